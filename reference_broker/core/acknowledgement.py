@@ -1,0 +1,81 @@
+"""Acknowledgements: which deliveries a MessageAck means, whether it is valid, and what it does to the window.
+
+Rules (``RULES`` is the table; numbers are OpenWire's):
+
+* A range goes from ``first`` ("" = the oldest on the consumer's list) to ``last`` in dispatch order; INDIVIDUAL means
+  ``last`` alone.
+* Everything is validated before anything changes: an unknown or reversed bound is refused and has no effect, also for
+  POISON and EXPIRED, where ActiveMQ processes the rest of the list before it complains.
+* An unknown id in an INDIVIDUAL ack is ignored with a DEBUG line, as in ActiveMQ. A STOMP session refuses it earlier.
+* DELIVERED only widens the window, REDELIVERED changes nothing, UNMATCHED is ignored.
+* A delivery may be acknowledged before the transport has reported that it is written: the report may come late.
+
+Exception: on a non-durable topic ActiveMQ lets an INDIVIDUAL ack settle everything before it as well; here it settles
+one message.
+
+Change together: ``prefetch.py``, ``destination.py`` (outcomes), requirement INF-06.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED
+from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD, UNMATCHED
+
+if TYPE_CHECKING:
+    from reference_broker.core.subscription import Delivery, Subscription
+
+# Scope: which deliveries.
+RANGE: Final = 0
+SINGLE: Final = 1
+NOTHING: Final = 2
+
+# Outcome, beside those of ``destination.py``.
+KEPT: Final = -1  # they stay on the list
+
+# How much the window's extension shrinks.
+BY_COUNT: Final = 0
+BY_ONE: Final = 1
+NOT: Final = 2
+
+
+class Rule:
+    """One row: what an acknowledgement type does."""
+
+    __slots__ = ("name", "narrows", "outcome", "scope", "widens")
+
+    def __init__(self, name: str, scope: int, outcome: int, narrows: int, *, widens: bool = False) -> None:
+        self.name = name
+        self.scope = scope
+        self.outcome = outcome
+        self.narrows = narrows
+        self.widens = widens
+
+
+RULES: Final[dict[int, Rule]] = {
+    STANDARD: Rule("STANDARD", RANGE, CONSUMED, BY_COUNT),
+    INDIVIDUAL: Rule("INDIVIDUAL", SINGLE, CONSUMED, BY_COUNT),
+    DELIVERED: Rule("DELIVERED", RANGE, KEPT, NOT, widens=True),
+    POISON: Rule("POISON", RANGE, POISONED, BY_ONE),
+    EXPIRED: Rule("EXPIRED", RANGE, CLIENT_EXPIRED, BY_ONE),
+    REDELIVERED: Rule("REDELIVERED", RANGE, KEPT, NOT),
+    UNMATCHED: Rule("UNMATCHED", NOTHING, KEPT, NOT),
+}
+
+
+class Acknowledgement:
+    """Policy ``acknowledgement``."""
+
+    def rule(self, kind: int) -> Rule | None:
+        """The row for an acknowledgement type; None if the number means nothing."""
+        return RULES.get(kind)
+
+    def select(self, subscription: Subscription, rule: Rule, first: str, last: str) -> list[Delivery] | None:
+        """The deliveries meant, oldest first; None if the acknowledgement fits nothing that this consumer holds."""
+        if rule.scope == RANGE:
+            return subscription.dispatched.between(first, last)
+        if rule.scope == NOTHING:
+            return []
+        delivery = subscription.dispatched.index.get(last)
+        return [] if delivery is None else [delivery]

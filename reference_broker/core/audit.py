@@ -1,0 +1,143 @@
+"""What must hold between any two events, whatever happened before. Tests call it; the hot path does not.
+
+Each line states the same fact from two independent places (pair assertions): counters against lists, the memory tree
+against the messages, rings against windows. Under a planted defect it may fail: that is its use, but the suite's
+verdicts never depend on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reference_broker.core.memory import SharedMarkMemory
+from reference_broker.core.queue import Queue
+from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, WAITING
+from reference_broker.core.topic import Topic
+
+if TYPE_CHECKING:
+    from reference_broker.core.destination import Destination
+    from reference_broker.core.reference import Reference
+    from reference_broker.core.region import Region
+    from reference_broker.core.subscription import Subscription
+
+
+class Inconsistent(Exception):
+    """Two places of the broker disagree."""
+
+
+def same(what: str, one: object, other: object) -> None:
+    """Raise ``Inconsistent`` unless both are equal."""
+    if one != other:
+        raise Inconsistent(f"{what}: {one!r} is not {other!r}")
+
+
+def check(region: Region, subscriptions: dict[str, Subscription]) -> None:
+    """Check the whole broker; raise ``Inconsistent`` at the first contradiction."""
+    total_bytes = 0
+    consumers = 0
+    for name, destination in region.destinations.items():
+        same(f"{name}: name", destination.name, name)
+        check_ledger(destination)
+        for subscription in destination.subscriptions.values():
+            same(
+                f"{name}: subscription {subscription.consumer}", subscriptions.get(subscription.consumer), subscription
+            )
+            check_list(subscription)
+        held = references(destination)
+        charged = [reference for reference in held if reference.charged]
+        same(f"{name}: memory", destination.usage.used_bytes, sum(reference.size_bytes for reference in charged))
+        total_bytes += destination.usage.used_bytes
+        consumers += len(destination.subscriptions)
+        if isinstance(destination, Queue):
+            check_queue(destination)
+        if not isinstance(region.policies.memory, SharedMarkMemory):
+            check_limit(f"{name}: memory", destination.usage.used_bytes, destination.usage.limit_bytes)
+    same("broker: memory", region.memory.root.used_bytes, total_bytes)
+    same("broker: consumers", len(subscriptions), consumers)
+    if not isinstance(region.policies.memory, SharedMarkMemory):
+        check_limit("broker: memory", total_bytes, region.memory.root.limit_bytes)
+    same("broker: unfinished work", (len(region.awake), len(region.letters), len(region.effects)), (0, 0, 0))
+
+
+def check_limit(what: str, used_bytes: int, limit_bytes: int) -> None:
+    """Usage is never negative and, in generation ``fair``, never above the limit."""
+    same(
+        f"{what} {used_bytes} within 0 and {limit_bytes}",
+        used_bytes >= 0 and (limit_bytes <= 0 or used_bytes <= limit_bytes),
+        True,
+    )
+
+
+def check_ledger(destination: Destination) -> None:
+    """in_flight = T - R, and with what is not written yet it is what consumers hold."""
+    counters, name = destination.counters, destination.name
+    same(f"{name}: in_flight = dispatched - removed", counters.in_flight, counters.dispatched - counters.removed)
+    same(f"{name}: no more is written than assigned", counters.dispatched <= counters.assigned, True)
+    held = sum(len(subscription.dispatched) for subscription in destination.subscriptions.values())
+    same(f"{name}: in_flight + unwritten", counters.in_flight + counters.assigned - counters.dispatched, held)
+
+
+def check_list(subscription: Subscription) -> None:
+    """The list, its index and its numbers agree; the reserve is on the list."""
+    deliveries = list(subscription.dispatched)
+    same(
+        f"{subscription.consumer}: list and index",
+        deliveries,
+        [d for d in deliveries if subscription.dispatched.index.get(d.reference.message.message_id) is d],
+    )
+    same(f"{subscription.consumer}: length", len(deliveries), len(subscription.dispatched))
+    numbers = [delivery.number for delivery in deliveries]
+    same(f"{subscription.consumer}: dispatch order", numbers, sorted(numbers))
+    same(f"{subscription.consumer}: extension", subscription.extension >= 0, True)
+    reserved = [delivery.reference for delivery in deliveries if delivery.reference.reserved]
+    same(f"{subscription.consumer}: reserve", reserved, [] if subscription.reserve is None else [subscription.reserve])
+    for delivery in deliveries:
+        reference = delivery.reference
+        same(f"{subscription.consumer}: state of {reference.message!r}", reference.state in (ASSIGNED, DROPPED), True)
+        if reference.state == ASSIGNED:
+            same(
+                f"{subscription.consumer}: {reference.message!r} is charged or reserved",
+                reference.charged != reference.reserved,
+                True,
+            )
+
+
+def check_queue(queue: Queue) -> None:
+    """Conservation, the two parts of the line, what can expire, the ring."""
+    counters, name = queue.counters, queue.name
+    in_flight = [
+        d.reference for s in queue.subscriptions.values() for d in s.dispatched if d.reference.state == ASSIGNED
+    ]
+    line = list(queue.loaded.values()) + list(queue.stored.values())
+    aside = list(queue.aside.values())
+    same(f"{name}: enqueued - dequeued", counters.enqueued - counters.dequeued, counters.size)
+    same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight))
+    same(f"{name}: scheduled", counters.scheduled, len(queue.scheduled))
+    same(f"{name}: states in line", [r for r in line if r.state != WAITING], [])
+    same(f"{name}: states aside", [r for r in aside if r.state != ASIDE or r.charged], [])
+    same(f"{name}: stored messages in memory", [r for r in queue.stored.values() if r.charged], [])
+    mortal = sum(1 for r in line + aside if r.message.expiration_ms > 0) + sum(
+        1 for i in queue.scheduled.values() if i.message.expiration_ms > 0
+    )
+    same(f"{name}: waiting messages that can expire", queue.mortal, mortal)
+    ready = [s for s in queue.subscriptions.values() if s.ready]
+    same(f"{name}: ring", sorted(s.serial for s in queue.ready), sorted(s.serial for s in ready))
+    is_open = queue.region.policies.prefetch.is_open
+    same(
+        f"{name}: open windows",
+        [s.consumer for s in queue.subscriptions.values() if is_open(s)],
+        [s.consumer for s in ready],
+    )
+    if line and ready:
+        same(f"{name}: {ready[0].consumer} may get {line[0].message!r} but", name in queue.region.memory.blocked, True)
+        if queue.region.policies.memory.wakes_on_relief:
+            same(f"{name}: starving consumers", [s.consumer for s in ready if s.reserve is None], [])
+
+
+def references(destination: Destination) -> list[Reference]:
+    """Everything that a destination could be charged for."""
+    held = [d.reference for s in destination.subscriptions.values() for d in s.dispatched]
+    if isinstance(destination, Queue):
+        held += list(destination.loaded.values()) + list(destination.stored.values()) + list(destination.aside.values())
+    elif isinstance(destination, Topic):
+        held += [reference for s in destination.subscriptions.values() for reference in s.pending]
+    return held

@@ -1,0 +1,384 @@
+"""The broker: one event in, its effects out.
+
+``Broker.handle(event, now)`` is pure in the sense that matters here: no clock, no socket, no thread, no randomness;
+the same events at the same instants give the same effects. This module decides who may ask for what, and what a
+refusal is called; everything else is in the module named after the behaviour:
+
+    a message arrives    timestamping, expiry, delay, matching, queue / topic, memory
+    it goes to somebody  rotation, prefetch, memory, expiry, destination, ledger
+    it comes to an end   acknowledgement, ledger, deadletter, redelivery
+    what they share      region (order of work inside one event), policies (what can be swapped), audit (what must hold)
+
+Rules:
+
+* A request with a number is answered exactly once, by ``Accepted`` or ``Refused``, before the dispatches that it
+  causes. A refused request has changed nothing.
+* Refusal codes are stable words: ``unknown-connection``, ``bad-destination``, ``duplicate-consumer``,
+  ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``,
+  ``unknown-ack-kind``, ``unknown-message``.
+* A sent message becomes the broker's own: it is stamped and marked in place.
+* Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
+  unknown.
+* Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
+
+Change together: ``events.py`` (a new event needs a row in the table), the sessions (who turn codes into frames).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from reference_broker.core import audit, delay, timestamping
+from reference_broker.core.acknowledgement import BY_COUNT, BY_ONE, KEPT
+from reference_broker.core.destination import CONSUMED
+from reference_broker.core.effects import Accepted, Effect, Logged, Refused
+from reference_broker.core.events import (
+    Ack,
+    Connect,
+    Disconnect,
+    Event,
+    Purge,
+    Send,
+    Subscribe,
+    Tick,
+    Transmitted,
+    Unsubscribe,
+)
+from reference_broker.core.matching import fault
+from reference_broker.core.policies import Policies
+from reference_broker.core.redelivery import UNKNOWN
+from reference_broker.core.region import Region
+from reference_broker.core.subscription import Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reference_broker.core.config import BrokerConfig
+    from reference_broker.core.instant import Now
+    from reference_broker.core.message import Message
+
+UNKNOWN_CONNECTION = "unknown-connection"
+
+
+class Connection:
+    """What the broker knows about one connection."""
+
+    __slots__ = ("client_id", "subscriptions")
+
+    def __init__(self, client_id: str) -> None:
+        self.client_id = client_id
+        self.subscriptions: dict[str, Subscription] = {}
+
+
+class Broker:
+    """The pure core."""
+
+    __slots__ = ("_connections", "_handlers", "_region", "_serial", "_subscriptions")
+
+    def __init__(self, config: BrokerConfig, policies: Policies | None = None) -> None:
+        self._region = Region(config, policies if policies is not None else Policies.from_config(config))
+        self._connections: dict[int, Connection] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._serial = 0
+        handlers: dict[type[Event], object] = {
+            Ack: self._ack,
+            Connect: self._connect,
+            Disconnect: self._disconnect,
+            Purge: self._purge,
+            Send: self._send,
+            Subscribe: self._subscribe,
+            Tick: self._tick,
+            Transmitted: self._transmitted,
+            Unsubscribe: self._unsubscribe,
+        }
+        # Each handler takes its own event; the table pairs them, which the type checker cannot see.
+        self._handlers = cast("dict[type[Event], Callable[[Event], None]]", handlers)
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        """Everything that the event causes, in order. Raises ``TypeError`` for an event that no broker knows."""
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            raise TypeError(
+                f"{type(event).__name__} is not an event; one of {', '.join(kind.__name__ for kind in self._handlers)}"
+            )
+        self._region.now = now
+        handler(event)
+        return self._region.finish()
+
+    def next_due_ns(self) -> int | None:
+        """The monotonic time at which a ``Tick`` is wanted; None: nothing waits for time to pass."""
+        release_ns = self._region.delays.next_due_ns()
+        sweep_ns = self._region.sweeps.next_due_ns()
+        if release_ns is None or (sweep_ns is not None and sweep_ns < release_ns):
+            return sweep_ns
+        return release_ns
+
+    # -- what an operator reads
+
+    def destinations(self) -> list[str]:
+        """The names of all destinations, in order of creation."""
+        return list(self._region.destinations)
+
+    def counters(self, destination: str, now: Now) -> dict[str, int] | None:  # noqa: ARG002 - for counters of ages, later
+        """One destination's counters; None if there is no such destination. ``now`` is for counters that depend on
+        time; there is none yet.
+        """
+        found = self._region.destinations.get(destination)
+        if found is None:
+            return None
+        counters = found.counters
+        return {
+            "size": counters.size,
+            "in_flight": counters.in_flight,
+            "enqueued": counters.enqueued,
+            "dequeued": counters.dequeued,
+            "dispatched": counters.dispatched,
+            "expired": counters.expired,
+            "scheduled": counters.scheduled,
+            "consumers": len(found.subscriptions),
+            "memory_bytes": found.usage.used_bytes,
+            "memory_percent": found.usage.percent(),
+        }
+
+    def broker_counters(self) -> dict[str, int]:
+        """The broker's memory and the totals over all destinations."""
+        region = self._region
+        every = [destination.counters for destination in region.destinations.values()]
+        return {
+            "memory_bytes": region.memory.root.used_bytes,
+            "memory_percent": region.memory.root.percent(),
+            "size": sum(counters.size for counters in every),
+            "in_flight": sum(counters.in_flight for counters in every),
+            "enqueued": sum(counters.enqueued for counters in every),
+            "dequeued": sum(counters.dequeued for counters in every),
+            "dispatched": sum(counters.dispatched for counters in every),
+            "expired": sum(counters.expired for counters in every),
+            "scheduled": sum(counters.scheduled for counters in every),
+            "connections": len(self._connections),
+            "consumers": len(self._subscriptions),
+            "destinations": len(every),
+        }
+
+    def check(self) -> None:
+        """Raise ``audit.Inconsistent`` unless everything that must always hold, holds. For tests: it walks the whole
+        broker.
+        """
+        audit.check(self._region, self._subscriptions)
+
+    # -- connections
+
+    def _connect(self, event: Connect) -> None:
+        if event.connection in self._connections:
+            self._warn(f"connection {event.connection} is connected already; Connect ignored")
+            return
+        self._connections[event.connection] = Connection(event.client_id)
+
+    def _disconnect(self, event: Disconnect) -> None:
+        connection = self._connections.pop(event.connection, None)
+        if connection is None:
+            return  # closed twice: the socket and the monitor may both say so
+        # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
+        for subscription in connection.subscriptions.values():
+            del self._subscriptions[subscription.consumer]
+            subscription.destination.detach(subscription, UNKNOWN)
+
+    def _subscribe(self, event: Subscribe) -> None:
+        connection = self._connections.get(event.connection)
+        wrong = fault(event.destination)
+        if connection is None:
+            text = self._connect_first(event.connection)
+            self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
+        elif wrong:
+            self._refuse(event.connection, event.request, "bad-destination", wrong)
+        elif event.consumer in self._subscriptions:
+            self._refuse(
+                event.connection,
+                event.request,
+                "duplicate-consumer",
+                f"consumer {event.consumer!r} exists already; choose another name",
+            )
+        elif event.prefetch < 0:
+            self._refuse(
+                event.connection, event.request, "bad-prefetch", f"prefetch {event.prefetch} is negative; use 0 or more"
+            )
+        else:
+            self._serial += 1
+            subscription = Subscription(
+                event.connection,
+                event.consumer,
+                self._region.destination(event.destination),
+                event.prefetch,
+                dispatch_async=event.dispatch_async,
+                auto_ack=event.auto_ack,
+                serial=self._serial,
+            )
+            self._subscriptions[event.consumer] = subscription
+            connection.subscriptions[event.consumer] = subscription
+            self._accept(event.connection, event.request)
+            subscription.destination.attach(subscription)
+
+    def _unsubscribe(self, event: Unsubscribe) -> None:
+        subscription = self._owned(event.connection, event.consumer, event.request)
+        if subscription is None:
+            return
+        del self._subscriptions[event.consumer]
+        del self._connections[event.connection].subscriptions[event.consumer]
+        self._accept(event.connection, event.request)
+        subscription.destination.detach(subscription, event.last_delivered)
+
+    # -- messages
+
+    def _send(self, event: Send) -> None:
+        region = self._region
+        message = event.message
+        code, text = self._objection(event.connection, message)
+        if code:
+            self._refuse(event.connection, event.request, code, text)
+            return
+        region.number(message)
+        self._stamp(message, event.network)
+        self._accept(event.connection, event.request)
+        destination = region.destination(message.destination)
+        if region.is_expired(message):
+            destination.refuse_expired(message)
+            return
+        remaining_ms = region.policies.delay.remaining_ms(message, region.now)
+        if remaining_ms > 0:
+            destination.schedule(message, region.policies.delay.due_ns(remaining_ms, region.now))
+        else:
+            destination.publish(message)
+
+    def _objection(self, connection: int, message: Message) -> tuple[str, str]:
+        """Why a send must be refused: (code, text); ("", "") if nothing speaks against it."""
+        if connection not in self._connections:
+            return UNKNOWN_CONNECTION, self._connect_first(connection)
+        region = self._region
+        name = message.destination
+        destination = region.destinations.get(name)
+        if destination is None:
+            wrong = fault(name)
+            if wrong:
+                return "bad-destination", wrong
+        elif destination.holds(message.message_id):
+            return "duplicate-id", f"message id {message.message_id!r} is on {name} already; give each message its own"
+        if message.delay_ms == 0 and message.deliver_at_ms == 0:
+            return "", ""
+        code = region.policies.delay.refusal(message, region.now)
+        asked = f"delay {message.delay_ms} ms, delivery time {message.deliver_at_ms} ms"
+        return code, f"{asked} at {region.now.wall_ms} ms; wait 0 to {delay.MAX_DELAY_MS} ms"
+
+    def _stamp(self, message: Message, network: bool) -> None:
+        old_ms = message.timestamp_ms
+        if self._region.policies.timestamping.stamp(message, self._region.now.wall_ms, network):
+            text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"
+            self._region.effects.append(Logged("DEBUG", timestamping.LOGGER, text))
+
+    def _ack(self, event: Ack) -> None:
+        subscription = self._owned(event.connection, event.consumer, event.request)
+        if subscription is None:
+            return
+        policies = self._region.policies
+        rule = policies.acknowledgement.rule(event.kind)
+        if rule is None:
+            self._refuse(
+                event.connection,
+                event.request,
+                "unknown-ack-kind",
+                f"acknowledgement type {event.kind} is unknown; use 0 to 6",
+            )
+            return
+        deliveries = policies.acknowledgement.select(subscription, rule, event.first, event.last)
+        if deliveries is None:
+            bounds = f"from {event.first!r} to {event.last!r}"
+            text = f"{rule.name} acknowledgement {bounds} does not fit what consumer {event.consumer!r} holds"
+            self._refuse(event.connection, event.request, "unknown-message", text)
+            return
+        self._accept(event.connection, event.request)
+        destination = subscription.destination
+        if not deliveries:
+            self._region.effects.append(
+                Logged("DEBUG", __name__, f"{rule.name} acknowledgement of {event.last!r} ignored")
+            )
+        elif rule.outcome != KEPT:
+            for delivery in deliveries:
+                destination.take_off(subscription, delivery)
+                destination.settle(subscription, delivery, rule.outcome)
+            if rule.narrows == BY_COUNT:
+                policies.prefetch.narrow(subscription, len(deliveries))
+            elif rule.narrows == BY_ONE:
+                policies.prefetch.narrow(subscription, 1)
+            destination.window_opened(subscription)
+        elif rule.widens:
+            fresh = [delivery for delivery in deliveries if not delivery.seen]
+            for delivery in fresh:
+                delivery.seen = True
+            policies.prefetch.widen(subscription, len(fresh))
+            destination.window_opened(subscription)
+
+    def _transmitted(self, event: Transmitted) -> None:
+        dispatch = event.dispatch
+        if not dispatch.asynchronous:
+            return  # counted when it was assigned
+        region = self._region
+        region.policies.ledger.transmitted(region.destinations[dispatch.message.destination].counters)
+        subscription = self._subscriptions.get(dispatch.consumer)
+        if subscription is None or not subscription.auto_ack or event.failed:
+            return
+        delivery = subscription.dispatched.index.get(dispatch.message.message_id)
+        if delivery is None or delivery.dispatch is not dispatch:
+            return  # settled meanwhile, or written for an earlier subscription of the same name
+        destination = subscription.destination
+        destination.take_off(subscription, delivery)
+        destination.settle(subscription, delivery, CONSUMED)
+        region.policies.prefetch.narrow(subscription, 1)
+        destination.window_opened(subscription)
+
+    # -- management and time
+
+    def _purge(self, event: Purge) -> None:
+        destination = self._region.destinations.get(event.destination)
+        if destination is None:
+            self._warn(f"{event.destination} does not exist; Purge ignored")
+            return
+        destination.purge()
+
+    def _tick(self, _event: Tick) -> None:
+        region = self._region
+        while True:
+            item = region.delays.take_due(region.policies.delay, region.now)
+            if item is None:
+                break
+            item.destination.release(item)
+        while True:
+            destination = region.sweeps.take_due(region.now.mono_ns)
+            if destination is None:
+                break
+            destination.sweep(region.now)
+
+    # -- answers
+
+    def _owned(self, connection: int, consumer: str, request: int) -> Subscription | None:
+        """The consumer, if it exists and belongs to the connection; else the request is refused."""
+        subscription = self._subscriptions.get(consumer)
+        if subscription is not None and subscription.connection == connection:
+            return subscription
+        self._refuse(
+            connection,
+            request,
+            "unknown-consumer",
+            f"connection {connection} has no consumer {consumer!r}; subscribe first",
+        )
+        return None
+
+    def _accept(self, connection: int, request: int) -> None:
+        if request:
+            self._region.effects.append(Accepted(connection, request))
+
+    def _refuse(self, connection: int, request: int, code: str, text: str) -> None:
+        self._region.effects.append(Refused(connection, request, code, text))
+
+    def _connect_first(self, connection: int) -> str:
+        return f"connection {connection} is not connected; connect first"
+
+    def _warn(self, text: str) -> None:
+        self._region.effects.append(Logged("WARN", __name__, text))

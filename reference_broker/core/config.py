@@ -1,0 +1,129 @@
+"""The broker's configuration as data: what an operator may set, with ActiveMQ's defaults where ActiveMQ has the option.
+
+Everything that behaves differently per generation (DESIGN section 4) is chosen by ``generation``: area -> name. Unknown
+areas and names are refused.
+"""
+
+from __future__ import annotations
+
+GENERATIONS: dict[str, tuple[str, ...]] = {
+    # area: names, default first
+    "monitor": ("documented", "classic"),
+    "expiry": ("classic-5.14", "documented"),
+    "memory": ("fair", "G1"),
+    "in-flight": ("exact",),
+}
+
+
+class ConfigError(ValueError):
+    """The operator's configuration is unusable. The text shows the value and what would be accepted."""
+
+
+class TimeStamping:
+    """TimeStampingBrokerPlugin's properties. 0 or less in a time is off."""
+
+    __slots__ = ("future_only", "process_network_messages", "ttl_ceiling_ms", "zero_expiration_override_ms")
+
+    def __init__(
+        self,
+        *,
+        future_only: bool = False,
+        ttl_ceiling_ms: int = 0,
+        zero_expiration_override_ms: int = 0,
+        process_network_messages: bool = False,
+    ) -> None:
+        self.future_only = future_only
+        self.ttl_ceiling_ms = ttl_ceiling_ms
+        self.zero_expiration_override_ms = zero_expiration_override_ms
+        self.process_network_messages = process_network_messages
+
+
+class DestinationPolicy:
+    """A policy entry. ``match`` is a destination name, or a pattern with ``*`` (one element) and a last ``>`` (the
+    rest).
+    """
+
+    __slots__ = ("expire_period_ms", "match", "memory_limit_bytes")
+
+    def __init__(self, match: str, *, expire_period_ms: int = 30_000, memory_limit_bytes: int = 0) -> None:
+        self.match = match
+        #: Period of the expiry sweep; 0 or less: no sweep.
+        self.expire_period_ms = expire_period_ms
+        #: 0: no limit of its own, the broker's limit applies.
+        self.memory_limit_bytes = memory_limit_bytes
+
+
+class Monitor:
+    """Inactivity settings of the broker's side of each connection. ``read_ms`` 0 or less switches the monitor off.
+
+    ``connect_timeout_ms`` (connectAttemptTimeout) is how long a peer may take to say hello; 0 or less: for ever.
+    """
+
+    __slots__ = ("connect_timeout_ms", "initial_delay_ms", "read_ms", "use_keep_alive")
+
+    def __init__(
+        self,
+        *,
+        read_ms: int = 30_000,
+        initial_delay_ms: int = 10_000,
+        use_keep_alive: bool = True,
+        connect_timeout_ms: int = 30_000,
+    ) -> None:
+        self.read_ms = read_ms
+        self.initial_delay_ms = initial_delay_ms
+        self.use_keep_alive = use_keep_alive
+        self.connect_timeout_ms = connect_timeout_ms
+
+
+class BrokerConfig:
+    """All settings of one broker."""
+
+    __slots__ = (
+        "dead_letter_non_persistent",
+        "destinations",
+        "generation",
+        "memory_high_water_percent",
+        "memory_limit_bytes",
+        "monitor",
+        "name",
+        "page_size",
+        "timestamping",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "b",
+        timestamping: TimeStamping | None = None,
+        memory_limit_bytes: int = 64 * 1024 * 1024,
+        memory_high_water_percent: int = 70,
+        page_size: int = 200,
+        destinations: list[DestinationPolicy] | None = None,
+        dead_letter_non_persistent: bool = False,
+        monitor: Monitor | None = None,
+        generation: dict[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        #: None: the plug-in is not installed.
+        self.timestamping = timestamping
+        #: systemUsage/memoryUsage; 0: no limit.
+        self.memory_limit_bytes = memory_limit_bytes
+        #: cursorMemoryHighWaterMark.
+        self.memory_high_water_percent = memory_high_water_percent
+        #: maxPageSize.
+        self.page_size = page_size
+        self.destinations = destinations if destinations is not None else [DestinationPolicy(">")]
+        #: processNonPersistent of the dead-letter strategy.
+        self.dead_letter_non_persistent = dead_letter_non_persistent
+        self.monitor = monitor if monitor is not None else Monitor()
+        self.generation = resolve_generation(generation or {})
+
+
+def resolve_generation(asked: dict[str, str]) -> dict[str, str]:
+    """Fill in the defaults; raise ``ConfigError`` for an area or a name that does not exist."""
+    for area, name in asked.items():
+        if area not in GENERATIONS:
+            raise ConfigError(f"generation area {area!r} is unknown; one of {', '.join(GENERATIONS)}")
+        if name not in GENERATIONS[area]:
+            raise ConfigError(f"generation {name!r} of area {area!r} is unknown; one of {', '.join(GENERATIONS[area])}")
+    return {area: asked.get(area, names[0]) for area, names in GENERATIONS.items()}

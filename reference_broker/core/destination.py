@@ -1,0 +1,152 @@
+"""What a queue and a topic have in common: a name, counters, a memory node, the policy entry, its sweep, and the way
+a message is put on a consumer's list.
+
+It decides nothing about which message goes where; ``queue.py`` and ``topic.py`` do.
+
+Rules:
+
+* A destination never holds two messages with one id (``live``): the broker refuses the second, because an
+  acknowledgement could not tell them apart.
+* ``pump`` dispatches whatever can be dispatched. Nobody calls it directly: a change of state calls
+  ``region.wake(destination)``, and the broker pumps when the event itself has been dealt with, so that no change
+  happens in the middle of another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reference_broker.core.effects import Dispatch
+from reference_broker.core.expiry import NOT_ON_HEAP
+from reference_broker.core.ledger import Counters
+from reference_broker.core.reference import ASSIGNED
+from reference_broker.core.subscription import Delivery
+
+if TYPE_CHECKING:
+    from reference_broker.core.config import DestinationPolicy
+    from reference_broker.core.delay import Scheduled
+    from reference_broker.core.instant import Now
+    from reference_broker.core.message import Message
+    from reference_broker.core.reference import Reference
+    from reference_broker.core.region import Region
+    from reference_broker.core.subscription import Subscription
+
+# What an acknowledgement does to a message.
+CONSUMED = 0
+POISONED = 1
+CLIENT_EXPIRED = 2
+
+
+class Destination:
+    """Base of ``Queue`` and ``Topic``."""
+
+    is_queue = False
+
+    def __init__(self, region: Region, name: str, number: int, policy: DestinationPolicy) -> None:
+        self.region = region
+        self.name = name
+        #: Order of creation in the broker.
+        self.number = number
+        self.counters = Counters()
+        self.subscriptions: dict[str, Subscription] = {}
+        self.expire_period_ms = policy.expire_period_ms
+        self.has_own_limit = policy.memory_limit_bytes > 0
+        self.usage = region.memory.node(policy.memory_limit_bytes)
+        #: Base of the sweep's grid.
+        self.created_ns = region.now.mono_ns
+        #: A sweep is wanted; the due time of its entry on the heap, wanted or not.
+        self.sweep_armed = False
+        self.sweep_due_ns = NOT_ON_HEAP
+        #: The last ``pump`` ended for want of memory.
+        self.starved = False
+        #: Stands in the region's list of destinations to pump.
+        self.awake = False
+        self.next_order = 1
+        self.next_number = 1
+
+    # -- what happens to it
+
+    def holds(self, message_id: str) -> bool:
+        """Whether a message with that id is here, in whatever state."""
+        raise NotImplementedError
+
+    def refuse_expired(self, message: Message) -> None:
+        """A message arrived expired: nobody gets it."""
+        raise NotImplementedError
+
+    def publish(self, message: Message) -> None:
+        """A message arrived."""
+        raise NotImplementedError
+
+    def schedule(self, message: Message, due_ns: int) -> None:
+        """A message arrived whose delivery time is still to come."""
+        raise NotImplementedError
+
+    def release(self, item: Scheduled) -> None:
+        """A scheduled message is due."""
+        raise NotImplementedError
+
+    def attach(self, subscription: Subscription) -> None:
+        """A consumer comes."""
+        raise NotImplementedError
+
+    def detach(self, subscription: Subscription, last_delivered: int) -> None:
+        """A consumer goes."""
+        raise NotImplementedError
+
+    def settle(self, subscription: Subscription, delivery: Delivery, outcome: int) -> None:
+        """A delivery, already off the consumer's list and the ledger, ends with ``outcome``."""
+        raise NotImplementedError
+
+    def window_opened(self, subscription: Subscription) -> None:
+        """The consumer's window may have opened."""
+        raise NotImplementedError
+
+    def purge(self) -> None:
+        """The operator empties it."""
+        raise NotImplementedError
+
+    def pump(self) -> None:
+        """Dispatch what can be dispatched."""
+        raise NotImplementedError
+
+    # -- memory and sweep
+
+    def evict(self) -> bool:
+        """Page out one waiting message; False if there is none."""
+        return False
+
+    def wants_sweep(self) -> bool:
+        """Whether a periodic look is worth a timer."""
+        return False
+
+    def sweep(self, now: Now) -> None:
+        """The periodic look for expired messages."""
+
+    # -- assignment
+
+    def assign(self, subscription: Subscription, reference: Reference) -> None:
+        """Put a loaded message on the consumer's list, and on its way."""
+        region = self.region
+        message = reference.message
+        asynchronous = subscription.dispatch_async
+        reference.move(ASSIGNED)
+        dispatch = Dispatch(
+            subscription.connection, subscription.consumer, message, message.redelivery_count, asynchronous
+        )
+        delivery = Delivery(reference, dispatch, self.next_number)
+        self.next_number += 1
+        subscription.dispatched.append(delivery)
+        region.policies.ledger.assigned(self.counters, asynchronous)
+        region.effects.append(dispatch)
+        if subscription.auto_ack and not asynchronous:
+            self.take_off(subscription, delivery)
+            self.settle(subscription, delivery, CONSUMED)
+
+    def take_off(self, subscription: Subscription, delivery: Delivery) -> None:
+        """Take one delivery off the consumer's list and the ledger, because it is settled."""
+        subscription.dispatched.remove(delivery)
+        reference = delivery.reference
+        if reference.reserved:
+            reference.reserved = False
+            subscription.reserve = None
+        self.region.policies.ledger.settled(self.counters, 1)

@@ -1,0 +1,85 @@
+"""The in-flight ledger: who owes whom an acknowledgement, as an operator reads it.
+
+It decides when a destination's counters move because of dispatch, acknowledgement and departure. Nothing else touches
+``in_flight``.
+
+Rules (seed 003; ActiveMQ has kept them since 5.1):
+
+* A message is *assigned* when it is put on a consumer's dispatched list, and *transmitted* when the transport has
+  written it. Synchronous dispatch does both at once.
+* ``in_flight`` rises at *transmitted* and falls when the message leaves the dispatched list: acknowledged, or because
+  the consumer left. With T messages transmitted and R removed, ``in_flight == T - R`` always, and ``dispatched ==
+  T``.
+* A consumer that leaves takes everything unsettled off the books at once, also what is not written yet. So the count
+  may be negative until the writer has reported the rest, and at rest (everything assigned is reported) it equals the
+  number of messages on the dispatched lists.
+* A write that failed counts as transmitted too: the departure that follows has subtracted it already, or will.
+
+Exception: an in-flight message that is purged leaves ``size`` at once and ``in_flight`` only with its late
+acknowledgement.
+
+Change together: ``audit.py`` (checks the identities), requirements INF-*.
+"""
+
+from __future__ import annotations
+
+
+class Counters:
+    """One destination's statistics. All are totals since the start, except ``size``, ``scheduled`` and ``in_flight``,
+    which are levels.
+    """
+
+    __slots__ = (
+        "assigned",
+        "dequeued",
+        "dispatched",
+        "enqueued",
+        "expired",
+        "in_flight",
+        "removed",
+        "scheduled",
+        "size",
+    )
+
+    def __init__(self) -> None:
+        #: Messages that became visible on the destination.
+        self.enqueued = 0
+        #: Messages that left it: acknowledged, expired, dead-lettered or purged.
+        self.dequeued = 0
+        self.expired = 0
+        #: Messages on the queue, in flight or not; always 0 for a topic.
+        self.size = 0
+        #: Messages that wait for their delivery time; not part of ``size``.
+        self.scheduled = 0
+        #: T of the identity: dispatches that the transport has written or given up.
+        self.dispatched = 0
+        self.in_flight = 0
+        #: Dispatches put on a consumer's list, written or not.
+        self.assigned = 0
+        #: R of the identity: messages taken off a consumer's list.
+        self.removed = 0
+
+
+class Ledger:
+    """Policy ``ledger``: the four movements."""
+
+    def assigned(self, counters: Counters, asynchronous: bool) -> None:
+        """One message was put on a consumer's dispatched list."""
+        counters.assigned += 1
+        if not asynchronous:
+            self.transmitted(counters)
+
+    def transmitted(self, counters: Counters) -> None:
+        """The transport has written one dispatch, or given it up."""
+        counters.dispatched += 1
+        counters.in_flight += 1
+
+    def settled(self, counters: Counters, count: int) -> None:
+        """An acknowledgement took ``count`` messages off a dispatched list."""
+        counters.removed += count
+        counters.in_flight -= count
+
+    def left(self, counters: Counters, count: int) -> None:
+        """A consumer left with ``count`` unsettled messages, written or not."""
+        counters.removed += count
+        counters.in_flight -= count

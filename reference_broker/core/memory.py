@@ -1,0 +1,205 @@
+"""Memory: what is charged, what stays in the store only, and who gets memory when it is short (seed 002).
+
+The usage tree has one root (the broker's limit) and one node per destination. Percentages are floored; a limit of 0
+is no limit.
+
+What is charged (``size_bytes``): 1024 bytes, as ActiveMQ's minimum, plus the body, plus names and values of the
+properties. A queue's message is charged while it is held in memory: from its arrival if it is cached, else from
+page-in, until it is settled, expired, purged or evicted. Dispatching releases nothing.
+
+Every message of a queue is store-backed in this release, non-persistent ones too (they are spooled), so a message
+that is not in memory is never lost and can be read again. A topic's backlog is spooled as well; its messages are
+charged while in flight.
+
+Policy ``memory``, two generations:
+
+* ``fair`` (ours). An arriving message is cached while the limit that governs its destination (its own, or the
+  broker's) is used below the high-water mark, nothing of the queue is in the store only, and it fits. A consumer with
+  an open window and a backlog always gets a message in: if there is no room, waiting messages are evicted from
+  memory, newest first, of the destination itself when its own limit is short, of the largest holder when the broker's
+  is. What is in flight is never evicted; if all memory is in flight, or the message is larger than the limit, the
+  consumer gets *one* message from its reserve, which is not charged. **Bounds:** usage never exceeds a limit; really
+  held is at most the limit plus one message per consumer. A queue held up for want of memory is tried again as soon
+  as any memory becomes free.
+* ``G1`` (ActiveMQ 5.9 to 5.14, the seed). A cursor has space while its own usage *and the broker's* are below the
+  mark. Caching stops when it finds no space and comes back only when the queue has handed over everything. Page-in
+  needs space at its start and then reads a whole page, past any limit. So one queue full of waiting messages starves
+  the consumers of all others, and memory freed elsewhere does not wake them: only an event of their own queue does,
+  or its sweep.
+
+Not modelled: the double charge of concurrent store writes, page-in without demand (sweep and browsers load nothing),
+one page per wake-up, producer flow control.
+
+Change together: ``queue.py`` (``evict``, ``page_in``), ``audit.py``, requirements MEM-*.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reference_broker.core.destination import Destination
+    from reference_broker.core.message import Message
+    from reference_broker.core.queue import Queue
+    from reference_broker.core.reference import Reference
+    from reference_broker.core.subscription import Subscription
+
+MINIMUM_MESSAGE_BYTES = 1024
+
+
+class Usage:
+    """A node of the usage tree. ``limit_bytes`` 0: unlimited."""
+
+    __slots__ = ("limit_bytes", "parent", "used_bytes")
+
+    def __init__(self, limit_bytes: int, parent: Usage | None) -> None:
+        self.limit_bytes = limit_bytes
+        self.parent = parent
+        self.used_bytes = 0
+
+    def change(self, delta_bytes: int) -> None:
+        """Charge (> 0) or discharge (< 0) this node and its ancestors."""
+        self.used_bytes += delta_bytes
+        if self.parent is not None:
+            self.parent.used_bytes += delta_bytes
+
+    def percent(self) -> int:
+        """Floor of 100 * usage / limit; 0 without a limit."""
+        return 100 * self.used_bytes // self.limit_bytes if self.limit_bytes > 0 else 0
+
+    def is_below(self, percent: int) -> bool:
+        """Whether less than that share of the limit is used."""
+        return self.limit_bytes <= 0 or 100 * self.used_bytes < percent * self.limit_bytes
+
+    def fits(self, size_bytes: int) -> bool:
+        """Whether the limit holds after charging so much more."""
+        return self.limit_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
+
+
+class MemoryTree:
+    """The broker's memory: the root node, who might give memory back, and who waits for some."""
+
+    __slots__ = ("blocked", "mark_percent", "page_size", "queues", "relieved", "root")
+
+    def __init__(self, limit_bytes: int, mark_percent: int, page_size: int) -> None:
+        self.root = Usage(limit_bytes, None)
+        self.mark_percent = mark_percent
+        self.page_size = page_size
+        #: All queues, oldest first.
+        self.queues: list[Queue] = []
+        #: Destinations that had a consumer and a message for it, but no memory; in the order in which they met that.
+        self.blocked: dict[str, Destination] = {}
+        #: Memory became free, or could now be evicted, since blocked destinations were last looked at.
+        self.relieved = False
+
+    def node(self, limit_bytes: int) -> Usage:
+        """A destination's node; without a limit of its own it inherits the broker's."""
+        return Usage(limit_bytes if limit_bytes > 0 else self.root.limit_bytes, self.root)
+
+    def charge(self, destination: Destination, reference: Reference) -> None:
+        """Count a message that was loaded."""
+        reference.charged = True
+        destination.usage.change(reference.size_bytes)
+
+    def discharge(self, destination: Destination, reference: Reference) -> None:
+        """Uncount a message that leaves memory, if it was counted."""
+        if reference.charged:
+            reference.charged = False
+            destination.usage.change(-reference.size_bytes)
+            self.relieved = True
+
+
+class Memory:
+    """Policy ``memory``, generation ``fair``."""
+
+    wakes_on_relief = True
+
+    def size_bytes(self, message: Message) -> int:
+        """What the message costs in memory."""
+        size = MINIMUM_MESSAGE_BYTES + len(message.body)
+        for name, value in message.properties.items():
+            size += len(name) + len(value)
+        return size
+
+    def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        """Whether an arriving message of that size stays in memory."""
+        return not queue.stored and self._has_space(tree, queue, size_bytes)
+
+    def admit(
+        self, tree: MemoryTree, destination: Destination, subscription: Subscription, reference: Reference
+    ) -> bool:
+        """Load a message that is about to be assigned to ``subscription``; False if it must wait for memory."""
+        if self._make_room(tree, destination, reference.size_bytes):
+            tree.charge(destination, reference)
+            return True
+        if subscription.reserve is None:
+            subscription.reserve = reference
+            reference.reserved = True
+            return True
+        return False
+
+    def read_ahead(self, tree: MemoryTree, queue: Queue) -> None:
+        """A message was read from the store: read the rest of its page, as far as nobody has to give way."""
+        for _ in range(1, tree.page_size):
+            if not queue.stored or not self._has_space(tree, queue, queue.next_stored().size_bytes):
+                return
+            queue.page_in()
+
+    def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        own = queue.usage
+        governing = own if queue.has_own_limit else tree.root
+        return governing.is_below(tree.mark_percent) and own.fits(size_bytes) and tree.root.fits(size_bytes)
+
+    def _make_room(self, tree: MemoryTree, destination: Destination, size_bytes: int) -> bool:
+        own, root = destination.usage, tree.root
+        if own.fits(size_bytes) and root.fits(size_bytes):
+            return True
+        if 0 < own.limit_bytes < size_bytes or 0 < root.limit_bytes < size_bytes:
+            return False
+        while not own.fits(size_bytes):
+            if not destination.evict():
+                return False
+        while not root.fits(size_bytes):
+            victim = self.victim(tree)
+            if victim is None or not victim.evict():
+                return False
+        return True
+
+    def victim(self, tree: MemoryTree) -> Queue | None:
+        """The queue that gives way: of those that hold waiting messages the largest, then the oldest."""
+        chosen: Queue | None = None
+        for queue in tree.queues:
+            if queue.loaded and (chosen is None or queue.usage.used_bytes > chosen.usage.used_bytes):
+                chosen = queue
+        return chosen
+
+
+class SharedMarkMemory(Memory):
+    """Policy ``memory``, generation ``G1``."""
+
+    wakes_on_relief = False
+
+    def caches(self, tree: MemoryTree, queue: Queue, _size_bytes: int) -> bool:
+        if not self.has_space(tree, queue):
+            queue.caching = False
+        elif not queue.caching and not queue.loaded and not queue.stored:
+            queue.caching = True
+        return queue.caching
+
+    def admit(
+        self, tree: MemoryTree, destination: Destination, _subscription: Subscription, reference: Reference
+    ) -> bool:
+        if destination.is_queue and not self.has_space(tree, destination):
+            return False
+        tree.charge(destination, reference)
+        return True
+
+    def read_ahead(self, tree: MemoryTree, queue: Queue) -> None:
+        for _ in range(1, tree.page_size):
+            if not queue.stored:
+                return
+            queue.page_in()
+
+    def has_space(self, tree: MemoryTree, destination: Destination) -> bool:
+        """The cursor's gate: its own usage and the whole broker's below the mark."""
+        return destination.usage.is_below(tree.mark_percent) and tree.root.is_below(tree.mark_percent)

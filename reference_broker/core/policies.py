@@ -1,0 +1,88 @@
+"""The replaceable behaviours of one broker, one object each.
+
+A broker asks its policies and never the configuration, so a planted defect (a *mutant*) is a subclass that overrides
+one method, swapped in before the broker is built::
+
+    policies = Policies.from_config(config).replace("delay", EarlyDelay())
+    broker = Broker(config, policies)
+
+Rules: an attribute per behaviour; ``BASES`` names the class that a replacement must derive from; the generation
+tables of the configuration choose between ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from reference_broker.core.acknowledgement import Acknowledgement
+from reference_broker.core.config import ConfigError
+from reference_broker.core.deadletter import DeadLetter
+from reference_broker.core.delay import Delay
+from reference_broker.core.expiry import DocumentedExpiry, Expiry
+from reference_broker.core.ledger import Ledger
+from reference_broker.core.memory import Memory, SharedMarkMemory
+from reference_broker.core.prefetch import Prefetch
+from reference_broker.core.redelivery import Ordering, Redelivery
+from reference_broker.core.rotation import Rotation
+from reference_broker.core.timestamping import Stamping
+
+if TYPE_CHECKING:
+    from reference_broker.core.config import BrokerConfig
+
+EXPIRY: Final[dict[str, type[Expiry]]] = {"classic-5.14": Expiry, "documented": DocumentedExpiry}
+MEMORY: Final[dict[str, type[Memory]]] = {"fair": Memory, "G1": SharedMarkMemory}
+
+#: behaviour -> the class that a replacement must derive from.
+BASES: Final[dict[str, type]] = {
+    "acknowledgement": Acknowledgement,
+    "dead_letter": DeadLetter,
+    "delay": Delay,
+    "dispatch": Rotation,
+    "expiry": Expiry,
+    "ledger": Ledger,
+    "memory": Memory,
+    "ordering": Ordering,
+    "prefetch": Prefetch,
+    "redelivery": Redelivery,
+    "timestamping": Stamping,
+}
+
+
+class Policies:
+    """One broker's behaviours."""
+
+    __slots__ = tuple(BASES)
+
+    def __init__(self, *, expiry: Expiry, memory: Memory, timestamping: Stamping, dead_letter: DeadLetter) -> None:
+        self.acknowledgement = Acknowledgement()
+        self.dead_letter = dead_letter
+        self.delay = Delay()
+        self.dispatch = Rotation()
+        self.expiry = expiry
+        self.ledger = Ledger()
+        self.memory = memory
+        self.ordering = Ordering()
+        self.prefetch = Prefetch()
+        self.redelivery = Redelivery()
+        self.timestamping = timestamping
+
+    @classmethod
+    def from_config(cls, config: BrokerConfig) -> Policies:
+        """The behaviours that the configuration asks for."""
+        return cls(
+            expiry=EXPIRY[config.generation["expiry"]](),
+            memory=MEMORY[config.generation["memory"]](),
+            timestamping=Stamping(config.timestamping),
+            dead_letter=DeadLetter(config.dead_letter_non_persistent),
+        )
+
+    def replace(self, name: str, policy: object) -> Policies:
+        """Swap one behaviour, in place; returns self. Raises ``ConfigError`` for an unknown name or an object of the
+        wrong kind.
+        """
+        base = BASES.get(name)
+        if base is None:
+            raise ConfigError(f"policy {name!r} is unknown; one of {', '.join(BASES)}")
+        if not isinstance(policy, base):
+            raise ConfigError(f"policy {name!r} must derive from {base.__name__}, not {type(policy).__name__}")
+        setattr(self, name, policy)
+        return self

@@ -1,0 +1,396 @@
+"""A queue: each message goes to one consumer, first in, first out, and comes back if that consumer leaves without
+settling it.
+
+The waiting messages stand in one line, in two parts: ``loaded`` (what came back, then what is in memory), then
+``stored`` (what must be paged in first). Beside the line wait ``aside`` (generation ``documented`` of expiry:
+discarded by a client as expired while the broker's clock disagrees) and ``scheduled`` (not due yet, invisible).
+
+Rules:
+
+* New and due messages join the line at its end; what comes back joins its front (policy ``ordering``).
+* A message leaves the line for a consumer only if it is alive by the broker's clock and memory admits it; the line
+  never overtakes itself, so a head that memory does not admit holds up the queue for that consumer.
+* Consumers with an open window stand in ``ready``, the ring of policy ``dispatch``. A consumer first gets what lies
+  aside and it has not refused, then the head of the line.
+* ``size`` = waiting + aside + in flight. Each message leaves exactly once: consumed, expired, poisoned or purged;
+  ``enqueued - dequeued == size``.
+* Every operation on one message takes constant time; only the sweep and the purge walk the queue.
+
+Change together: ``audit.py``, ``memory.py``, ``expiry.py``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING
+
+from reference_broker.core.delay import Scheduled
+from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
+from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, WAITING, Reference
+
+if TYPE_CHECKING:
+    from reference_broker.core.config import DestinationPolicy
+    from reference_broker.core.instant import Now
+    from reference_broker.core.message import Message
+    from reference_broker.core.region import Region
+    from reference_broker.core.subscription import Delivery, Subscription
+
+
+class Queue(Destination):
+    """One queue."""
+
+    is_queue = True
+
+    def __init__(self, region: Region, name: str, number: int, policy: DestinationPolicy) -> None:
+        super().__init__(region, name, number, policy)
+        self.loaded: OrderedDict[int, Reference] = OrderedDict()
+        self.stored: OrderedDict[int, Reference] = OrderedDict()
+        self.aside: OrderedDict[int, Reference] = OrderedDict()
+        self.scheduled: dict[int, Scheduled] = {}
+        self.ready: deque[Subscription] = deque()
+        #: Ids of all messages here, in whatever state.
+        self.live: set[str] = set()
+        #: Generation G1: whether arriving messages are kept in memory.
+        self.caching = True
+        #: Waiting and scheduled messages that can expire, and a lower bound of their expirations (0: none).
+        self.mortal = 0
+        self.earliest_ms = 0
+
+    # -- arrival
+
+    def holds(self, message_id: str) -> bool:
+        return message_id in self.live
+
+    def refuse_expired(self, message: Message) -> None:
+        self.region.report_expired(message, self.name)
+
+    def publish(self, message: Message) -> None:
+        region = self.region
+        counters = self.counters
+        counters.enqueued += 1
+        counters.size += 1
+        self.live.add(message.message_id)
+        size_bytes = region.policies.memory.size_bytes(message)
+        reference = Reference(message, self.next_order, size_bytes)
+        self.next_order += 1
+        if region.policies.memory.caches(region.memory, self, size_bytes):
+            region.memory.charge(self, reference)
+            self.loaded[reference.order] = reference
+        else:
+            self.stored[reference.order] = reference
+        self._await_expiry(message)
+        region.wake(self)
+
+    def schedule(self, message: Message, due_ns: int) -> None:
+        item = Scheduled(message, self, due_ns, None)
+        self.live.add(message.message_id)
+        self.scheduled[message.sequence] = item
+        self.counters.scheduled += 1
+        self._await_expiry(message)
+        self.region.delays.push(item)
+        self.region.wake(self)
+
+    def release(self, item: Scheduled) -> None:
+        message = item.message
+        self._unschedule(item)
+        if self.region.is_expired(message):
+            self._expire_scheduled(message)
+            self.region.wake(self)
+        else:
+            self.publish(message)
+
+    def _unschedule(self, item: Scheduled) -> None:
+        item.cancelled = True
+        del self.scheduled[item.message.sequence]
+        self.counters.scheduled -= 1
+        self.live.discard(item.message.message_id)
+        self._forget_expiry(item.message)
+
+    def _expire_scheduled(self, message: Message) -> None:
+        """It was never visible, but it was accepted: the books show that it came and went."""
+        self.counters.enqueued += 1
+        self.counters.dequeued += 1
+        self.counters.expired += 1
+        self.region.report_expired(message, self.name)
+
+    # -- consumers
+
+    def attach(self, subscription: Subscription) -> None:
+        self.subscriptions[subscription.consumer] = subscription
+        subscription.offers = list(self.aside.items())
+        heapq.heapify(subscription.offers)
+        self.window_opened(subscription)
+        self.region.wake(self)
+
+    def window_opened(self, subscription: Subscription) -> None:
+        if not subscription.ready and self.region.policies.prefetch.is_open(subscription):
+            subscription.ready = True
+            self.ready.append(subscription)
+        self.region.wake(self)
+
+    def detach(self, subscription: Subscription, last_delivered: int) -> None:
+        region = self.region
+        del self.subscriptions[subscription.consumer]
+        if subscription.ready:
+            subscription.ready = False
+            self.ready.remove(subscription)
+        deliveries = list(subscription.dispatched)
+        region.policies.ledger.left(self.counters, len(deliveries))
+        region.policies.redelivery.mark(deliveries, last_delivered)
+        returning: list[Reference] = []
+        for delivery in deliveries:
+            reference = delivery.reference
+            reference.reserved = False
+            if reference.state == DROPPED:
+                self._bury(reference)
+            elif reference.refused_by is not None:
+                self._set_aside(reference)
+            else:
+                reference.move(WAITING)
+                reference.returned = True
+                returning.append(reference)
+                self._await_expiry(reference.message)
+        if returning:
+            region.policies.ordering.put_back(self, returning)
+        region.memory.relieved = True  # what came back can be evicted
+        region.wake(self)
+
+    # -- the line
+
+    def take_returned(self) -> list[Reference]:
+        """Remove what came back earlier from the front of the line, and give it."""
+        taken: list[Reference] = []
+        while self.loaded:
+            order, reference = self.loaded.popitem(last=False)
+            if not reference.returned:
+                self.loaded[order] = reference
+                self.loaded.move_to_end(order, last=False)
+                break
+            taken.append(reference)
+        return taken
+
+    def put_first(self, references: list[Reference]) -> None:
+        """Put messages at the front of the line, in the order given."""
+        for reference in reversed(references):
+            self.loaded[reference.order] = reference
+            self.loaded.move_to_end(reference.order, last=False)
+
+    def put_last(self, references: list[Reference]) -> None:
+        """Put messages at the end of the line, in the order given. No rule of ours does so; defects planted by tests
+        do.
+        """
+        for reference in references:
+            self.region.memory.discharge(self, reference)
+            self.stored[reference.order] = reference
+
+    def next_stored(self) -> Reference:
+        """The first message of the line that is not in memory; there must be one."""
+        return next(iter(self.stored.values()))
+
+    def page_in(self) -> None:
+        """Load the first message of the line that is not in memory; there must be one."""
+        order, reference = self.stored.popitem(last=False)
+        self.region.memory.charge(self, reference)
+        self.loaded[order] = reference
+
+    def evict(self) -> bool:
+        if not self.loaded:
+            return False
+        order, reference = self.loaded.popitem(last=True)
+        self.region.memory.discharge(self, reference)
+        self.stored[order] = reference
+        self.stored.move_to_end(order, last=False)
+        return True
+
+    # -- dispatch
+
+    def pump(self) -> None:
+        ready = self.ready
+        prefetch = self.region.policies.prefetch
+        self.region.memory.blocked.pop(self.name, None)
+        refusals = 0  # consumers in a row that could not be given anything
+        while refusals < len(ready) and (self.loaded or self.stored or self.aside):
+            subscription = ready[0]
+            reference = self._take(subscription)
+            if reference is None:
+                refusals += 1
+                ready.rotate(-1)
+                continue
+            refusals = 0
+            self.assign(subscription, reference)
+            if prefetch.is_open(subscription):
+                self.region.policies.dispatch.served(ready)
+            else:
+                subscription.ready = False
+                ready.popleft()
+
+    def _take(self, subscription: Subscription) -> Reference | None:
+        """The next message for this consumer, off the line, alive and loaded; None if there is none or memory does
+        not admit it.
+        """
+        region = self.region
+        if subscription.offers:
+            reference = self._take_offer(subscription)
+            if reference is not None:
+                return reference
+        while self.loaded or self.stored:
+            line = self.loaded or self.stored
+            order, reference = line.popitem(last=False)
+            message = reference.message
+            if region.is_expired(message):
+                self._forget_expiry(message)
+                self._expire(reference)
+                continue
+            if not reference.charged:
+                if not region.policies.memory.admit(region.memory, self, subscription, reference):
+                    line[order] = reference
+                    line.move_to_end(order, last=False)
+                    region.block(self)
+                    return None
+                if line is self.stored:
+                    region.policies.memory.read_ahead(region.memory, self)
+            self._forget_expiry(message)
+            return reference
+        return None
+
+    def _take_offer(self, subscription: Subscription) -> Reference | None:
+        region = self.region
+        while subscription.offers:
+            order, reference = subscription.offers[0]
+            if reference.state == ASIDE:
+                if region.is_expired(reference.message):
+                    self._forget_aside(order, reference)
+                    self._expire(reference)
+                elif region.policies.memory.admit(region.memory, self, subscription, reference):
+                    heapq.heappop(subscription.offers)
+                    self._forget_aside(order, reference)
+                    return reference
+                else:
+                    region.block(self)
+                    return None
+            heapq.heappop(subscription.offers)
+        return None
+
+    # -- the end of a message
+
+    def settle(self, subscription: Subscription, delivery: Delivery, outcome: int) -> None:
+        reference = delivery.reference
+        message = reference.message
+        if reference.state == DROPPED:
+            self._bury(reference)
+        elif outcome == CONSUMED:
+            self._leave(reference)
+        elif outcome == POISONED:
+            self._leave(reference)
+            self.region.dead_letter(message, self.name, "")
+        elif outcome == CLIENT_EXPIRED:
+            if self.region.policies.expiry.believes_client(message.expiration_ms, self.region.now.wall_ms):
+                self._expire(reference)
+            else:
+                self._refuse(subscription, reference)
+
+    def _leave(self, reference: Reference) -> None:
+        reference.move(GONE)
+        self.live.discard(reference.message.message_id)
+        self.counters.dequeued += 1
+        self.counters.size -= 1
+        self.region.memory.discharge(self, reference)
+
+    def _bury(self, reference: Reference) -> None:
+        reference.move(GONE)
+        self.live.discard(reference.message.message_id)
+
+    def _expire(self, reference: Reference) -> None:
+        self._leave(reference)
+        self.counters.expired += 1
+        self.region.report_expired(reference.message, self.name)
+
+    def _refuse(self, subscription: Subscription, reference: Reference) -> None:
+        """The consumer discarded a message that is alive by our clock: never again to this consumer, welcome to any
+        other.
+        """
+        if reference.refused_by is None:
+            reference.refused_by = []
+        reference.refused_by.append(subscription.serial)
+        self._set_aside(reference)
+
+    def _set_aside(self, reference: Reference) -> None:
+        reference.move(ASIDE)
+        self.region.memory.discharge(self, reference)
+        self.aside[reference.order] = reference
+        self._await_expiry(reference.message)
+        refused_by = reference.refused_by or []
+        for other in self.subscriptions.values():
+            if other.serial not in refused_by:
+                heapq.heappush(other.offers, (reference.order, reference))
+
+    def _forget_aside(self, order: int, reference: Reference) -> None:
+        del self.aside[order]
+        self._forget_expiry(reference.message)
+
+    # -- expiry while waiting
+
+    def _await_expiry(self, message: Message) -> None:
+        expiration_ms = message.expiration_ms
+        if expiration_ms > 0:
+            if self.mortal == 0 or expiration_ms < self.earliest_ms:
+                self.earliest_ms = expiration_ms
+            self.mortal += 1
+
+    def _forget_expiry(self, message: Message) -> None:
+        if message.expiration_ms > 0:
+            self.mortal -= 1
+
+    def wants_sweep(self) -> bool:
+        return self.expire_period_ms > 0 and (self.mortal > 0 or self.name in self.region.memory.blocked)
+
+    def sweep(self, now: Now) -> None:
+        region = self.region
+        region.wake(self)
+        if not region.policies.expiry.is_expired(self.earliest_ms, now.wall_ms):
+            return
+        self.earliest_ms = 0
+        for line in (self.loaded, self.stored, self.aside):
+            for order, reference in list(line.items()):
+                if region.is_expired(reference.message):
+                    del line[order]
+                    self._forget_expiry(reference.message)
+                    self._expire(reference)
+                else:
+                    self._note_expiration(reference.message.expiration_ms)
+        for item in list(self.scheduled.values()):
+            if region.is_expired(item.message):
+                self._unschedule(item)
+                self._expire_scheduled(item.message)
+            else:
+                self._note_expiration(item.message.expiration_ms)
+
+    def _note_expiration(self, expiration_ms: int) -> None:
+        if expiration_ms > 0 and (self.earliest_ms == 0 or expiration_ms < self.earliest_ms):
+            self.earliest_ms = expiration_ms
+
+    # -- management
+
+    def purge(self) -> None:
+        for item in list(self.scheduled.values()):
+            self._unschedule(item)
+            self.counters.enqueued += 1
+            self.counters.dequeued += 1
+        for line in (self.loaded, self.stored, self.aside):
+            for reference in line.values():
+                self._forget_expiry(reference.message)
+                self._leave(reference)
+            line.clear()
+        for subscription in self.subscriptions.values():
+            for delivery in subscription.dispatched:
+                if delivery.reference.state == ASSIGNED:
+                    self._drop(delivery.reference)
+        self.region.wake(self)
+
+    def _drop(self, reference: Reference) -> None:
+        """Purged in flight: off the books at once, but its id stays taken until the consumer has settled it."""
+        reference.move(DROPPED)
+        self.counters.dequeued += 1
+        self.counters.size -= 1
+        self.region.memory.discharge(self, reference)

@@ -1,0 +1,54 @@
+"""What happens to a consumer's unsettled messages when it goes: which are marked, and where they wait.
+
+Rules:
+
+* Marked means: redelivery count + 1, and the next delivery carries the redelivered flag. ``last_delivered`` -2
+  (unknown: STOMP, a lost connection) marks all of them, also those never written; n >= 0 marks the n oldest in
+  dispatch order; -1 none.
+* They go ahead of everything that was never dispatched, in the order in which they stood on the queue. That is
+  dispatch order, except where a consumer got an older message after a newer one; then the order of the queue wins, so
+  that several departures, in whatever order, restore the original sequence.
+* Delivery delay does not apply again: it was served before the first delivery.
+* Nothing is redelivered on a topic.
+
+Change together: ``queue.py`` (``returned``, ``put_first``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reference_broker.core.queue import Queue
+    from reference_broker.core.reference import Reference
+    from reference_broker.core.subscription import Delivery
+
+UNKNOWN = -2
+
+
+def queue_order(reference: Reference) -> int:
+    """Sort key: the place on the queue."""
+    return reference.order
+
+
+class Redelivery:
+    """Policy ``redelivery``: the marks."""
+
+    def mark(self, deliveries: list[Delivery], last_delivered: int) -> None:
+        """``deliveries`` are what the consumer leaves behind, oldest first."""
+        count = len(deliveries) if last_delivered == UNKNOWN else max(0, last_delivered)
+        for delivery in deliveries[:count]:
+            delivery.reference.message.redelivery_count += 1
+
+
+class Ordering:
+    """Policy ``ordering``: where messages that come back wait."""
+
+    def put_back(self, queue: Queue, references: list[Reference]) -> None:
+        """``references`` come back from one consumer, in dispatch order; merge them with those that came back before
+        and still wait.
+        """
+        waiting = queue.take_returned()
+        waiting.extend(references)
+        waiting.sort(key=queue_order)
+        queue.put_first(waiting)

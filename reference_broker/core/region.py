@@ -1,0 +1,169 @@
+"""What all destinations of one broker share: the present moment, the effects so far, the memory, the timers, the
+table of destinations, the dead-letter path.
+
+It decides the order of work inside one event: first the event itself, then, until nothing is left, dead letters, then
+dispatching of every destination whose state changed (in the order in which they changed), then another try for
+destinations that waited for memory. So nothing is dispatched in the middle of a change, and an answer to a request
+comes before the dispatches that it causes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from reference_broker.core import deadletter
+from reference_broker.core.deadletter import expiry_cause
+from reference_broker.core.delay import DelayHeap
+from reference_broker.core.effects import Effect, Logged
+from reference_broker.core.expiry import Sweeps
+from reference_broker.core.instant import Now
+from reference_broker.core.matching import policy_for
+from reference_broker.core.memory import MemoryTree
+from reference_broker.core.message import QUEUE
+from reference_broker.core.queue import Queue
+from reference_broker.core.topic import Topic
+
+if TYPE_CHECKING:
+    from reference_broker.core.config import BrokerConfig
+    from reference_broker.core.destination import Destination
+    from reference_broker.core.message import Message
+    from reference_broker.core.policies import Policies
+
+QUEUE_LOGGER = "org.apache.activemq.broker.region.Queue"
+
+
+class Region:
+    """The shared state."""
+
+    __slots__ = (
+        "awake",
+        "config",
+        "delays",
+        "destinations",
+        "effects",
+        "letters",
+        "memory",
+        "now",
+        "policies",
+        "sequence",
+        "sweeps",
+    )
+
+    def __init__(self, config: BrokerConfig, policies: Policies) -> None:
+        self.config = config
+        self.policies = policies
+        #: The instant of the event in progress.
+        self.now = Now(0, 0)
+        #: What the event in progress has caused so far.
+        self.effects: list[Effect] = []
+        self.memory = MemoryTree(config.memory_limit_bytes, config.memory_high_water_percent, config.page_size)
+        self.delays = DelayHeap()
+        self.sweeps = Sweeps()
+        self.destinations: dict[str, Destination] = {}
+        #: Destinations to pump, each at most once.
+        self.awake: deque[Destination] = deque()
+        #: Dead letters to be put on their queue.
+        self.letters: deque[Message] = deque()
+        #: The last arrival number.
+        self.sequence = 0
+
+    def destination(self, name: str) -> Destination:
+        """The destination of that (usable) name, created at the first use."""
+        known = self.destinations.get(name)
+        if known is not None:
+            return known
+        policy = policy_for(name, self.config.destinations)
+        number = len(self.destinations)
+        created: Destination
+        if name.startswith(QUEUE):
+            queue = Queue(self, name, number, policy)
+            self.memory.queues.append(queue)
+            created = queue
+        else:
+            created = Topic(self, name, number, policy)
+        self.destinations[name] = created
+        return created
+
+    def is_expired(self, message: Message) -> bool:
+        """Whether the message is dead by the broker's clock, now."""
+        return message.expiration_ms > 0 and self.policies.expiry.is_expired(message.expiration_ms, self.now.wall_ms)
+
+    # -- consequences of the event in progress
+
+    def wake(self, destination: Destination) -> None:
+        """Its state changed: pump it before the event is over."""
+        if not destination.awake:
+            destination.awake = True
+            self.awake.append(destination)
+
+    def block(self, destination: Destination) -> None:
+        """It has a message and a consumer for it, but no memory."""
+        self.memory.blocked[destination.name] = destination
+        if not destination.starved:
+            level = "DEBUG" if self.policies.memory.wakes_on_relief else "WARN"
+            text = f"{destination.name} cursor blocked, no space available to page in messages"
+            self.effects.append(Logged(level, QUEUE_LOGGER, text))
+
+    def report_expired(self, message: Message, source: str) -> None:
+        """A message expired, after it was taken off ``source``."""
+        self.effects.append(Logged("DEBUG", deadletter.LOGGER, f"Message expired {message.message_id}, dest: {source}"))
+        self.dead_letter(message, source, expiry_cause(message))
+
+    def dead_letter(self, message: Message, source: str, cause: str) -> None:
+        """A message died on ``source``: send its copy to the dead-letter queue if it gets one."""
+        policy = self.policies.dead_letter
+        if policy.eligible(message, source):
+            self.letters.append(policy.copy(message, source, cause))
+        elif source == policy.target():
+            self.effects.append(
+                Logged("DEBUG", deadletter.LOGGER, f"Not re-adding to DLQ: {message.message_id}, dest: {source}")
+            )
+
+    def number(self, message: Message) -> None:
+        """The broker takes the message over."""
+        self.sequence += 1
+        message.sequence = self.sequence
+        message.accepted_mono_ns = self.now.mono_ns
+
+    # -- the rest of the event
+
+    def finish(self) -> list[Effect]:
+        """Do everything that the event made necessary; give its effects."""
+        memory = self.memory
+        while True:
+            if self.letters:
+                self._post(self.letters.popleft())
+            elif self.awake:
+                destination = self.awake.popleft()
+                destination.awake = False
+                destination.pump()
+                destination.starved = destination.name in memory.blocked
+                if destination.wants_sweep() != destination.sweep_armed:
+                    self._rearm(destination)
+            elif memory.relieved:
+                memory.relieved = False
+                if memory.blocked and self.policies.memory.wakes_on_relief:
+                    for waiting in memory.blocked.values():
+                        self.wake(waiting)
+            else:
+                break
+        effects = self.effects
+        self.effects = []
+        return effects
+
+    def _post(self, letter: Message) -> None:
+        target = self.destination(letter.destination)
+        if target.holds(letter.message_id):
+            text = f"Not adding duplicate to DLQ: {letter.message_id}, dest: {letter.original_destination}"
+            self.effects.append(Logged("DEBUG", deadletter.LOGGER, text))
+            return
+        self.number(letter)
+        target.publish(letter)
+
+    def _rearm(self, destination: Destination) -> None:
+        if destination.sweep_armed:
+            self.sweeps.disarm(destination)
+            return
+        expiry = self.policies.expiry
+        period_ms = destination.expire_period_ms
+        self.sweeps.arm(destination, expiry.next_sweep_ns(destination.created_ns, period_ms, self.now.mono_ns))

@@ -1,0 +1,345 @@
+"""Decides when a connection is dead and when a keep-alive is due.
+
+Both ends use it; it has no clock, no socket and no thread.
+
+Rules
+* Only *elapsed* nanoseconds come in. No step of a wall clock can close a link or keep a dead one open (DESIGN section
+  5). ActiveMQ uses the wall clock here.
+* ``next_due_ns`` changes only in ``start``, ``tick`` and ``stop``: bytes and frames merely leave a mark that the next
+  ``tick`` looks at. So traffic costs an assignment and no timer is moved by it.
+* One ``tick`` performs one check, the read check first when both are due. Call it again while ``next_due_ns`` is not
+  after now.
+* A monitor fails once and is silent ever after.
+
+Two generations (DESIGN section 4)
+* ``documented``: what the seed page promises. A silent link is closed R after its last byte; the first R begins only
+  after the initial delay D. Any byte counts. A keep-alive leaves W after the last frame written.
+* ``classic``: what ActiveMQ's code does. A check every R; a first quiet interval only clears a flag, a second one
+  closes: 2R to 3R after the last byte. A frame that is never completed does not set the flag again, so in mid-frame the
+  delay is R to 2R. A keep-alive leaves at each check (every W) before which no frame was written.
+
+Known exceptions to ``classic``
+* ActiveMQ abandons a check that comes less than 0.9 R after the previous one. On elapsed time with checks planned from
+  the previous one's actual start this cannot happen, so it is not here.
+* ActiveMQ skips read checks while a frame is being processed. Nothing blocks inside our broker, so no frame is ever
+  "being processed" between two calls.
+
+What must change together: ``negotiate`` and the WireFormatInfo handling of ``openwire/``; ``stomp_periods`` and the
+CONNECT handling of ``stomp/``; the windows in the conformance catalogue (area INA).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from reference_broker.core.config import BrokerConfig
+from reference_broker.core.instant import NS_PER_MS
+
+#: Later than any instant that is ever compared with it.
+_NEVER: Final = 1 << 120
+
+#: ActiveMQ's connectAttemptTimeout: how long a peer may take to say hello.
+CONNECT_TIMEOUT_MS: Final = 30_000
+
+# What a check found.
+NOTHING: Final = 0
+KEEP_ALIVE: Final = 1
+FAIL: Final = 2
+
+
+class MonitorAction:
+    """The result of one check.
+
+    ``debug`` holds lines for the log of ActiveMQ's AbstractInactivityMonitor; ``reason`` and ``idle_ns`` belong to
+    FAIL.
+    """
+
+    __slots__ = ("debug", "idle_ns", "kind", "reason")
+
+    def __init__(self, kind: int, reason: str = "", idle_ns: int = 0, debug: tuple[str, ...] = ()) -> None:
+        self.kind = kind
+        self.reason = reason
+        self.idle_ns = idle_ns
+        self.debug = debug
+
+
+_QUIET: Final = MonitorAction(NOTHING)
+_BEAT: Final = MonitorAction(KEEP_ALIVE)
+
+
+class Periods:
+    """What both ends agreed on. A period of 0 switches that direction off."""
+
+    __slots__ = ("initial_delay_ms", "read_ms", "write_ms")
+
+    def __init__(self, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
+        self.read_ms = read_ms
+        self.write_ms = write_ms
+        self.initial_delay_ms = initial_delay_ms
+
+
+def write_period_ms(read_ms: int) -> int:
+    """W for a negotiated R: a third of it, or all of it when R is too small to be divided."""
+    return read_ms // 3 if read_ms > 3 else read_ms
+
+
+def negotiate(
+    read_ms: int, initial_delay_ms: int, peer_read_ms: int | None, peer_initial_delay_ms: int | None
+) -> Periods:
+    """OpenWire: the shorter of both offers, each by itself.
+
+    None (the peer left it out) counts as 0. R of 0 or less: no monitor on either side.
+    Raises ValueError for a negative initial delay, with which ActiveMQ kills the connection too.
+    """
+    read = min(read_ms, peer_read_ms or 0)
+    delay = min(initial_delay_ms, peer_initial_delay_ms or 0)
+    if delay < 0:
+        raise ValueError(f"the initial delay of the inactivity monitor is {delay} ms; offer 0 or more")
+    if read <= 0:
+        return Periods(0, 0, 0)
+    return Periods(read, write_period_ms(read), delay)
+
+
+def stomp_periods(generation: str, incoming_ms: int, outgoing_ms: int) -> Periods:
+    """STOMP: the peer promised a beat every ``incoming_ms``, this side one every ``outgoing_ms``; 0 is no promise.
+
+    ``classic`` takes both numbers as they are (read period = incoming, beat every outgoing). ``documented`` allows for
+    sockets and schedulers, as STOMP 1.2 asks of a receiver ("Heart-beating": it should allow for an error margin): it
+    reads with R = 2 x incoming, so that a beat may be late by a whole period before the link is cut in [R, 1.1 R]; and
+    it beats every outgoing/2, so that its own promise survives a late timer. The initial delay is the smaller number in
+    both.
+    """
+    delay = min(incoming_ms, outgoing_ms)
+    if generation == "classic":
+        return Periods(incoming_ms, outgoing_ms, delay)
+    return Periods(2 * incoming_ms, (outgoing_ms + 1) // 2, delay)
+
+
+class Monitor:
+    """What both generations share: the connect check, the bookkeeping and the words.
+
+    Subclasses plan and perform the read and write checks.
+    """
+
+    __slots__ = (
+        "_address",
+        "_connect_due_ns",
+        "_connect_timeout_ms",
+        "_last_byte_ns",
+        "_read_due_ns",
+        "_read_ms",
+        "_read_ns",
+        "_started",
+        "_use_keep_alive",
+        "_write_due_ns",
+        "_write_ns",
+    )
+
+    def __init__(
+        self, address: str, now_ns: int, *, connect_timeout_ms: int = CONNECT_TIMEOUT_MS, use_keep_alive: bool = True
+    ) -> None:
+        """``address`` is the peer's, for the texts.
+
+        ``connect_timeout_ms`` 0 or less: a peer that never says hello is left alone.
+        """
+        self._address = address
+        self._connect_timeout_ms = connect_timeout_ms
+        self._connect_due_ns = now_ns + connect_timeout_ms * NS_PER_MS if connect_timeout_ms > 0 else _NEVER
+        self._use_keep_alive = use_keep_alive
+        self._last_byte_ns = now_ns
+        self._started = False
+        self._read_ms = 0
+        self._read_ns = 0
+        self._write_ns = 0
+        self._read_due_ns = _NEVER
+        self._write_due_ns = _NEVER
+
+    def start(self, now_ns: int, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
+        """The handshake is complete.
+
+        Ends the connect check. A second call changes nothing: the agreed values are frozen.
+        """
+        if self._started:
+            return
+        self._started = True
+        self._connect_due_ns = _NEVER
+        base_ns = now_ns + initial_delay_ms * NS_PER_MS
+        if read_ms > 0:
+            self._read_ms = read_ms
+            self._read_ns = read_ms * NS_PER_MS
+        if write_ms > 0 and self._use_keep_alive:
+            self._write_ns = write_ms * NS_PER_MS
+        self._plan(base_ns)
+
+    def bytes_received(self, now_ns: int) -> None:
+        """At least one byte of anything arrived."""
+        self._last_byte_ns = now_ns
+
+    def frame_received(self, now_ns: int) -> None:
+        """A complete command arrived. A bare STOMP newline is bytes, not a command."""
+
+    def frame_sent(self, now_ns: int) -> None:
+        """A frame was written. Not called for the keep-alives that this monitor asked for."""
+
+    def idle_ns(self, now_ns: int) -> int:
+        """Time since the last byte."""
+        return now_ns - self._last_byte_ns
+
+    def next_due_ns(self) -> int | None:
+        """When ``tick`` wants to be called; None: not at all."""
+        due = min(self._connect_due_ns, self._read_due_ns, self._write_due_ns)
+        return due if due < _NEVER else None
+
+    def tick(self, now_ns: int) -> MonitorAction:
+        """Perform the first check that is due."""
+        if now_ns >= self._connect_due_ns:
+            limit = f"(>{self._connect_timeout_ms})"
+            text = f"Channel was inactive (no connection attempt made) for too {limit} long: {self._address}"
+            return self._fail(text, now_ns, ())
+        if now_ns >= self._read_due_ns:
+            return self._check_read(now_ns)
+        if now_ns >= self._write_due_ns:
+            return self._check_write(now_ns)
+        return _QUIET
+
+    def stop(self) -> None:
+        """The connection is over, for whatever reason."""
+        self._started = True
+        self._connect_due_ns = self._read_due_ns = self._write_due_ns = _NEVER
+
+    def _plan(self, base_ns: int) -> None:
+        """Set the first due times.
+
+        ``base_ns`` is the end of the initial delay; ``_read_ns`` and ``_write_ns`` are 0 for a direction that is off.
+        """
+        raise NotImplementedError
+
+    def _check_read(self, now_ns: int) -> MonitorAction:
+        raise NotImplementedError
+
+    def _check_write(self, now_ns: int) -> MonitorAction:
+        raise NotImplementedError
+
+    def _fail_read(self, now_ns: int, since_check_ns: int) -> MonitorAction:
+        """ActiveMQ's words, which operators search for (seed 001)."""
+        debug = (
+            f"{since_check_ns // NS_PER_MS} ms elapsed since last read check.",
+            f"No message received since last read check for {self._address}! Throwing InactivityIOException.",
+        )
+        return self._fail(f"Channel was inactive for too (>{self._read_ms}) long: {self._address}", now_ns, debug)
+
+    def _fail(self, reason: str, now_ns: int, debug: tuple[str, ...]) -> MonitorAction:
+        self.stop()
+        return MonitorAction(FAIL, reason, self.idle_ns(now_ns), debug)
+
+
+class DocumentedMonitor(Monitor):
+    """Closes R after the last byte, but not before D + R after the handshake; beats W after the last frame written."""
+
+    __slots__ = ("_base_ns", "_last_sent_ns")
+
+    def __init__(
+        self, address: str, now_ns: int, *, connect_timeout_ms: int = CONNECT_TIMEOUT_MS, use_keep_alive: bool = True
+    ) -> None:
+        super().__init__(address, now_ns, connect_timeout_ms=connect_timeout_ms, use_keep_alive=use_keep_alive)
+        self._base_ns = now_ns
+        self._last_sent_ns = now_ns
+
+    def frame_sent(self, now_ns: int) -> None:
+        self._last_sent_ns = now_ns
+
+    def _plan(self, base_ns: int) -> None:
+        self._base_ns = base_ns
+        if self._read_ns:
+            self._read_due_ns = base_ns + self._read_ns
+        if self._write_ns:
+            self._write_due_ns = base_ns + self._write_ns
+
+    def _check_read(self, now_ns: int) -> MonitorAction:
+        since_ns = max(self._last_byte_ns, self._base_ns)
+        due_ns = since_ns + self._read_ns
+        if due_ns > now_ns:
+            self._read_due_ns = due_ns
+            return _QUIET
+        return self._fail_read(now_ns, now_ns - since_ns)
+
+    def _check_write(self, now_ns: int) -> MonitorAction:
+        due_ns = max(self._last_sent_ns, self._base_ns) + self._write_ns
+        if due_ns > now_ns:
+            self._write_due_ns = due_ns
+            return _QUIET
+        self._last_sent_ns = now_ns
+        self._write_due_ns = now_ns + self._write_ns
+        return _BEAT
+
+
+class ClassicMonitor(Monitor):
+    """ActiveMQ's algorithm: checks at D, D + R, D + 2R …; two quiet intervals with no complete frame between close."""
+
+    __slots__ = ("_bytes_seen", "_command_received", "_command_sent", "_last_check_ns")
+
+    def __init__(
+        self, address: str, now_ns: int, *, connect_timeout_ms: int = CONNECT_TIMEOUT_MS, use_keep_alive: bool = True
+    ) -> None:
+        super().__init__(address, now_ns, connect_timeout_ms=connect_timeout_ms, use_keep_alive=use_keep_alive)
+        # The handshake's own bytes and frames count at the first checks.
+        self._bytes_seen = True
+        self._command_received = True
+        self._command_sent = True
+        self._last_check_ns = now_ns
+
+    def bytes_received(self, now_ns: int) -> None:
+        self._last_byte_ns = now_ns
+        self._bytes_seen = True
+
+    def frame_received(self, now_ns: int) -> None:  # noqa: ARG002 - the flag has no time in this algorithm
+        self._command_received = True
+
+    def frame_sent(self, now_ns: int) -> None:  # noqa: ARG002 - likewise
+        self._command_sent = True
+
+    def _plan(self, base_ns: int) -> None:
+        self._last_check_ns = base_ns
+        self._bytes_seen = self._command_received = self._command_sent = True
+        if self._read_ns:
+            self._read_due_ns = base_ns
+        if self._write_ns:
+            self._write_due_ns = base_ns
+
+    def _check_read(self, now_ns: int) -> MonitorAction:
+        since_ns = now_ns - self._last_check_ns
+        self._last_check_ns = now_ns
+        # Planned from this check's actual start, so that lateness accumulates instead of being caught up in bursts
+        # (AMQ-3414).
+        self._read_due_ns = now_ns + self._read_ns
+        if self._bytes_seen:
+            # Traffic does not set the flag again, only a complete frame does: that is why mid-frame silence is noticed
+            # earlier.
+            self._bytes_seen = False
+        elif self._command_received:
+            self._command_received = False
+        else:
+            return self._fail_read(now_ns, since_ns)
+        return MonitorAction(NOTHING, debug=(f"{since_ns // NS_PER_MS} ms elapsed since last read check.",))
+
+    def _check_write(self, now_ns: int) -> MonitorAction:
+        self._write_due_ns = now_ns + self._write_ns
+        idle = not self._command_sent
+        self._command_sent = False
+        return _BEAT if idle else _QUIET
+
+
+GENERATIONS: Final[dict[str, type[Monitor]]] = {"documented": DocumentedMonitor, "classic": ClassicMonitor}
+
+#: Makes the broker's monitor of one connection: (configuration, peer's address, elapsed ns) -> monitor. A mutant
+#: injects another one.
+MonitorFactory = Callable[[BrokerConfig, str, int], Monitor]
+
+
+def monitor_for(config: BrokerConfig, address: str, now_ns: int) -> Monitor:
+    """The monitor that the broker's configuration asks for."""
+    settings = config.monitor
+    return GENERATIONS[config.generation["monitor"]](
+        address, now_ns, connect_timeout_ms=settings.connect_timeout_ms, use_keep_alive=settings.use_keep_alive
+    )

@@ -1,0 +1,383 @@
+"""The whole broker without sockets and clocks: the core, and per connection a session, a monitor and an outbox.
+
+``server.py`` puts sockets around it, the simulation virtual links, so both worlds share every decision. The edge brings
+decoded frames and asks for frames to write; it is told what to do through ``take_actions``.
+
+Rules
+* Popping is writing. A message leaves the outbox through ``next_output``, and that is the moment at which an
+  asynchronous dispatch is reported to the core as transmitted (seed 003). An edge that cannot write does not pop; what
+  waits then is what a stalled reader costs.
+* ``OutputReady`` is edge-triggered: it is given once, and given again only after ``next_output`` has emptied the
+  outbox. Whoever gets it pops until None or remembers that it stopped before.
+* ``Close`` comes last for a connection. The core was told already; the edge writes what ``next_output`` still gives,
+  closes, and calls ``disconnect``, which forgets the connection. On an inactivity close there is nothing to write
+  (inactivity.md 3.7).
+* The core is never entered from inside itself: effects are carried out after ``handle`` has returned.
+* Connection numbers are the edge's and are never used twice: message ids and consumer names are built from them.
+
+What must change together: the protocols' sessions (``session.py``), and ``server.py`` and the simulated world for a new
+action.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Final
+
+from reference_broker.core.broker import Broker
+from reference_broker.core.config import BrokerConfig
+from reference_broker.core.effects import Accepted, Dispatch, Logged, Refused
+from reference_broker.core.events import Disconnect, Event, Tick, Transmitted
+from reference_broker.core.instant import Now
+from reference_broker.core.policies import Policies
+from reference_broker.inactivity import FAIL, KEEP_ALIVE, Monitor, MonitorAction, MonitorFactory, monitor_for
+from reference_broker.openwire.broker import BrokerSession as OpenWireSession
+from reference_broker.session import MONITOR_LOGGER, Session
+from reference_broker.stomp.broker import BrokerSession as StompSession
+
+TRANSPORT_LOGGER: Final = "org.apache.activemq.broker.TransportConnection.Transport"
+PROTOCOLS: Final = ("stomp", "openwire")
+
+
+#: Makes the core; a planted defect that no single policy can enact replaces it.
+BrokerFactory = Callable[[BrokerConfig, Policies | None], Broker]
+
+
+class Action:
+    """What the edge must do."""
+
+    __slots__ = ()
+
+
+class OutputReady(Action):
+    """There is something to write on this connection."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: int) -> None:
+        self.connection = connection
+
+
+class Close(Action):
+    """Write what is left, then close the socket.
+
+    ``idle_ns`` is the time since the peer's last byte; ``inactive`` tells a monitor's close from the others.
+    """
+
+    __slots__ = ("connection", "idle_ns", "inactive", "reason")
+
+    def __init__(self, connection: int, reason: str, idle_ns: int, inactive: bool) -> None:
+        self.connection = connection
+        self.reason = reason
+        self.idle_ns = idle_ns
+        self.inactive = inactive
+
+
+class Log(Action):
+    """A line for the broker's log."""
+
+    __slots__ = ("level", "logger", "text")
+
+    def __init__(self, level: str, logger: str, text: str) -> None:
+        self.level = level
+        self.logger = logger
+        self.text = text
+
+
+class _Link:
+    """One connection."""
+
+    __slots__ = ("address", "announced", "closed", "due_ns", "monitor", "number", "ready", "session", "started")
+
+    def __init__(self, number: int, address: str, session: Session, monitor: Monitor) -> None:
+        self.number = number
+        self.address = address
+        self.session = session
+        self.monitor = monitor
+        #: The same object every time: an action is a fact about the connection, not about a frame.
+        self.ready = OutputReady(number)
+        self.announced = False
+        self.closed = False
+        self.started = False
+        #: The one entry of this connection in the node's heap that counts; -1: none does.
+        self.due_ns = -1
+
+
+class Node:
+    """A broker with its connections. See the module's header for the rules that an edge follows."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        policies: Policies | None = None,
+        monitor_factory: MonitorFactory = monitor_for,
+        broker_factory: BrokerFactory = Broker,
+    ) -> None:
+        self.config = config
+        self.broker = broker_factory(config, policies)
+        self._monitor_factory = monitor_factory
+        self._links: dict[int, _Link] = {}
+        self._heap: list[tuple[int, int]] = []
+        self._actions: list[Action] = []
+        #: Asynchronous dispatches to connections that are gone, to be reported as failed.
+        self._strays: list[Dispatch] = []
+        #: Connections that a refusal has doomed while effects were being carried out.
+        self._doomed: list[_Link] = []
+
+    # -- what the edge tells
+
+    def connect(self, connection: int, protocol: str, now: Now, address: str = "") -> None:
+        """A socket was accepted. ``protocol`` is "stomp" or "openwire"; ``address`` is the peer's, for the texts."""
+        if connection in self._links:
+            raise ValueError(f"connection {connection} exists already; never use a number twice")
+        session: Session
+        if protocol == "stomp":
+            session = StompSession(connection, self.config)
+        elif protocol == "openwire":
+            session = OpenWireSession(connection, self.config)
+        else:
+            raise ValueError(f"protocol {protocol!r} is unknown; one of {', '.join(PROTOCOLS)}")
+        where = address or f"tcp://connection-{connection}"
+        link = _Link(connection, where, session, self._monitor_factory(self.config, where, now.mono_ns))
+        self._links[connection] = link
+        self._schedule(link)
+        session.open()
+        self._after(link, now)
+
+    def bytes_received(self, connection: int, now: Now) -> None:
+        """Any byte arrived."""
+        link = self._links.get(connection)
+        if link is not None:
+            link.monitor.bytes_received(now.mono_ns)
+
+    def receive(self, connection: int, frame: object, now: Now) -> None:
+        """One decoded frame or command, keep-alives included. What comes after a close is ignored."""
+        link = self._links.get(connection)
+        if link is None or link.closed:
+            return
+        session = link.session
+        if frame is session.beat:
+            return
+        link.monitor.frame_received(now.mono_ns)
+        for event in session.receive(frame, now):
+            self._handle(event, now)
+        if not link.started and session.periods is not None:
+            link.started = True
+            periods = session.periods
+            link.monitor.start(now.mono_ns, periods.read_ms, periods.write_ms, periods.initial_delay_ms)
+            self._schedule(link)
+        self._after(link, now)
+
+    def protocol_error(self, connection: int, text: str, now: Now, receipt: str = "") -> None:
+        """The peer's bytes are no frames: tell it, then close."""
+        link = self._links.get(connection)
+        if link is None or link.closed:
+            return
+        link.session.fail(text, receipt)
+        self._after(link, now)
+
+    def disconnect(self, connection: int, now: Now) -> None:
+        """The socket is gone. Also the end of a connection that was closed by us; its number is forgotten."""
+        link = self._links.get(connection)
+        if link is None:
+            return
+        if not link.closed:
+            self._release(link, clean=False, now=now)
+            self._settle(now)
+        del self._links[connection]
+
+    def submit(self, event: Event, now: Now) -> None:
+        """An event that belongs to no connection: an operator's ``Purge``."""
+        self._handle(event, now)
+        self._settle(now)
+
+    def tick(self, now: Now) -> None:
+        """Time has passed: run what is due in the core and in the monitors."""
+        due = self.broker.next_due_ns()
+        if due is not None and due <= now.mono_ns:
+            self._handle(Tick(), now)
+            self._settle(now)
+        heap = self._heap
+        while heap and heap[0][0] <= now.mono_ns:
+            entry_ns, number = heapq.heappop(heap)
+            link = self._links.get(number)
+            if link is None or link.due_ns != entry_ns:
+                continue
+            link.due_ns = -1
+            self._check(link, now)
+            self._schedule(link)
+
+    # -- what the edge asks
+
+    def has_output(self, connection: int) -> bool:
+        """True while ``next_output`` has something to look at.
+
+        It may still give None: the consumer of a waiting message may have left.
+        """
+        link = self._links.get(connection)
+        return link is not None and bool(link.session.outbox)
+
+    def next_output(self, connection: int, now: Now) -> object | None:
+        """Pop the next frame to write. Popping is writing: call it only when the transport takes the frame."""
+        link = self._links.get(connection)
+        if link is None:
+            return None
+        session = link.session
+        outbox = session.outbox
+        while outbox:
+            item = outbox.popleft()
+            frame: object | None = item
+            if isinstance(item, Dispatch):
+                # Rendered first: the core may settle or change the message as soon as it is told.
+                frame = session.render(item)
+                if item.asynchronous:
+                    self._handle(Transmitted(item), now)
+                    self._settle(now)
+                if frame is None:
+                    continue
+            if frame is not session.keep_alive:
+                link.monitor.frame_sent(now.mono_ns)
+            if not outbox:
+                link.announced = False
+            return frame
+        link.announced = False
+        return None
+
+    def next_due_ns(self) -> int | None:
+        """Elapsed time at which ``tick`` is wanted; None: nothing is planned."""
+        heap = self._heap
+        while heap:
+            due_ns, number = heap[0]
+            link = self._links.get(number)
+            if link is not None and link.due_ns == due_ns:
+                core_ns = self.broker.next_due_ns()
+                return due_ns if core_ns is None or due_ns < core_ns else core_ns
+            heapq.heappop(heap)
+        return self.broker.next_due_ns()
+
+    def take_actions(self) -> list[Action]:
+        """What is to be done since the last call, in order."""
+        actions = self._actions
+        if actions:
+            self._actions = []
+        return actions
+
+    # -- inside
+
+    def _handle(self, event: Event, now: Now) -> None:
+        """Let the core handle one event and hand its effects to their connections."""
+        links = self._links
+        for effect in self.broker.handle(event, now):
+            if isinstance(effect, Dispatch):
+                link = links.get(effect.connection)
+                if link is None or link.closed:
+                    if effect.asynchronous:
+                        self._strays.append(effect)
+                    continue
+                link.session.outbox.append(effect)
+                if not link.announced:
+                    link.announced = True
+                    self._actions.append(link.ready)
+            elif isinstance(effect, Accepted):
+                link = links.get(effect.connection)
+                if link is not None and not link.closed:
+                    link.session.accepted(effect.request)
+                    self._announce(link)
+            elif isinstance(effect, Refused):
+                link = links.get(effect.connection)
+                if link is not None and not link.closed:
+                    link.session.refused(effect)
+                    self._announce(link)
+                    if link.session.closing:
+                        self._doomed.append(link)
+            elif isinstance(effect, Logged):
+                self._actions.append(Log(effect.level, effect.logger, effect.text))
+
+    def _settle(self, now: Now) -> None:
+        """Finish what effects have left behind: dispatches to nobody, connections that must close."""
+        while self._strays or self._doomed:
+            if self._strays:
+                self._handle(Transmitted(self._strays.pop(0), failed=True), now)
+            else:
+                self._close(self._doomed.pop(0), now)
+
+    def _after(self, link: _Link, now: Now) -> None:
+        """The common end of everything that a peer can cause."""
+        if link.session.closing:
+            self._close(link, now)
+        else:
+            self._announce(link)
+        if self._strays or self._doomed:
+            self._settle(now)
+
+    def _announce(self, link: _Link) -> None:
+        if not link.announced and link.session.outbox:
+            link.announced = True
+            self._actions.append(link.ready)
+
+    def _close(self, link: _Link, now: Now) -> None:
+        """The session wants to end: the core first, then the edge. Its last frames stay on the outbox."""
+        if link.closed:
+            return
+        session = link.session
+        self._release(link, clean=session.clean, now=now)
+        self._announce(link)
+        self._actions.append(Close(link.number, session.closing, link.monitor.idle_ns(now.mono_ns), inactive=False))
+
+    def _release(self, link: _Link, *, clean: bool, now: Now) -> None:
+        """Flush undelivered messages as failed, then tell the core that the connection is gone.
+
+        Other frames stay on the outbox.
+        """
+        link.closed = True
+        link.monitor.stop()
+        link.due_ns = -1
+        session = link.session
+        waiting = list(session.outbox)
+        session.outbox.clear()
+        for item in waiting:
+            if not isinstance(item, Dispatch):
+                session.outbox.append(item)
+            elif item.asynchronous:
+                # Counted as transmitted although it failed, and taken back by the disconnect: a dropped connection ends
+                # balanced (AMQ-4248).
+                self._handle(Transmitted(item, failed=True), now)
+        if session.connected:
+            self._handle(Disconnect(link.number, clean), now)
+
+    def _check(self, link: _Link, now: Now) -> None:
+        """Run this connection's due checks."""
+        monitor = link.monitor
+        due_ns = monitor.next_due_ns()
+        while due_ns is not None and due_ns <= now.mono_ns:
+            action = monitor.tick(now.mono_ns)
+            for text in action.debug:
+                self._actions.append(Log("DEBUG", MONITOR_LOGGER, text))
+            if action.kind == FAIL:
+                self._fail_inactive(link, action, now)
+                return
+            # A frame that already waits proves as much as a keep-alive, and a reader that stalls must not collect them
+            # without end.
+            if action.kind == KEEP_ALIVE and not link.session.outbox:
+                link.session.outbox.append(link.session.keep_alive)
+                self._announce(link)
+            due_ns = monitor.next_due_ns()
+
+    def _fail_inactive(self, link: _Link, action: MonitorAction, now: Now) -> None:
+        """The monitor has given the peer up: nothing more is sent."""
+        cause = f"org.apache.activemq.transport.InactivityIOException: {action.reason}"
+        self._actions.append(Log("DEBUG", TRANSPORT_LOGGER, f"Transport Connection to: {link.address} failed: {cause}"))
+        self._release(link, clean=False, now=now)
+        link.session.outbox.clear()
+        self._actions.append(Close(link.number, action.reason, action.idle_ns, inactive=True))
+        self._settle(now)
+
+    def _schedule(self, link: _Link) -> None:
+        """Put the monitor's next due time on the heap, unless it is there."""
+        due_ns = link.monitor.next_due_ns()
+        if due_ns is None:
+            link.due_ns = -1
+        elif due_ns != link.due_ns:
+            link.due_ns = due_ns
+            heapq.heappush(self._heap, (due_ns, link.number))

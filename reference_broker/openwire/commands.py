@@ -1,0 +1,242 @@
+"""OpenWire's commands as plain objects: what they mean, not how they are written.
+
+The fields are those that this project uses, under OpenWire's names in our spelling; times are milliseconds. A byte
+codec comes later and will translate.
+
+Known differences to the wire
+* Identifiers are strings, where OpenWire has structures.
+* ``MessageDispatch`` carries a copy of the message's fields, because a command on its way must not change when the
+  broker later moves the message.
+* ``RemoveInfo.last_delivered`` counts messages (see there), where the wire has a broker-wide sequence number.
+
+What must change together: ``broker.py`` and ``client.py``, which give each command its meaning at one end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reference_broker.core.message import DEFAULT_PRIORITY, Message
+
+#: RemoveInfo.last_delivered: the client does not tell, so every unsettled message counts as delivered.
+LAST_DELIVERED_UNKNOWN: Final = -2
+
+
+class Command:
+    """Base of all commands. ``command_id`` is the sender's number; an answer refers to it."""
+
+    __slots__ = ("command_id", "response_required")
+
+    def __init__(self, command_id: int = 0, response_required: bool = False) -> None:
+        self.command_id = command_id
+        self.response_required = response_required
+
+
+class WireFormatInfo(Command):
+    """The first command of both sides.
+
+    None: the sender left the entry out of its map, which counts as 0 (inactivity.md 2.2).
+    """
+
+    __slots__ = ("max_inactivity_duration_initial_delay_ms", "max_inactivity_duration_ms")
+
+    def __init__(
+        self,
+        max_inactivity_duration_ms: int | None = 30_000,
+        max_inactivity_duration_initial_delay_ms: int | None = 10_000,
+    ) -> None:
+        super().__init__()
+        self.max_inactivity_duration_ms = max_inactivity_duration_ms
+        self.max_inactivity_duration_initial_delay_ms = max_inactivity_duration_initial_delay_ms
+
+
+class ConnectionInfo(Command):
+    """The client names itself."""
+
+    __slots__ = ("client_id",)
+
+    def __init__(self, client_id: str, command_id: int = 0, response_required: bool = False) -> None:
+        super().__init__(command_id, response_required)
+        self.client_id = client_id
+
+
+class ConsumerInfo(Command):
+    """A consumer attaches. ``prefetch`` counts messages."""
+
+    __slots__ = ("consumer_id", "destination", "dispatch_async", "prefetch")
+
+    def __init__(
+        self,
+        consumer_id: str,
+        destination: str,
+        prefetch: int,
+        *,
+        dispatch_async: bool = True,
+        command_id: int = 0,
+        response_required: bool = False,
+    ) -> None:
+        super().__init__(command_id, response_required)
+        self.consumer_id = consumer_id
+        self.destination = destination
+        self.prefetch = prefetch
+        self.dispatch_async = dispatch_async
+
+
+class RemoveInfo(Command):
+    """A consumer detaches.
+
+    ``last_delivered``: how many of its unsettled messages, from the oldest, its application has seen;
+    LAST_DELIVERED_UNKNOWN when the client does not tell.
+    """
+
+    __slots__ = ("consumer_id", "last_delivered")
+
+    def __init__(
+        self,
+        consumer_id: str,
+        *,
+        last_delivered: int = LAST_DELIVERED_UNKNOWN,
+        command_id: int = 0,
+        response_required: bool = False,
+    ) -> None:
+        super().__init__(command_id, response_required)
+        self.consumer_id = consumer_id
+        self.last_delivered = last_delivered
+
+
+class ProducerMessage(Command):
+    """A message on its way to the broker (OpenWire: an ActiveMQMessage).
+
+    The message belongs to the broker from here on.
+    """
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: Message, command_id: int = 0, response_required: bool = False) -> None:
+        super().__init__(command_id, response_required)
+        self.message = message
+
+
+class MessageDispatch(Command):
+    """A message on its way to a consumer."""
+
+    __slots__ = (
+        "body",
+        "consumer_id",
+        "destination",
+        "expiration_ms",
+        "message_id",
+        "original_destination",
+        "persistent",
+        "priority",
+        "properties",
+        "redelivery_count",
+        "timestamp_ms",
+    )
+
+    def __init__(
+        self,
+        consumer_id: str,
+        message_id: str,
+        destination: str,
+        body: bytes,
+        *,
+        redelivery_count: int = 0,
+        expiration_ms: int = 0,
+        timestamp_ms: int = 0,
+        persistent: bool = False,
+        priority: int = DEFAULT_PRIORITY,
+        original_destination: str = "",
+        properties: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.consumer_id = consumer_id
+        self.message_id = message_id
+        self.destination = destination
+        self.body = body
+        self.redelivery_count = redelivery_count
+        self.expiration_ms = expiration_ms
+        self.timestamp_ms = timestamp_ms
+        self.persistent = persistent
+        self.priority = priority
+        self.original_destination = original_destination
+        self.properties = properties if properties is not None else {}
+
+    def __repr__(self) -> str:
+        return (
+            f"MessageDispatch {{consumerId = {self.consumer_id}, destination = {self.destination}, "
+            f"messageId = {self.message_id}, redeliveryCounter = {self.redelivery_count}, "
+            f"expiration = {self.expiration_ms}}}"
+        )
+
+
+class MessageAck(Command):
+    """An acknowledgement.
+
+    ``ack_type`` is one of the constants of ``core/events.py``; the range is [first, last] in dispatch order, "" = from
+    the oldest.
+    """
+
+    __slots__ = ("ack_type", "consumer_id", "first_message_id", "last_message_id", "message_count")
+
+    def __init__(
+        self,
+        consumer_id: str,
+        ack_type: int,
+        last_message_id: str,
+        *,
+        first_message_id: str = "",
+        message_count: int = 1,
+        command_id: int = 0,
+        response_required: bool = False,
+    ) -> None:
+        super().__init__(command_id, response_required)
+        self.consumer_id = consumer_id
+        self.ack_type = ack_type
+        self.first_message_id = first_message_id
+        self.last_message_id = last_message_id
+        self.message_count = message_count
+
+
+class KeepAliveInfo(Command):
+    """Proof of life; with ``response_required`` it is answered by one without."""
+
+    __slots__ = ()
+
+
+class Response(Command):
+    """Yes, to the command ``correlation_id``."""
+
+    __slots__ = ("correlation_id",)
+
+    def __init__(self, correlation_id: int) -> None:
+        super().__init__()
+        self.correlation_id = correlation_id
+
+
+class ExceptionResponse(Response):
+    """No, to the command ``correlation_id``."""
+
+    __slots__ = ("code", "text")
+
+    def __init__(self, correlation_id: int, text: str, code: str = "") -> None:
+        super().__init__(correlation_id)
+        self.text = text
+        self.code = code
+
+
+class ConnectionFault(Command):
+    """An error that answers no command (OpenWire: ConnectionError)."""
+
+    __slots__ = ("code", "text")
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__()
+        self.text = text
+        self.code = code
+
+
+class ShutdownInfo(Command):
+    """Goodbye."""
+
+    __slots__ = ()

@@ -1,0 +1,188 @@
+"""The operator's configuration file (TOML) and what becomes of it: limits, addresses and a ``BrokerConfig``.
+
+Rules
+* Every key has a row in a table below: its type, its smallest and largest value. A key without a row is an error, never
+  ignored.
+* An error shows where the value stands, the value, and what would be accepted.
+* ``[broker]`` has the same shape and words as ``broker`` in a program, so that a file and a program can be compared
+  line by line.
+
+What must change together: ``core/config.py`` (defaults live there, not here), ``docs/configuration.md``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from reference_broker.core.config import BrokerConfig, ConfigError, DestinationPolicy, Monitor, TimeStamping
+from reference_broker.stomp.codec import Limits
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 61613
+_MOST: Final = 2**63 - 1
+
+
+class _Number:
+    """An integer between two bounds."""
+
+    __slots__ = ("least", "most")
+
+    def __init__(self, least: int, most: int = _MOST) -> None:
+        self.least = least
+        self.most = most
+
+    def accepts(self, value: object) -> bool:
+        # TOML and JSON keep booleans apart from numbers, Python does not.
+        return type(value) is int and self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        return (
+            f"an integer of at least {self.least}"
+            if self.most == _MOST
+            else f"an integer from {self.least} to {self.most}"
+        )
+
+
+class _Kind:
+    """A value of one type."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, kind: type, name: str) -> None:
+        self.type = kind
+        self.name = name
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, self.type) and value != ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_FLAG: Final = _Kind(bool, "true or false")
+_TEXT: Final = _Kind(str, "a text that is not empty")
+_TABLE: Final = _Kind(dict, "a table")
+_TABLES: Final = _Kind(list, "a list of tables")
+_ANY_MS: Final = _Number(-_MOST - 1)
+
+_Row = _Number | _Kind
+
+_SECTIONS: Final[dict[str, _Row]] = {"server": _TABLE, "stomp": _TABLE, "broker": _TABLE}
+_SERVER: Final[dict[str, _Row]] = {"host": _TEXT, "port": _Number(0, 65535), "admin_port": _Number(0, 65535)}
+_STOMP: Final[dict[str, _Row]] = {
+    "max_headers": _Number(1),
+    "max_header_bytes": _Number(64),
+    "max_body_bytes": _Number(0),
+}
+_BROKER: Final[dict[str, _Row]] = {
+    "name": _TEXT,
+    "memory_limit_bytes": _Number(0),
+    "memory_high_water_percent": _Number(1, 100),
+    "page_size": _Number(1),
+    "dead_letter_non_persistent": _FLAG,
+    "timestamping": _TABLE,
+    "monitor": _TABLE,
+    "generation": _TABLE,
+    "destinations": _TABLES,
+}
+_TIMESTAMPING: Final[dict[str, _Row]] = {
+    "future_only": _FLAG,
+    "process_network_messages": _FLAG,
+    "ttl_ceiling_ms": _ANY_MS,
+    "zero_expiration_override_ms": _ANY_MS,
+}
+_MONITOR: Final[dict[str, _Row]] = {
+    "read_ms": _ANY_MS,
+    "initial_delay_ms": _Number(0),
+    "use_keep_alive": _FLAG,
+    "connect_timeout_ms": _ANY_MS,
+}
+_DESTINATION: Final[dict[str, _Row]] = {
+    "match": _TEXT,
+    "expire_period_ms": _ANY_MS,
+    "memory_limit_bytes": _Number(0),
+}
+
+
+class ServerSettings:
+    """All that ``serve`` needs to know. ``admin_port`` None: no admin port."""
+
+    __slots__ = ("admin_port", "broker", "host", "limits", "port")
+
+    def __init__(
+        self,
+        *,
+        host: str = DEFAULT_HOST,
+        port: int = DEFAULT_PORT,
+        admin_port: int | None = None,
+        limits: Limits | None = None,
+        broker: BrokerConfig | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.admin_port = admin_port
+        self.limits = limits if limits is not None else Limits()
+        self.broker = broker if broker is not None else BrokerConfig()
+
+
+def read_settings(path: Path) -> ServerSettings:
+    """The settings in a TOML file. Raises ConfigError for a file that cannot be read or a value that cannot be used."""
+    try:
+        data = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); give the path of a TOML file") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}; see docs/configuration.md") from None
+    sections = _checked(data, _SECTIONS, str(path))
+    server = _checked(sections.get("server", {}), _SERVER, f"{path}: server")
+    limits = _checked(sections.get("stomp", {}), _STOMP, f"{path}: stomp")
+    broker = broker_config(sections.get("broker", {}), f"{path}: broker")
+    return ServerSettings(**server, limits=Limits(**limits), broker=broker)
+
+
+def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:
+    """The ``broker`` object of a file or a program. ``where`` begins the text of a ConfigError."""
+    fields = _checked(data, _BROKER, where)
+    timestamping = fields.pop("timestamping", None)
+    if timestamping is not None:
+        fields["timestamping"] = TimeStamping(**_checked(timestamping, _TIMESTAMPING, f"{where}.timestamping"))
+    if "monitor" in fields:
+        fields["monitor"] = Monitor(**_checked(fields["monitor"], _MONITOR, f"{where}.monitor"))
+    if "destinations" in fields:
+        fields["destinations"] = [
+            _destination(entry, f"{where}.destinations[{number}]")
+            for number, entry in enumerate(fields["destinations"])
+        ]
+    try:
+        return BrokerConfig(**fields)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _destination(entry: object, where: str) -> DestinationPolicy:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where} = {entry!r} must be {_TABLE}")
+    fields = _checked(entry, _DESTINATION, where)
+    if "match" not in fields:
+        raise ConfigError(f"{where} has no match; name a destination, or a pattern such as '>'")
+    return DestinationPolicy(**fields)
+
+
+def _checked(data: dict[str, Any], rows: dict[str, _Row], where: str) -> dict[str, Any]:
+    """The table's values, all of them known and of the right kind. A value of None (JSON's null) counts as absent."""
+    good: dict[str, Any] = {}
+    for name, value in data.items():
+        row = rows.get(name)
+        if row is None:
+            near = difflib.get_close_matches(name, rows, 1)
+            remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(rows)}"
+            raise ConfigError(f"{where}: {name} is unknown; {remedy}")
+        if value is None:
+            continue
+        if not row.accepts(value):
+            raise ConfigError(f"{where}.{name} = {value!r} must be {row}")
+        good[name] = value
+    return good
