@@ -1,0 +1,141 @@
+"""ActiveMQ Classic's configuration file, written from typed options.
+
+Decides: which broker features a run can choose and how they are spelt in the XML that all releases from 5.8 to 6.3
+accept.
+Rules: everything the caller gives is escaped; paths and ports are written out, because `${…}` is not expanded without a
+bean for it; connectors listen on loopback only; the broker's name is always the same, because the management beans
+carry it.
+Known exceptions: none.
+Change together: `chaos/brokers/activemq.py`, `chaos/brokers/jolokia.py` (the name).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from xml.sax.saxutils import quoteattr
+
+from chaos.ports import LOOPBACK
+
+BROKER_NAME = "b"
+MEBIBYTE = 1024 * 1024
+_NAMESPACES = {
+    "xmlns": "http://www.springframework.org/schema/beans",
+    "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
+    "xsi:schemaLocation": (
+        "http://www.springframework.org/schema/beans http://www.springframework.org/schema/beans/spring-beans.xsd "
+        "http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class TimeStamping:
+    """TimeStampingBrokerPlugin: stamp messages with the broker's clock on arrival; 0 switches the two limits off."""
+
+    future_only: bool = False
+    ttl_ceiling_ms: int = 0
+    zero_expiration_override_ms: int = 0
+
+
+@dataclass(frozen=True)
+class PolicyEntry:
+    """Policy of the destinations that match: expiry scan, memory limit, dead letters; the rest by attribute."""
+
+    match: str = ">"
+    kind: Literal["queue", "topic"] = "queue"
+    expire_period_ms: int | None = 1000
+    memory_limit_bytes: int | None = None
+    process_non_persistent: bool = True
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ActiveMQOptions:
+    """What a run chooses about the broker. Connector parameters (`transport.*` …) go into the connector's address."""
+
+    store: Literal["memory", "kahadb"] = "memory"
+    scheduler: bool = False
+    timestamping: TimeStamping | None = None
+    memory_limit_bytes: int = 64 * MEBIBYTE
+    store_limit_bytes: int = 200 * MEBIBYTE
+    temp_limit_bytes: int = 50 * MEBIBYTE
+    policies: tuple[PolicyEntry, ...] = (PolicyEntry(),)
+    stomp_parameters: Mapping[str, str] = field(default_factory=dict)
+    openwire_parameters: Mapping[str, str] = field(default_factory=dict)
+    heap_mebibytes: int = 256
+
+
+def broker_xml(options: ActiveMQOptions, data: Path, openwire_port: int, stomp_port: int) -> str:
+    """The whole file, for a data folder and two loopback ports."""
+    persistent = options.store == "kahadb"
+    broker = {
+        "xmlns": "http://activemq.apache.org/schema/core",
+        "brokerName": BROKER_NAME,
+        "dataDirectory": str(data),
+        "persistent": _flag(persistent),
+        "useJmx": "true",
+        "schedulerSupport": _flag(options.scheduler),
+        "useShutdownHook": "true",
+        "start": "true",
+    }
+    kahadb = {"directory": str(data / "kahadb"), "journalMaxFileLength": "8mb", "checkForCorruptJournalFiles": "true"}
+    store = _tag("persistenceAdapter", {}, _tag("kahaDB", kahadb)) if persistent else ""
+    policies = "".join(_policy(policy) for policy in options.policies)
+    limits = {
+        "memoryUsage": options.memory_limit_bytes,
+        "storeUsage": options.store_limit_bytes,
+        "tempUsage": options.temp_limit_bytes,
+    }
+    usage = "".join(_tag(name, {}, _tag(name, {"limit": str(limit)})) for name, limit in limits.items())
+    connectors = _connector("openwire", "tcp", openwire_port, options.openwire_parameters) + _connector(
+        "stomp", "stomp", stomp_port, options.stomp_parameters
+    )
+    # One policyMap, one usage and one context each sit in a property of the same name: that is how the schema has it.
+    inside = [
+        _tag("destinationPolicy", {}, _tag("policyMap", {}, _tag("policyEntries", {}, policies))) if policies else "",
+        _tag("managementContext", {}, _tag("managementContext", {"createConnector": "false"})),
+        store,
+        _tag("plugins", {}, _tag("statisticsBrokerPlugin", {}) + _timestamping(options.timestamping)),
+        _tag("systemUsage", {}, _tag("systemUsage", {}, usage)),
+        _tag("transportConnectors", {}, connectors),
+    ]
+    return _tag("beans", _NAMESPACES, _tag("broker", broker, "\n".join(inside))) + "\n"
+
+
+def _timestamping(options: TimeStamping | None) -> str:
+    if options is None:
+        return ""
+    attributes = {
+        "futureOnly": _flag(options.future_only),
+        "ttlCeiling": str(options.ttl_ceiling_ms),
+        "zeroExpirationOverride": str(options.zero_expiration_override_ms),
+    }
+    return _tag("timeStampingBrokerPlugin", attributes)
+
+
+def _policy(policy: PolicyEntry) -> str:
+    attributes: dict[str, str] = {policy.kind: policy.match}
+    if policy.expire_period_ms is not None:
+        attributes["expireMessagesPeriod"] = str(policy.expire_period_ms)
+    if policy.memory_limit_bytes is not None:
+        attributes["memoryLimit"] = str(policy.memory_limit_bytes)
+    strategy = _tag("sharedDeadLetterStrategy", {"processNonPersistent": _flag(policy.process_non_persistent)})
+    return _tag("policyEntry", {**attributes, **policy.attributes}, _tag("deadLetterStrategy", {}, strategy))
+
+
+def _connector(name: str, scheme: str, port: int, parameters: Mapping[str, str]) -> str:
+    query = "&".join(f"{key}={value}" for key, value in parameters.items())
+    uri = f"{scheme}://{LOOPBACK}:{port}" + (f"?{query}" if query else "")
+    return _tag("transportConnector", {"name": name, "uri": uri})
+
+
+def _tag(name: str, attributes: Mapping[str, str], inside: str = "") -> str:
+    head = "".join(f" {key}={quoteattr(value)}" for key, value in attributes.items())
+    return f"<{name}{head}>{inside}</{name}>" if inside else f"<{name}{head}/>"
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,230 @@
+"""Clocks of hosts: libfaketime per process, one clock file per host, steps, drift, proof that a preload is there.
+
+Decides: which library is preloaded, with which variables, and how a clock is changed while its process runs. Rules,
+each learnt the hard way (feasibility-faketime.md sections 2.4 and 9):
+* only running offsets, written as plain seconds with six decimals; never rates, absolute times or frozen clocks;
+* the file exists before the process starts, is never deleted and never written in place, because a missing file is the
+  real time and half a line is another time, and a line that does not parse ends the process;
+* `FAKETIME` itself is never set, for it beats the file; monotonic clocks stay real; the runner is never faked;
+* a child under the preload must not fork without exec.
+Known exceptions: the wheel's library has no lock around re-reading the file, so a JVM with several threads reading the
+clock flat out sees the *unskewed* time in 0.1-0.5 reads per change; a slow drift (negative ppm) steps the wall clock
+back by one small step at a time. The cleaner knows the processes that it can see: in a container that shares /dev/shm
+with another, run it in neither.
+Change together: `chaos/probes.py`, which proves all this on the machine at hand.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos.tools import ToolMissing
+
+FAKETIME_REMEDY = (
+    "pip install libfaketime (its wheel is for x86-64 Linux with glibc; elsewhere clocks cannot be skewed)"
+)
+MAX_OFFSET_MS = 50 * 366 * 24 * 3600 * 1000
+DRIFT_STEP_US = 1000
+_SCRUBBED = re.compile(r"FAKETIME.*|DONT_FAKE_MONOTONIC|LD_PRELOAD|NO_FAKE_STAT")
+_OWN_LIBRARY = "vendor/libfaketime/src/libfaketime.so.1"
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # where libfaketime itself puts its objects
+_SHARED_NAMES = re.compile(r"(?:faketime_shm_|sem\.faketime_sem_)(\d+)")
+_ELF_IDENTITY = slice(0, 6)  # magic, word size, byte order
+_ELF_MACHINE = slice(18, 20)
+
+
+class BadOffset(ValueError):
+    """A clock offset that is not a whole number in range; writing it could end the process that reads it."""
+
+    def __init__(self, value: object, unit: str, limit: int) -> None:
+        super().__init__(f"clock offset {value!r} {unit} is not a whole number between -{limit} and {limit}")
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """What a process said its wall clock shows, between two instants of the runner's monotonic and wall clocks."""
+
+    wall_ms: int
+    t0_ns: int
+    t1_ns: int
+    real0_ms: int
+    real1_ms: int
+    resolution_ms: int = 1
+
+    def skew_bounds_ms(self) -> tuple[int, int]:
+        """The least and the greatest skew that agree with the reading (its own truncation included)."""
+        return self.wall_ms - self.real1_ms, self.wall_ms + self.resolution_ms - self.real0_ms
+
+    def agrees_with(self, offset_ms: int, tolerance_ms: int = 50) -> bool:
+        """Whether the process's clock is at this offset from the runner's, give or take."""
+        least, greatest = self.skew_bounds_ms()
+        return least - tolerance_ms <= offset_ms <= greatest + tolerance_ms
+
+
+class ClockFile:
+    """The clock of one host. Every process started with its `clock_environment` follows it within about 1 ms."""
+
+    def __init__(self, path: Path, offset_ms: int = 0) -> None:
+        self.path = path.absolute()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.offset_us = 0
+        self.set_offset_ms(offset_ms)
+
+    def set_offset_ms(self, offset_ms: int) -> None:
+        """Step the clock to this offset from real time (whole milliseconds; raises `BadOffset`)."""
+        if type(offset_ms) is not int or abs(offset_ms) > MAX_OFFSET_MS:
+            raise BadOffset(offset_ms, "ms", MAX_OFFSET_MS)
+        self.set_offset_us(offset_ms * 1000)
+
+    def set_offset_us(self, offset_us: int) -> None:
+        """Step the clock to this offset from real time (whole microseconds; raises `BadOffset`)."""
+        line = offset_line(offset_us)
+        staging = self.path.with_name(f".{self.path.name}.{os.getpid()}.{threading.get_ident()}")
+        staging.write_text(line, encoding="ascii")
+        staging.replace(self.path)
+        self.offset_us = offset_us
+
+
+class DriftingClock:
+    """A clock that runs fast or slow: a staircase of small steps through the clock file, because rates hang a JVM.
+
+    The caller ticks it, about every `step_us / |drift|`; between ticks the offset stands still.
+    """
+
+    def __init__(
+        self, clock: ClockFile, offset_ms: int, drift_ppm: int, t0_ns: int, step_us: int = DRIFT_STEP_US
+    ) -> None:
+        """`t0_ns`: the instant on the runner's monotonic clock at which the offset is exactly `offset_ms`."""
+        self.clock = clock
+        self.base_us = offset_ms * 1000
+        self.drift_ppm = drift_ppm
+        self.t0_ns = t0_ns
+        self.step_us = step_us
+
+    def tick(self, now_ns: int) -> bool:
+        """Bring the clock file up to now; whether it was changed."""
+        offset_us = staircase_offset_us(self.base_us, self.drift_ppm, now_ns - self.t0_ns, self.step_us)
+        if offset_us == self.clock.offset_us:
+            return False
+        self.clock.set_offset_us(offset_us)
+        return True
+
+    def next_tick_ns(self) -> int | None:
+        """When the next step is due, on the runner's monotonic clock; None for a clock that does not drift."""
+        if self.drift_ppm == 0:
+            return None
+        steps = abs(self.clock.offset_us - self.base_us) // self.step_us + 1
+        return self.t0_ns + -(-steps * self.step_us * 1_000_000_000 // abs(self.drift_ppm))
+
+
+def staircase_offset_us(base_us: int, drift_ppm: int, elapsed_ns: int, step_us: int = DRIFT_STEP_US) -> int:
+    """Offset after `elapsed_ns` of true time: whole steps towards the drift, never ahead of it."""
+    gained_us = abs(drift_ppm) * max(elapsed_ns, 0) // 1_000_000_000
+    whole_us = gained_us - gained_us % step_us
+    return base_us + whole_us if drift_ppm >= 0 else base_us - whole_us
+
+
+def offset_line(offset_us: int) -> str:
+    """The line of a clock file: sign, seconds, six decimals; `BadOffset` rather than a line that ends a process."""
+    limit = MAX_OFFSET_MS * 1000
+    if type(offset_us) is not int or abs(offset_us) > limit:
+        raise BadOffset(offset_us, "us", limit)
+    seconds, micros = divmod(abs(offset_us), 1_000_000)
+    return f"{'-' if offset_us < 0 else '+'}{seconds}.{micros:06d}\n"
+
+
+def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
+    """A copy of an environment without anything that could fake a clock; what every child starts from."""
+    return {name: value for name, value in env.items() if not _SCRUBBED.fullmatch(name)}
+
+
+def clock_environment(clock: ClockFile, base_env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process on this clock, Python or JVM (feasibility-faketime.md section 9.1)."""
+    return {
+        **scrubbed(base_env),
+        "LD_PRELOAD": str(library_path()),
+        "FAKETIME_TIMESTAMP_FILE": str(clock.path),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # literally 1: any other text turns the faking on
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # literally 0: else every timed wait of a JVM returns at once
+        "TZ": "UTC",
+    }
+
+
+def library_path() -> Path:
+    """The `.so` inside the libfaketime wheel, found without importing it; raises `ToolMissing`."""
+    spec = importlib.util.find_spec("libfaketime")
+    if spec is None or spec.origin is None:
+        raise ToolMissing("libfaketime", FAKETIME_REMEDY)
+    path = Path(spec.origin).parent / _OWN_LIBRARY
+    if not path.is_file():
+        raise ToolMissing("libfaketime", f"{path} is not there; {FAKETIME_REMEDY}")
+    if not same_machine(path, Path("/proc/self/exe")):
+        raise ToolMissing(
+            "libfaketime", f"{path} is for another kind of machine than this interpreter; {FAKETIME_REMEDY}"
+        )
+    return path.resolve()
+
+
+def same_machine(library: Path, program: Path) -> bool:
+    """Whether two ELF files are for the same machine: the wheel's tag says any, but its library is for one only."""
+    heads = []
+    for path in (library, program):
+        with path.open("rb") as file:
+            head = file.read(20)
+        if head[:4] != b"\x7fELF":
+            return False
+        heads.append((head[_ELF_IDENTITY], head[_ELF_MACHINE]))
+    return heads[0] == heads[1]
+
+
+def preload_active(pid: int) -> bool:
+    """Whether the running process has the library in its memory; a missing preload is otherwise silent."""
+    try:
+        return "libfaketime" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def reading(wall_ms: int, t0_ns: int, real0_ms: int, resolution_ms: int = 1) -> ClockReading:
+    """A reading that was asked for at `t0_ns` / `real0_ms` and has just been answered."""
+    return ClockReading(wall_ms, t0_ns, time.monotonic_ns(), real0_ms, time.time_ns() // 1_000_000, resolution_ms)
+
+
+def clean_shared_memory() -> list[str]:
+    """Remove libfaketime's objects of dead processes that nobody maps; gives the names removed.
+
+    The memory goes before the semaphore, because the memory alone would kill the next process with that number. Only
+    our own user's objects are touched.
+    """
+    found = [entry.name for entry in os.scandir(_SHARED_MEMORY) if _SHARED_NAMES.fullmatch(entry.name)]
+    removed = []
+    # "f" sorts before "s", so the memory of a process comes before its semaphore.
+    for name in sorted(found):
+        pid = int(_SHARED_NAMES.fullmatch(name)[1])  # type: ignore[index]  # matched two lines above
+        path = _SHARED_MEMORY / name
+        if Path(f"/proc/{pid}").exists() or path.stat().st_uid != os.geteuid() or _mapped(name):
+            continue
+        path.unlink(missing_ok=True)
+        removed.append(name)
+    return removed
+
+
+def _mapped(name: str) -> bool:
+    """Whether any process that we can see maps the object (a child that inherited it may outlive its maker)."""
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                maps = Path(f"/proc/{entry.name}/maps").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue
+            if f"/{name}" in maps:
+                return True
+    return False

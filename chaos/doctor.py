@@ -1,0 +1,52 @@
+"""The doctor: get what can be got, probe everything, report.
+
+Decides: what `brokerproof doctor` looks at and what `--install` builds or downloads.
+Rules: installing goes through the tools' own clients into our cache folder, never into the system, and never needs
+root; a failed installation is a result like any other, and the probes are run all the same.
+Known exceptions: none.
+Change together: `chaos/probes.py`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from chaos.brokers import debian
+from chaos.brokers.jars import jolokia_agent
+from chaos.clocks import clean_shared_memory
+from chaos.probes import PROBES, ProbeResult, run_probe
+from chaos.processes import Supervisor
+from chaos.toxiproxy import install_toxiproxy
+
+INSTALLS: dict[str, Callable[[], str]] = {
+    "install-toxiproxy": lambda: str(install_toxiproxy()),
+    "install-activemq": lambda: "{0[0]} ({0[1]})".format(debian.jar_folder()),
+    "install-jolokia": lambda: str(jolokia_agent()),
+}
+
+
+def run_doctor(install: bool, progress: Callable[[str], None] | None = None) -> list[ProbeResult]:
+    """Install first if asked to, then run all probes; `progress` hears the name of each before it begins."""
+    clean_shared_memory()
+    results = []
+    with tempfile.TemporaryDirectory(prefix="brokerproof-doctor-") as folder, Supervisor(Path(folder)) as supervisor:
+        if install:
+            for name, work in INSTALLS.items():
+                _say(progress, name)
+                results.append(run_probe(name, lambda _, work=work: work(), supervisor))  # type: ignore[misc]
+        for name, probe in PROBES.items():
+            _say(progress, name)
+            results.append(run_probe(name, probe, supervisor))
+    return results
+
+
+def doctor() -> list[ProbeResult]:
+    """All probes, nothing installed."""
+    return run_doctor(install=False)
+
+
+def _say(progress: Callable[[str], None] | None, name: str) -> None:
+    if progress is not None:
+        progress(name)
