@@ -1,0 +1,48 @@
+"""The kinds of brokers that can be tested, by the name that ``--broker`` takes, and how one is made from the options.
+
+To add one: a module here with an ``Adapter``, a line in ``ADAPTERS`` and a branch in ``make_adapter``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.exits import UsageError
+
+if TYPE_CHECKING:
+    from conformance.adapters.base import Adapter
+
+#: Name -> what it is.
+ADAPTERS: dict[str, str] = {
+    "reference": "the embedded reference broker, in virtual time and as a server process",
+    "activemq": "Apache ActiveMQ Classic: Debian's release, another one (activemq@5.12.3), or a folder (--home DIR)",
+    "stomp": "any running STOMP broker with ActiveMQ's header conventions (--url stomp://127.0.0.1:PORT)",
+}
+
+
+def find_adapter(name: str) -> str:
+    """The kind of a broker's name (``activemq@5.12.3`` is of kind ``activemq``). Raises ``UsageError``."""
+    kind, at, version = name.partition("@")
+    if kind not in ADAPTERS or (at and (kind != "activemq" or not version)):
+        raise UsageError(f"broker {name!r} is not known; one of {', '.join(ADAPTERS)}, or activemq@VERSION")
+    return kind
+
+
+def make_adapter(name: str, *, url: str | None = None, home: str | None = None, mutant: str | None = None) -> Adapter:
+    """An adapter for a broker. Raises ``UsageError``, ``ToolMissing`` or what ``chaos.brokers`` raises."""
+    kind = find_adapter(name)
+    if kind == "reference":
+        from conformance.adapters.reference import ReferenceAdapter
+
+        return ReferenceAdapter(mutant)
+    if kind == "stomp":
+        from conformance.adapters.stomp_url import StompUrlAdapter
+
+        if url is None:
+            raise UsageError("--broker stomp needs --url stomp://127.0.0.1:PORT of a running broker")
+        return StompUrlAdapter(url)
+    from conformance.adapters.activemq import ActiveMQAdapter
+
+    version = name.partition("@")[2] or None
+    return ActiveMQAdapter(version, None if home is None else Path(home))

@@ -1,0 +1,266 @@
+"""Finding out what a STOMP broker can do, by doing it: the capabilities of a broker that nobody here started.
+
+Each probe is a question whose answer is visible in frames alone. What a broker does not do is not its failure: the
+requirements that need it are *not applicable*.
+
+Rules
+* Every probe has a destination of its own and a short deadline. A broker that is slower than that counts as not
+  offering the feature, never as violating it.
+* Nothing is taken from the broker's name or greeting.
+
+Known exceptions: durability, memory limits and figures cannot be seen over STOMP, so they are never offered here. A
+probe leaves an empty queue behind.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from collections import deque
+
+from chaos.clocks import ClockReading, reading
+from reference_broker.stomp.codec import FrameDecoder, encode
+from reference_broker.stomp.frames import V12, Frame, StompProtocolError
+
+CONNECT_MS = 5000
+#: How long an answer, or a message that should come, may take.
+ANSWER_MS = 3000
+#: How long is waited for something that should not come.
+ABSENT_MS = 400
+#: The delay that is asked for; a broker that works in whole seconds may halve it.
+DELAY_MS = 1500
+_BEAT_MS = 1000
+_DEAD_LETTERS = "/queue/ActiveMQ.DLQ"
+
+
+class ProbeError(Exception):
+    """The broker refused, closed the connection or did not answer. The text shows which request."""
+
+
+class Line:
+    """One STOMP connection, used step by step."""
+
+    def __init__(self, host: str, port: int, heart_beat: str = "0,0") -> None:
+        self._socket = socket.create_connection((host, port), timeout=CONNECT_MS / 1000)
+        self._decoder = FrameDecoder()
+        self._frames: deque[Frame] = deque()
+        self._receipts = 0
+        self._put(Frame("CONNECT", {"accept-version": "1.1,1.2", "host": "localhost", "heart-beat": heart_beat}))
+        greeting = self._next(ANSWER_MS, "CONNECTED")
+        if greeting is None:
+            raise ProbeError("the broker does not answer CONNECT")
+        self.greeting = greeting.headers
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, command: str, headers: dict[str, str], body: bytes = b"") -> None:
+        """A request with a receipt. Raises ``ProbeError`` when none comes."""
+        self._receipts += 1
+        name = f"r{self._receipts}"
+        self._put(Frame(command, {**headers, "receipt": name}, body))
+        if self._next(ANSWER_MS, "RECEIPT") is None:
+            raise ProbeError(f"no receipt for {command} {headers}")
+
+    def send(self, dest: str, body: str, **headers: str) -> None:
+        """Send one message."""
+        self.ask("SEND", {"destination": dest, "content-length": str(len(body)), **headers}, body.encode())
+
+    def subscribe(self, dest: str, ack: str = "auto", **headers: str) -> None:
+        """Attach a consumer; one per destination."""
+        self.ask("SUBSCRIBE", {"id": dest, "destination": dest, "ack": ack, **headers})
+
+    def message(self, wait_ms: int) -> Frame | None:
+        """The next message, if one comes in time."""
+        return self._next(wait_ms, "MESSAGE")
+
+    def _put(self, frame: Frame) -> None:
+        self._socket.sendall(encode(frame, V12))
+
+    def _next(self, wait_ms: int, command: str) -> Frame | None:
+        """The next frame of a kind; others are kept. Raises ``ProbeError`` for ERROR and a closed connection."""
+        deadline_ns = time.monotonic_ns() + wait_ms * 1_000_000
+        while True:
+            for frame in self._frames:
+                if frame.command == "ERROR":
+                    raise ProbeError(f"the broker answers ERROR: {frame.headers.get('message', frame.body[:200])}")
+                if frame.command == command:
+                    self._frames.remove(frame)
+                    return frame
+            left_ns = deadline_ns - time.monotonic_ns()
+            if left_ns <= 0:
+                return None
+            self._socket.settimeout(left_ns / 1e9)
+            try:
+                part = self._socket.recv(65536)
+            except TimeoutError:
+                return None
+            if not part:
+                raise ProbeError(f"the broker closed the connection while {command} was waited for")
+            try:
+                self._frames += [frame for frame in self._decoder.feed(part) if isinstance(frame, Frame)]
+            except StompProtocolError as error:
+                raise ProbeError(f"the broker breaks STOMP: {error.text}") from None
+
+
+class Found:
+    """What the probes found."""
+
+    __slots__ = ("capabilities", "stamps")
+
+    def __init__(self, capabilities: list[str], *, stamps: bool) -> None:
+        self.capabilities = capabilities
+        #: The broker replaces the timestamp that a client sends.
+        self.stamps = stamps
+
+
+def probe(host: str, port: int) -> Found:
+    """Ask everything; about four seconds.
+
+    Raises ``OSError`` when nothing listens, ``ProbeError`` when it is no STOMP.
+    """
+    run = f"bp{secrets.token_hex(4)}"
+    with Line(host, port, f"{_BEAT_MS},{_BEAT_MS}") as line:
+        monitored = "0" not in line.greeting.get("heart-beat", "0,0").replace(" ", "").split(",")
+    questions = {
+        "ttl": _ttl,
+        "delay": _delay,
+        "prefetch": _prefetch,
+        "nack": _nack,
+        "persistent": _persistent,
+        "topics": _topics,
+    }
+    capabilities = ["monitor"] if monitored else []
+    for name, question in questions.items():
+        try:
+            with Line(host, port) as line:
+                offered = question(line, f"{name}.{run}")
+        except (ProbeError, OSError):
+            # A broker that refuses the question does not offer the answer.
+            offered = False
+        if offered:
+            capabilities.append(name)
+    if "nack" in capabilities:
+        capabilities.append("dead-letter")
+    stamps = False
+    try:
+        with Line(host, port) as line:
+            stamps = _stamps(line, f"stamp.{run}")
+    except (ProbeError, OSError):
+        stamps = False
+    return Found(sorted(capabilities), stamps=stamps)
+
+
+def read_clock(host: str, port: int) -> ClockReading | None:
+    """The broker's wall clock: the stamp that it puts on a message without one. None if it puts none."""
+    queue = f"/queue/clock.bp{secrets.token_hex(4)}"
+    try:
+        with Line(host, port) as line:
+            line.subscribe(queue)
+            t0_ns, real0_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+            line.send(queue, "clock")
+            found = line.message(ANSWER_MS)
+            stamp = "" if found is None else found.headers.get("timestamp", "")
+            return reading(int(stamp), t0_ns, real0_ms) if stamp.isdigit() and int(stamp) else None
+    except (ProbeError, OSError):
+        return None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _ttl(line: Line, name: str) -> bool:
+    """An expired message is not delivered, and the one behind it is."""
+    queue = f"/queue/{name}"
+    line.send(queue, "dead", expires=str(_now_ms() - 60_000), timestamp=str(_now_ms() - 120_000))
+    line.send(queue, "alive", expires=str(_now_ms() + 60_000), timestamp=str(_now_ms()))
+    line.subscribe(queue)
+    found = line.message(ANSWER_MS)
+    return found is not None and found.body == b"alive" and line.message(ABSENT_MS) is None
+
+
+def _delay(line: Line, name: str) -> bool:
+    """A delayed message does not come at once, but comes."""
+    queue = f"/queue/{name}"
+    line.subscribe(queue)
+    line.send(queue, "late", AMQ_SCHEDULED_DELAY=str(DELAY_MS))
+    return line.message(ABSENT_MS) is None and line.message(DELAY_MS + ANSWER_MS) is not None
+
+
+def _prefetch(line: Line, name: str) -> bool:
+    """A window of one holds one message, and moves when that is settled."""
+    queue = f"/queue/{name}"
+    for number in range(3):
+        line.send(queue, f"{number}")
+    line.subscribe(queue, "client-individual", **{"activemq.prefetchSize": "1"})
+    first = line.message(ANSWER_MS)
+    if first is None or line.message(ABSENT_MS) is not None:
+        return False
+    line.ask("ACK", _settlement(first))
+    moved = line.message(ANSWER_MS) is not None
+    line.ask("UNSUBSCRIBE", {"id": queue})
+    line.subscribe(queue)
+    while line.message(ABSENT_MS) is not None:
+        pass
+    return moved
+
+
+def _nack(line: Line, name: str) -> bool:
+    """A rejected message goes to the dead letters at once and says where it came from."""
+    queue = f"/queue/{name}"
+    line.send(queue, name, persistent="true")
+    line.subscribe(queue, "client-individual")
+    found = line.message(ANSWER_MS)
+    if found is None:
+        return False
+    line.ask("NACK", _settlement(found))
+    line.subscribe(_DEAD_LETTERS, "client-individual", **{"activemq.prefetchSize": "1000"})
+    deadline_ns = time.monotonic_ns() + ANSWER_MS * 1_000_000
+    while time.monotonic_ns() < deadline_ns:
+        letter = line.message(ABSENT_MS)
+        if letter is not None and letter.body == name.encode():
+            # Only our own is taken away; what others left there stays.
+            line.ask("ACK", _settlement(letter))
+            return letter.headers.get("original-destination") == queue
+    return False
+
+
+def _persistent(line: Line, name: str) -> bool:
+    """The wish to be kept is passed on."""
+    queue = f"/queue/{name}"
+    line.send(queue, "kept", persistent="true")
+    line.subscribe(queue)
+    found = line.message(ANSWER_MS)
+    return found is not None and found.headers.get("persistent") == "true"
+
+
+def _topics(line: Line, name: str) -> bool:
+    """A topic reaches who is there, and nobody who comes later."""
+    topic = f"/topic/{name}"
+    line.send(topic, "early")
+    line.subscribe(topic)
+    line.send(topic, "now")
+    found = line.message(ANSWER_MS)
+    return found is not None and found.body == b"now" and line.message(ABSENT_MS) is None
+
+
+def _stamps(line: Line, name: str) -> bool:
+    """The client's timestamp is replaced."""
+    queue = f"/queue/{name}"
+    sent_ms = _now_ms() - 3_600_000
+    line.subscribe(queue)
+    line.send(queue, "stamped", timestamp=str(sent_ms))
+    found = line.message(ANSWER_MS)
+    return found is not None and found.headers.get("timestamp") not in {None, str(sent_ms)}
+
+
+def _settlement(message: Frame) -> dict[str, str]:
+    headers = message.headers
+    if "ack" in headers:
+        return {"id": headers["ack"]}
+    return {"message-id": headers.get("message-id", ""), "subscription": headers.get("subscription", "")}

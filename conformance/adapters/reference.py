@@ -1,0 +1,189 @@
+"""The reference broker as a process of its own: ``reference_broker.server`` under its host's clock.
+
+Rules
+* A new process per run: it starts in a tenth of a second, and nothing of an earlier run can be left in it.
+* Its settings go through its configuration file, as an operator's would. A policy for ``q0`` covers the run's physical
+  name ``q0.RUN`` because it is written ``q0.>``.
+* Counters and clock come from the admin port, another channel than the one under test; reasons of closings from its
+  log.
+
+Known exception: its server speaks STOMP only, so a program with a JMS host is *not applicable* here (the simulated
+world runs it).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from chaos.clocks import ClockReading, reading
+from chaos.ports import LOOPBACK
+from conformance.adapters.base import Adapter, Endpoint, NotApplicableError
+from conformance.exits import SuiteProblem
+from conformance.worlds.translation import CAPABILITIES
+from reference_broker.core.config import resolve_generation
+
+if TYPE_CHECKING:
+    from chaos.clocks import ClockFile
+    from chaos.processes import Process
+    from conformance.program import BrokerSpec, Program
+    from conformance.worlds.live.laboratory import Laboratory
+
+START_MS = 15_000
+ADMIN_TIMEOUT_S = 5.0
+_CLOSED = re.compile(r"connection \d+ closed: (.*?)(?: \| [\w.]+)?$", re.MULTILINE)
+#: What only a JMS client could show.
+_NEEDS_JMS = ("expiry-check",)
+
+
+class Admin:
+    """The admin port: one JSON object per line each way."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection((LOOPBACK, port), timeout=ADMIN_TIMEOUT_S)
+        self._file = self._socket.makefile("rwb")
+
+    def ask(self, **request: object) -> dict[str, Any] | None:
+        """The ``ok`` part of the answer; None if it was refused. Raises ``OSError`` when the server is gone."""
+        self._file.write(json.dumps(request).encode() + b"\n")
+        self._file.flush()
+        line = self._file.readline()
+        if not line:
+            raise ConnectionResetError("the admin port was closed")
+        answer: dict[str, Any] = json.loads(line)
+        return answer.get("ok")
+
+    def close(self) -> None:
+        """Hang up."""
+        self._file.close()
+        self._socket.close()
+
+
+class ReferenceEndpoint(Endpoint):
+    """One server process."""
+
+    def __init__(self, process: Process, clock: ClockFile | None) -> None:
+        self.label = "reference"
+        self._process = process
+        self.clock_file = clock
+        self._log_read = 0
+        deadline_ns = time.monotonic_ns() + START_MS * 1_000_000
+        self._admin = Admin(_port(process.channel.receive_line(deadline_ns), "admin on ", process))
+        self._stomp_port = _port(process.channel.receive_line(deadline_ns), "listening on stomp://", process)
+
+    def port(self, via: str) -> int:
+        if via != "stomp":
+            raise NotApplicableError(f"the reference server does not speak to {via} clients yet (transport)")
+        return self._stomp_port
+
+    def counters(self, dest: str | None) -> dict[str, int] | None:
+        return self._admin.ask(do="counters", dest=dest) or {}
+
+    def read_clock(self) -> ClockReading | None:
+        t0_ns, real0_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+        answer = self._admin.ask(do="now")
+        return None if answer is None else reading(int(answer["wall_ms"]), t0_ns, real0_ms)
+
+    def closings(self) -> list[str]:
+        text = self._process.log.read_text(encoding="utf-8", errors="replace")
+        end = text.rfind("\n") + 1
+        found = _CLOSED.findall(text[self._log_read : end])
+        self._log_read = end
+        return [str(reason) for reason in found]
+
+    def dispose(self, *, spoilt: bool = False) -> None:
+        del spoilt
+        self._admin.close()
+        self._process.stop(grace_ms=2000)
+
+
+class ReferenceAdapter(Adapter):
+    """``mutant``: plant a defect of the registry."""
+
+    name = "reference"
+    label = "reference"
+    workers = 3
+
+    def __init__(self, mutant: str | None = None) -> None:
+        self.mutant = mutant
+
+    def capabilities(self) -> list[str]:
+        return [word for word in CAPABILITIES if word not in _NEEDS_JMS]
+
+    def refusal(self, program: Program) -> str:
+        jms = [host.name for host in program.clients() if host.via != "stomp"]
+        return f"the reference server speaks STOMP only, and {', '.join(jms)} want JMS (transport)" if jms else ""
+
+    def effective(self, program: Program) -> Program:
+        generation = resolve_generation(program.broker.generation)
+        return msgspec.structs.replace(program, broker=msgspec.structs.replace(program.broker, generation=generation))
+
+    def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
+        name = laboratory.fresh_name("reference")
+        config = laboratory.folder / f"{name}.toml"
+        config.write_text(configuration(program.broker), encoding="utf-8")
+        clock, env = laboratory.clock(name, program.broker_host().clock.offset_ms)
+        start = ["reference_broker.server"] if self.mutant is None else ["conformance.serving", "--mutant", self.mutant]
+        argv = [sys.executable, "-m", *start, "--port", "0", "--admin-port", "0", "--config", str(config)]
+        process = laboratory.supervisor.spawn(name, argv, env=env, cwd=laboratory.folder, channel=True)
+        return ReferenceEndpoint(process, clock)
+
+
+def configuration(broker: BrokerSpec) -> str:
+    """A program's broker settings as the server's configuration file."""
+    lines = [
+        "[broker]",
+        f"memory_limit_bytes = {broker.memory_limit_bytes}",
+        f"dead_letter_non_persistent = {_toml(broker.dead_letter_non_persistent)}",
+    ]
+    lines += [f"generation.{area} = {_toml(name)}" for area, name in _quoted(broker.generation).items()]
+    stamping = broker.timestamping
+    if stamping is not None:
+        lines += [
+            "[broker.timestamping]",
+            f"future_only = {_toml(stamping.future_only)}",
+            f"ttl_ceiling_ms = {stamping.ttl_ceiling_ms}",
+            f"zero_expiration_override_ms = {stamping.zero_expiration_override_ms}",
+        ]
+    for entry in broker.destinations:
+        lines += [
+            "[[broker.destinations]]",
+            f"match = {_toml(policy_pattern(entry.match))}",
+            f"expire_period_ms = {entry.expire_period_ms}",
+        ]
+        if entry.memory_limit_bytes is not None:
+            lines.append(f"memory_limit_bytes = {entry.memory_limit_bytes}")
+    return "\n".join(lines) + "\n"
+
+
+def policy_pattern(match: str) -> str:
+    """A policy for ``q0`` must cover ``q0.RUN``; so must ``*``."""
+    return match if match.endswith(">") else f"{match}.>"
+
+
+def _quoted(table: dict[str, str]) -> dict[str, str]:
+    return {json.dumps(key): value for key, value in table.items()}
+
+
+def _toml(value: object) -> str:
+    """A text or a truth value; for these TOML is written like JSON."""
+    return json.dumps(value)
+
+
+def _port(line: bytes, wanted: str, process: Process) -> int:
+    text = line.decode("utf-8", "replace")
+    found = re.fullmatch(rf"{re.escape(wanted)}\S+:(\d+)", text.strip())
+    if found is None:
+        raise SuiteProblem(
+            f"{process.name} said {text!r}; {wanted!r} and an address were expected\n{process.log_tail()}"
+        )
+    return int(found[1])
+
+
+__all__ = ["Admin", "ReferenceAdapter", "ReferenceEndpoint", "configuration", "policy_pattern"]

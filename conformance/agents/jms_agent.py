@@ -1,0 +1,465 @@
+"""A host that speaks JMS with ActiveMQ's stock Java client: ``python -m conformance.agents.jms_agent``.
+
+The Java virtual machine runs inside this process (JPype), so the library's clock is this host's faked clock. Here the
+consumer's clock matters: the library throws away what it calls expired.
+
+Rules
+* One connection; one session per consumer, so that acknowledging covers that consumer alone; one more for producing.
+  Nothing of the library is replaced; one of its own options is set for the sake of observation: ``alwaysSyncSend``, so
+  that a send's result is the broker's word.
+* ``take`` is the library's ``receive``. An ``arrive`` is seen by a transport listener, so also for a message that the
+  application never gets. Its bytes may have been here earlier by the time the library's own threads took.
+* The library does not tell what it throws away. But it tells how many messages it holds for the application: if as many
+  of those that arrived are missing as have expired by this host's clock, it is these, and each is told as a
+  ``discard``. In any other case nothing is told; the message's absence and its dead letter have to speak.
+* ``ack`` in mode ``client`` is ``Message.acknowledge()``: it settles everything that the session has delivered, and
+  the answer says so. ``nack`` does not exist in JMS.
+* What the library does not finish by the deadline is ``unknown`` and goes on in a thread of its own.
+
+Known exceptions: ``auto`` acknowledgement happens inside ``receive``. ``stamp`` none does not exist in JMS, zero is
+``setDisableMessageTimestamp``, which also switches the time to live off (the answer tells the stamps that were used).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jpype
+
+from chaos.tools import find_java, java_home
+from conformance.agents.library import (
+    ACK_MODES,
+    Arrived,
+    Consumer,
+    RefusedError,
+    Wire,
+    close_quietly,
+    connection_url,
+    content_of,
+    destination,
+    listener,
+)
+from conformance.agents.protocol import (
+    PROTOCOL,
+    UNSUPPORTED,
+    Ack,
+    AgentEvent,
+    AnyRequest,
+    Arrive,
+    BrokerRequest,
+    Closed,
+    Connect,
+    Counters,
+    Discard,
+    Fail,
+    Hello,
+    Leave,
+    Quit,
+    Reply,
+    Send,
+    Subscribe,
+    Take,
+    encode,
+    make_body,
+    parse_request,
+    read_body,
+)
+from conformance.agents.stamps import NS_PER_MS, wall_reading
+
+NAME = "jms/1"
+CAPABILITIES = ["ttl", "delay", "prefetch", "take", "expiry-check", "sync-dispatch"]
+JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xmx96m", "-Djava.net.preferIPv4Stack=true")
+#: While messages may have been thrown away, look this often.
+_LOOK_MS = 20
+_READ_BYTES = 65536
+
+
+class Agent:
+    """The process."""
+
+    def __init__(self, requests: int, answers: int) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._buffer = bytearray()
+        self._writing = threading.Lock()
+        #: Guards ``_wire`` and what hangs on it against the library's threads.
+        self._state = threading.RLock()
+        self._wire: Wire | None = None
+        self._looked_ns = 0
+        self._running = True
+
+    def run(self) -> None:
+        """Serve until ``quit`` or the end of the requests."""
+        while self._running:
+            ready, _, _ = select.select([self._requests], [], [], self._patience_s())
+            if ready:
+                part = os.read(self._requests, _READ_BYTES)
+                self._buffer += part
+                self._running = bool(part)
+            while self._running and (end := self._buffer.find(b"\n")) >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                self._answer(parse_request(line))
+            self._tell_discards()
+
+    def _patience_s(self) -> float | None:
+        with self._state:
+            wire = self._wire
+            waiting = wire is not None and any(consumer.waiting for consumer in wire.consumers.values())
+        return _LOOK_MS / 1000 if waiting else None
+
+    # -- requests
+
+    def _answer(self, request: AnyRequest) -> None:
+        t0_ns = time.monotonic_ns()
+        if isinstance(request, Send):
+            self._send(request, t0_ns)
+            return
+        try:
+            if isinstance(request, BrokerRequest):
+                ok = self._within(request.deadline_ms, lambda: self._perform(request))
+            else:
+                ok = self._perform(request)
+        except RefusedError as refusal:
+            self._reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
+        except TimeoutError as error:
+            self._reply(request.id, t0_ns, unknown=str(error))
+        except jpype.JException as error:
+            # The library says that it failed, not whether the broker heard of it.
+            self._reply(request.id, t0_ns, unknown=f"{error}")
+        else:
+            self._reply(request.id, t0_ns, ok=ok)
+        if isinstance(request, Quit):
+            self._running = False
+
+    def _perform(self, request: AnyRequest) -> dict[str, object]:
+        if isinstance(request, Hello):
+            return {"agent": NAME, "protocol": PROTOCOL, "capabilities": CAPABILITIES}
+        if isinstance(request, Counters):
+            return {}
+        if isinstance(request, Connect):
+            return self._connect(request)
+        if isinstance(request, Subscribe):
+            return self._subscribe(request)
+        if isinstance(request, Take):
+            return self._take(request)
+        if isinstance(request, Ack):
+            return self._ack(request)
+        if isinstance(request, Leave | Quit):
+            return self._leave(request)
+        raise RefusedError(UNSUPPORTED, f"{NAME} does not know {type(request).__name__.lower()!r}")
+
+    def _within(self, deadline_ms: int, call: Callable[[], dict[str, object]]) -> dict[str, object]:
+        """Call the library, at most so long; it has no deadlines of its own. Raises ``TimeoutError``."""
+        done: list[dict[str, object]] = []
+        failed: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                done.append(call())
+            except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
+                failed.append(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(deadline_ms / 1000)
+        if failed:
+            raise failed[0]
+        if not done:
+            raise TimeoutError("the library is still waiting for the broker")
+        return done[0]
+
+    def _connected(self) -> Wire:
+        if self._wire is None:
+            raise RefusedError("not-connected", "there is no connection; send connect first")
+        return self._wire
+
+    def _consumer(self, name: str) -> Consumer:
+        consumer = self._connected().consumers.get(name)
+        if consumer is None:
+            raise RefusedError("no-consumer", f"there is no consumer {name!r}")
+        return consumer
+
+    def _connect(self, request: Connect) -> dict[str, object]:
+        if self._wire is not None:
+            raise RefusedError("connected", "there is a connection already; leave it first")
+        factory = jpype.JClass("org.apache.activemq.ActiveMQConnectionFactory")(connection_url(request))
+        try:
+            connection = factory.createConnection()
+            wire = Wire(connection)
+            with self._state:
+                self._wire = wire
+            connection.addTransportListener(
+                listener(lambda command: self.on_command(wire, command), lambda error: self.on_exception(wire, error))
+            )
+            connection.start()
+            wire.producing = connection.createSession(False, ACK_MODES["auto"])
+        except jpype.JException as error:
+            self._forget()
+            raise RefusedError("unreachable", f"{request.url}: {error}") from None
+        return {}
+
+    def _send(self, request: Send, t0_ns: int) -> None:
+        """Its stamps are known whatever the broker does, so it has an answer of its own."""
+        stamps: dict[str, int | None] = {}
+        try:
+            wire = self._connected()
+            session = wire.producing
+            body = session.createBytesMessage()
+            body.writeBytes(jpype.JArray(jpype.JByte)(make_body(request.message, request.size)))
+            if request.delay_ms:
+                body.setLongProperty("AMQ_SCHEDULED_DELAY", request.delay_ms)
+            producer = session.createProducer(destination(session, request.dest))
+            producer.setDeliveryMode(2 if request.persistent else 1)
+            producer.setPriority(request.priority)
+            producer.setTimeToLive(request.ttl_ms)
+            producer.setDisableMessageTimestamp(request.stamp == "zero")
+
+            def send() -> dict[str, object]:
+                producer.send(body)
+                producer.close()
+                return {}
+
+            try:
+                self._within(request.deadline_ms, send)
+            finally:
+                # The library stamps before it sends.
+                stamps["expiration_ms"] = int(body.getJMSExpiration())
+                stamps["timestamp_ms"] = int(body.getJMSTimestamp())
+        except RefusedError as refusal:
+            self._reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
+        except (TimeoutError, jpype.JException) as error:
+            self._reply(request.id, t0_ns, unknown=str(error), stamps=stamps)
+        else:
+            self._reply(request.id, t0_ns, ok={**stamps})
+
+    def _subscribe(self, request: Subscribe) -> dict[str, object]:
+        wire = self._connected()
+        session = wire.connection.createSession(False, ACK_MODES[request.ack])
+        options = f"?consumer.prefetchSize={request.prefetch}"
+        if request.dispatch == "sync":
+            options += "&consumer.dispatchAsync=false"
+        consumer = Consumer(
+            request.consumer, session, session.createConsumer(destination(session, request.dest + options))
+        )
+        with self._state:
+            number = str(consumer.consumer.getConsumerId())
+            wire.consumers[request.consumer] = wire.by_id[number] = consumer
+            early = [entry for entry in wire.orphans if entry[0] == number]
+            wire.orphans = [entry for entry in wire.orphans if entry[0] != number]
+            for _, dispatch, t0_ns, at_ns in early:
+                self._arrived(consumer, dispatch, t0_ns, at_ns)
+        return {}
+
+    def _take(self, request: Take) -> dict[str, object]:
+        consumer = self._consumer(request.consumer)
+        receive = consumer.consumer.receive
+        found = receive(request.deadline_ms) if request.deadline_ms else consumer.consumer.receiveNoWait()
+        if found is None:
+            return {"message": None}
+        message = read_body(content_of(found))
+        with self._state:
+            consumer.waiting = [arrived for arrived in consumer.waiting if arrived.message != message]
+            consumer.taken[message] = found
+        return {"message": message}
+
+    def _ack(self, request: Ack) -> dict[str, object]:
+        consumer = self._consumer(request.consumer)
+        known = [consumer.taken[message] for message in request.messages if message in consumer.taken]
+        if not known or len(known) != len(request.messages):
+            text = f"not all of {request.messages} were delivered to {request.consumer!r}"
+            raise RefusedError("unknown-message", text)
+        if request.mode == "individual":
+            for message in known:
+                message.acknowledge()
+            settled = list(request.messages)
+        else:
+            known[-1].acknowledge()
+            settled = list(consumer.taken)
+        for name in settled:
+            del consumer.taken[name]
+        return {"messages": settled}
+
+    def _leave(self, request: Leave | Quit) -> dict[str, object]:
+        wire = self._wire
+        if wire is None:
+            return {}
+        if isinstance(request, Leave) and request.consumer is not None:
+            consumer = self._consumer(request.consumer)
+            self._last_look([consumer])
+            with self._state:
+                del wire.consumers[request.consumer]
+            consumer.consumer.close()
+            return {}
+        self._last_look(list(wire.consumers.values()))
+        wire.leaving = True
+        if isinstance(request, Leave) and request.how == "drop":
+            # The socket itself: the library has no way to leave without a goodbye.
+            wire.connection.getTransport().narrow(jpype.JClass("java.net.Socket").class_).close()
+        self._forget()
+        return {}
+
+    def _last_look(self, consumers: list[Consumer]) -> None:
+        """Before consumers go: what they have thrown away is told now or never."""
+        wall_ms = wall_reading()[0]
+        if any(consumer.dead(wall_ms) for consumer in consumers):
+            for _ in range(3):
+                self._tell_discards()
+                time.sleep(_LOOK_MS / 1000)
+
+    def _forget(self) -> None:
+        """Close what can be closed; whatever the library says about it."""
+        with self._state:
+            wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.leaving = True
+            threading.Thread(target=close_quietly, args=(wire.connection,), daemon=True).start()
+
+    # -- what the library's threads bring
+
+    def on_command(self, wire: Wire, command: Any) -> None:
+        """A command from the broker was handled."""
+        now_ns = time.monotonic_ns()
+        # The library's threads had it first; they are granted a moment, but not more than since the last command.
+        t0_ns = max(wire.heard_ns, now_ns - _LOOK_MS * NS_PER_MS)
+        wire.heard_ns = now_ns
+        if not isinstance(command, jpype.JClass("org.apache.activemq.command.MessageDispatch")):
+            return
+        if command.getMessage() is None:
+            return
+        number = str(command.getConsumerId())
+        with self._state:
+            consumer = wire.by_id.get(number)
+            if consumer is None:
+                wire.orphans.append((number, command, t0_ns, now_ns))
+            else:
+                self._arrived(consumer, command, t0_ns, now_ns)
+
+    def _arrived(self, consumer: Consumer, dispatch: Any, t0_ns: int, at_ns: int) -> None:
+        body = dispatch.getMessage()
+        message = read_body(content_of(body))
+        expiration_ms = int(body.getExpiration())
+        consumer.waiting.append(Arrived(message, expiration_ms, at_ns))
+        original = body.getOriginalDestination()
+        self._event(
+            Arrive(
+                t0=t0_ns,
+                t1=at_ns,
+                consumer=consumer.name,
+                message=message,
+                redelivered=dispatch.getRedeliveryCounter() > 0,
+                delivery_count=int(dispatch.getRedeliveryCounter()) + 1,
+                expiration_ms=expiration_ms,
+                timestamp_ms=int(body.getTimestamp()),
+                original_dest=None if original is None else str(original.getQualifiedName()),
+            )
+        )
+
+    def on_exception(self, wire: Wire, error: Any) -> None:
+        """The transport failed."""
+        with self._state:
+            if wire.leaving or self._wire is not wire:
+                return
+            self._wire = None
+            wire.leaving = True
+        now_ns = time.monotonic_ns()
+        idle_ns = now_ns - wire.heard_ns
+        # The library gives up by itself when it hears nothing: then it is the client who closed.
+        who: Any = "client" if "inactive" in str(error) or "inactivity" in str(error).lower() else "broker"
+        self._event(Closed(t0=wire.heard_ns, t1=now_ns, who=who, reason=str(error), idle_ns=idle_ns))
+        threading.Thread(target=close_quietly, args=(wire.connection,), daemon=True).start()
+
+    def _tell_discards(self) -> None:
+        """Tell which messages were thrown away, where there is no doubt."""
+        with self._state:
+            if self._wire is None:
+                return
+            wall_ms = wall_reading()[0]
+            now_ns = time.monotonic_ns()
+            if now_ns - self._looked_ns < _LOOK_MS * NS_PER_MS:
+                return
+            self._looked_ns = now_ns
+            for consumer in self._wire.consumers.values():
+                dead = consumer.thrown_away(wall_ms)
+                if dead != consumer.suspects:
+                    # Seen twice, some time apart: then nothing is on its way.
+                    consumer.suspects = dead
+                    continue
+                consumer.suspects = []
+                for one in dead:
+                    consumer.waiting.remove(one)
+                    reason = "expired by the client's clock"
+                    self._event(
+                        Discard(t0=one.t0_ns, t1=now_ns, consumer=consumer.name, message=one.message, reason=reason)
+                    )
+
+    # -- answers
+
+    def _reply(
+        self,
+        request: int,
+        t0_ns: int,
+        *,
+        ok: dict[str, object] | None = None,
+        fail: Fail | None = None,
+        unknown: str | None = None,
+        stamps: dict[str, int | None] | None = None,
+    ) -> None:
+        t1_ns = time.monotonic_ns()
+        wall_ms, wall_at = wall_reading()
+        self._put(
+            encode(
+                Reply(
+                    id=request,
+                    t0=t0_ns,
+                    t1=t1_ns,
+                    wall_ms=wall_ms,
+                    wall_at=wall_at,
+                    ok=ok,
+                    fail=fail,
+                    unknown=unknown,
+                    stamps=stamps,
+                )
+            )
+        )
+
+    def _event(self, event: AgentEvent) -> None:
+        self._put(encode(event))
+
+    def _put(self, line: bytes) -> None:
+        with self._writing:
+            while line:
+                line = line[os.write(self._answers, line) :]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve stdin and stdout."""
+    parser = argparse.ArgumentParser(description="A host that speaks JMS with ActiveMQ's Java client.")
+    parser.add_argument("--class-path", required=True, help="the client's jars, separated as in a class path")
+    given = parser.parse_args(argv)
+    jvm = java_home(find_java()) / "lib" / "server" / "libjvm.so"
+    # What the JVM prints must not come between our answers: standard output is the protocol.
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    jpype.startJVM(*JVM_OPTIONS, jvmpath=str(jvm), classpath=given.class_path.split(os.pathsep), convertStrings=False)
+    code = 1
+    try:
+        Agent(sys.stdin.fileno(), answers).run()
+        code = 0
+    except Exception:  # noqa: BLE001 - the last word of this process
+        traceback.print_exc()
+    # Threads of the library may never end by themselves.
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

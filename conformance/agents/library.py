@@ -1,0 +1,152 @@
+"""What the JMS agent knows of the library: connections and consumers as it keeps them, URLs, bodies, listeners.
+
+Everything that names a class or an option of ActiveMQ's Java client is here or in ``jms_agent.py``.
+
+Known exception: the initial delay of the library's inactivity monitor is also its time limit for the handshake, so less
+than 100 ms is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jpype
+
+from conformance.agents.protocol import UNSUPPORTED, Connect
+
+INDIVIDUAL = 4  # ActiveMQSession.INDIVIDUAL_ACKNOWLEDGE; JMS itself has no such mode
+ACK_MODES = {"auto": 1, "client": 2, "individual": INDIVIDUAL}
+DELAY_LEAST_MS = 100
+
+
+class RefusedError(Exception):
+    """The request cannot be done; nothing happened."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Arrived:
+    """A message that reached this host and that the application has not taken."""
+
+    __slots__ = ("expiration_ms", "message", "t0_ns")
+
+    def __init__(self, message: str, expiration_ms: int, t0_ns: int) -> None:
+        self.message = message
+        self.expiration_ms = expiration_ms
+        self.t0_ns = t0_ns
+
+
+class Consumer:
+    """A consumer, its session, and what it holds."""
+
+    def __init__(self, name: str, session: Any, consumer: Any) -> None:
+        self.name = name
+        self.session = session
+        self.consumer = consumer
+        self.waiting: list[Arrived] = []
+        #: Taken messages that can still be acknowledged, oldest first.
+        self.taken: dict[str, Any] = {}
+        #: What seemed to be thrown away at the last look.
+        self.suspects: list[Arrived] = []
+
+    def dead(self, wall_ms: int) -> list[Arrived]:
+        """What has expired by this host's clock, wherever it is."""
+        return [one for one in self.waiting if 0 < one.expiration_ms < wall_ms]
+
+    def thrown_away(self, wall_ms: int) -> list[Arrived]:
+        """What must have been thrown away, if this look is not deceived by messages on their way inside the library."""
+        if not self.waiting or self.session.hasUncomsumedMessages():
+            return []
+        dead = self.dead(wall_ms)
+        missing = len(self.waiting) - int(self.consumer.getMessageSize())
+        return dead if missing == len(dead) else []
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.producing: Any = None
+        self.consumers: dict[str, Consumer] = {}
+        #: Java's consumer id -> our consumer, and arrivals for ids that are not known yet.
+        self.by_id: dict[str, Consumer] = {}
+        self.orphans: list[tuple[str, Any, int, int]] = []
+        self.heard_ns = time.monotonic_ns()
+        #: We are the ones who end it.
+        self.leaving = False
+
+
+def listener(on_command: Callable[[Any], None], on_exception: Callable[[Any], None]) -> Any:
+    """A Java object that passes the transport's calls on."""
+
+    @jpype.JImplements("org.apache.activemq.transport.TransportListener")
+    class Listener:
+        @jpype.JOverride  # type: ignore[untyped-decorator]  # JPype publishes no types
+        def onCommand(self, command: Any) -> None:  # noqa: N802 - Java's name
+            on_command(command)
+
+        @jpype.JOverride  # type: ignore[untyped-decorator]  # as above
+        def onException(self, error: Any) -> None:  # noqa: N802
+            on_exception(error)
+
+        @jpype.JOverride  # type: ignore[untyped-decorator]  # as above
+        def transportInterupted(self) -> None:  # noqa: N802
+            pass
+
+        @jpype.JOverride  # type: ignore[untyped-decorator]  # as above
+        def transportResumed(self) -> None:  # noqa: N802
+            pass
+
+    return Listener()
+
+
+def connection_url(request: Connect) -> str:
+    """The library's URL with all options."""
+    options = {
+        "jms.watchTopicAdvisories": "false",
+        "jms.alwaysSyncSend": "true",
+        "jms.consumerExpiryCheckEnabled": "true" if request.expiry_check else "false",
+    }
+    if request.client_id:
+        options["jms.clientID"] = request.client_id
+    if request.monitor_ms is not None:
+        read_ms, initial_delay_ms = request.monitor_ms
+        options["wireFormat.maxInactivityDuration"] = str(read_ms)
+        if read_ms and initial_delay_ms < DELAY_LEAST_MS:
+            text = (
+                f"an initial delay of {initial_delay_ms} ms, which is also the library's time limit for the handshake"
+            )
+            raise RefusedError(UNSUPPORTED, f"{text}; at least {DELAY_LEAST_MS} ms are needed")
+        if read_ms:
+            # Spelt like this in the library.
+            options["wireFormat.maxInactivityDurationInitalDelay"] = str(initial_delay_ms)
+    return request.url + "?" + "&".join(f"{name}={value}" for name, value in options.items())
+
+
+def destination(session: Any, name: str) -> Any:
+    kind, _, rest = name.partition("://")
+    return session.createTopic(rest) if kind == "topic" else session.createQueue(rest)
+
+
+def content_of(message: Any) -> bytes:
+    """A message's body as bytes, without touching the message: another thread may be reading it."""
+    content = message.getContent()
+    if content is None:
+        return b""
+    data = bytes(content.getData())[content.getOffset() : content.getOffset() + content.getLength()]
+    text = jpype.JClass("org.apache.activemq.command.ActiveMQTextMessage")
+    # A text begins with its length in four bytes.
+    return data[4:] if isinstance(message, text) else data
+
+
+def close_quietly(connection: Any) -> None:
+    try:
+        connection.close()
+    except jpype.JException as error:
+        sys.stderr.write(f"closing the connection: {error}\n")

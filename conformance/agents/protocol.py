@@ -1,0 +1,275 @@
+"""The agent protocol: what a host's process is asked and what it answers, as JSON lines (docs/agents.md).
+
+It decides the messages; who performs them is an agent's business, who records them the live world's.
+
+Rules
+* A request carries an id and gets exactly one reply with that id: ``ok``, ``fail`` (the broker or the library refused,
+  nothing happened) or ``unknown`` (it may or may not have happened). Events come unasked.
+* ``t0`` and ``t1`` are nanoseconds of the machine's monotonic clock, between which the thing happened. ``wall_ms`` is
+  the host's wall clock; it showed that value at some instant of ``wall_at``, or of ``[t0, t1]`` when the agent does not
+  say.
+* ``hello connect send subscribe ack leave counters quit`` are required; the rest is offered as a capability. An agent
+  refuses what it does not know with the code ``unsupported``.
+* A request that needs the broker carries ``deadline_ms``; after it the answer is ``unknown``. An unknown ``send`` still
+  tells in ``stamps`` what the client put on the message, because it may arrive.
+* ``message`` is an opaque token without white space. It is the first line of the body, then come as many dots as
+  ``size`` asks for.
+* ``take`` is offered by agents whose library decides what the application gets (JMS). For all others the live world
+  itself hands out what has arrived.
+* Unknown fields are refused: a misspelt field must not silently be a default.
+
+Known exception: ``begin commit abort browse`` are part of the contract but no step uses them yet, so they have no class
+here. What must change together: both agents, ``worlds/live/agent.py`` and ``docs/agents.md``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from conformance.exits import SuiteProblem
+
+#: Version of this protocol, answered to ``hello``.
+PROTOCOL = 1
+REQUIRED = ("hello", "connect", "send", "subscribe", "ack", "leave", "counters", "quit")
+#: The code with which an agent refuses a request that it does not know.
+UNSUPPORTED = "unsupported"
+
+
+class AgentError(SuiteProblem):
+    """An agent broke the protocol, died by itself or does not answer: the suite's failure, never the broker's."""
+
+    def __init__(self, agent: str, text: str) -> None:
+        super().__init__(f"agent {agent}: {text}")
+        self.agent = agent
+
+
+class Request(msgspec.Struct, tag_field="do", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Common to all requests."""
+
+    id: int
+
+
+class BrokerRequest(Request, kw_only=True):
+    """Common to requests that need the broker."""
+
+    #: How long its answer may take before it is unknown.
+    deadline_ms: int = 10_000
+
+
+class Hello(Request, tag="hello", kw_only=True):
+    """Who are you? May be asked again at any time; it is also how the host's clock is read."""
+
+
+class Connect(BrokerRequest, tag="connect", kw_only=True):
+    """Connect to the broker.
+
+    ``heartbeat_ms``: STOMP's (what the client sends, what it wants). ``monitor_ms``: OpenWire's (read period, initial
+    delay); null: the library's default. ``expiry_check`` False is JMS ``consumerExpiryCheckEnabled=false``.
+    """
+
+    url: str
+    heartbeat_ms: tuple[int, int] = (0, 0)
+    monitor_ms: tuple[int, int] | None = None
+    expiry_check: bool = True
+    client_id: str = ""
+
+
+class Send(BrokerRequest, tag="send", kw_only=True):
+    """Send one message;
+
+    ``stamp``: the client's clock, none (the broker stamps) or zero. Answers what the client stamped.
+    """
+
+    dest: str
+    message: str
+    ttl_ms: int = 0
+    delay_ms: int = 0
+    persistent: bool = True
+    priority: int = 4
+    size: int = 0
+    stamp: Literal["client", "none", "zero"] = "client"
+
+
+class Subscribe(BrokerRequest, tag="subscribe", kw_only=True):
+    """Attach a consumer under a name that was never used before on this agent."""
+
+    dest: str
+    consumer: str
+    prefetch: int = 1000
+    dispatch: Literal["async", "sync"] = "async"
+    ack: Literal["auto", "client", "individual"] = "client"
+
+
+class Take(Request, tag="take", kw_only=True):
+    """Give the application one message, if one comes within the deadline.
+
+    Answers ``{"message": …}`` or ``{"message": null}``.
+    """
+
+    consumer: str
+    deadline_ms: int = 0
+
+
+class Ack(BrokerRequest, tag="ack", kw_only=True):
+    """Settle these messages, oldest first.
+
+    An agent that can only settle more answers ``{"messages": [...]}`` with what it really settled.
+    """
+
+    consumer: str
+    messages: list[str]
+    mode: Literal["cumulative", "individual"] = "cumulative"
+
+
+class Nack(BrokerRequest, tag="nack", kw_only=True):
+    """Reject these messages."""
+
+    consumer: str
+    messages: list[str]
+
+
+class Leave(Request, tag="leave", kw_only=True):
+    """A consumer says goodbye; without one the whole connection does (``close``) or its socket vanishes (``drop``)."""
+
+    consumer: str | None = None
+    how: Literal["close", "drop"] = "close"
+
+
+class Counters(Request, tag="counters", kw_only=True):
+    """What the broker counts, if this agent can ask it; ``{}`` if not."""
+
+    dest: str | None = None
+
+
+class Quit(Request, tag="quit", kw_only=True):
+    """Disconnect, answer, end."""
+
+
+AnyRequest = Hello | Connect | Send | Subscribe | Take | Ack | Nack | Leave | Counters | Quit
+
+
+class Fail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a request was refused: a stable word and a sentence."""
+
+    code: str
+    text: str
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The answer to a request; exactly one of ``ok``, ``fail``, ``unknown``.
+
+    ``stamps`` goes with an unknown ``send``.
+    """
+
+    id: int
+    t0: int
+    t1: int
+    wall_ms: int
+    wall_at: tuple[int, int] | None = None
+    ok: dict[str, Any] | None = None
+    fail: Fail | None = None
+    unknown: str | None = None
+    stamps: dict[str, int | None] | None = None
+
+
+class AgentEvent(msgspec.Struct, tag_field="event", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Common to all events."""
+
+    t0: int
+    t1: int
+
+
+class Arrive(AgentEvent, tag="arrive", kw_only=True):
+    """A message reached this host. ``message`` is empty for one that the suite did not write."""
+
+    consumer: str
+    message: str
+    redelivered: bool = False
+    delivery_count: int | None = None
+    expiration_ms: int = 0
+    timestamp_ms: int = 0
+    original_dest: str | None = None
+
+
+class Discard(AgentEvent, tag="discard", kw_only=True):
+    """The library threw a message away before the application saw it."""
+
+    consumer: str
+    message: str
+    reason: str
+
+
+class Closed(AgentEvent, tag="closed", kw_only=True):
+    """The connection ended otherwise than by ``leave`` or ``quit``."""
+
+    who: Literal["client", "broker", "unknown"]
+    reason: str = ""
+    idle_ns: int | None = None
+
+
+AnyAgentEvent = Arrive | Discard | Closed
+
+_Timed = TypeVar("_Timed", Reply, AnyAgentEvent)
+
+_encoder = msgspec.json.Encoder()
+_request_decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
+#: Replies carry a number, events a word; both are told apart before they are checked.
+_outer_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+def encode(message: Request | Reply | AgentEvent) -> bytes:
+    """One line, its end included."""
+    return _encoder.encode(message) + b"\n"
+
+
+def parse_request(line: bytes) -> AnyRequest:
+    """For agents. Raises ``ValueError`` that shows the line and what was expected."""
+    try:
+        return _request_decoder.decode(line)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not a request of protocol {PROTOCOL}: {error}; it reads {_shown(line)}") from None
+
+
+def parse_answer(line: bytes, agent: str) -> Reply | AnyAgentEvent:
+    """For the suite. Raises ``AgentError``."""
+    try:
+        fields = _outer_decoder.decode(line)
+        if "event" in fields:
+            event: AnyAgentEvent = msgspec.convert(fields, AnyAgentEvent)
+            return _checked_times(event, agent)
+        reply = msgspec.convert(fields, Reply)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise AgentError(agent, f"wrote neither a reply nor an event: {error}; it reads {_shown(line)}") from None
+    given = [name for name in ("ok", "fail", "unknown") if getattr(reply, name) is not None]
+    if len(given) != 1:
+        raise AgentError(
+            agent, f"reply {reply.id} has {given or 'none'} of ok, fail, unknown; exactly one is wanted: {_shown(line)}"
+        )
+    return _checked_times(reply, agent)
+
+
+def _checked_times(message: _Timed, agent: str) -> _Timed:
+    if not 0 <= message.t0 <= message.t1:
+        raise AgentError(agent, f"t0={message.t0}, t1={message.t1} is no interval: {message}")
+    return message
+
+
+def make_body(message: str, size: int) -> bytes:
+    """The body of a message: its token, an end of line, dots up to ``size`` bytes."""
+    head = message.encode() + b"\n"
+    return head + b"." * (size - len(head))
+
+
+def read_body(body: bytes) -> str:
+    """The token in a body; empty if the suite did not write it."""
+    token, end, rest = body.partition(b"\n")
+    if not end or rest.strip(b".") or not token or not token.isascii() or b" " in token:
+        return ""
+    return token.decode("ascii")
+
+
+def _shown(line: bytes, limit: int = 200) -> str:
+    text = line.decode("utf-8", "replace")
+    return repr(text if len(text) <= limit else text[:limit] + "…")

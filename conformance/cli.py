@@ -1,0 +1,85 @@
+"""The command line: a table of commands, each loaded only when it is called, so that ``--help`` answers at once.
+
+Nothing of ours is imported at the top but two leaves; a command is ``"module:function"`` with ``function(argv) -> exit
+code``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module, metadata
+
+from conformance.exits import OK, USAGE, Command, guarded
+from conformance.installation import check_installation
+
+#: command -> (what loads it, one line of help). The order is the order of ``--help``.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("reports.run:main", "run the conformance suite against a broker and write the report"),
+    "list": ("conformance.listing:main", "show the requirements, programs, mutants or brokers"),
+    "replay": ("conformance.replay:main", "run one program file, corpus program or seed again"),
+    "judge": ("conformance.judging:main", "run all oracles on a history.jsonl written by anybody"),
+    "mutants": ("conformance.mutants.command:main", "prove that every oracle can fail: plant each defect and find it"),
+    "parity": ("conformance.parity:main", "compare the simulated and the live world on the reference broker"),
+    "campaign": ("reports.campaign:main", "large randomized runs on Spark"),
+    "serve": ("conformance.serving:main", "serve STOMP from the reference broker"),
+    "doctor": ("conformance.doctor:main", "probe what works on this machine; --install builds what is missing"),
+    "report": ("reports.command:main", "write the reports of an earlier run again"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the ``brokerproof`` script."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        sys.stdout.write(usage())
+        return OK
+    if arguments[0] in {"-V", "--version"}:
+        sys.stdout.write(f"brokerproof {version()}\n")
+        return OK
+    name = arguments[0]
+    if name not in COMMANDS:
+        sys.stderr.write(f"brokerproof: {name!r} is not a command; one of {', '.join(COMMANDS)}\n")
+        return USAGE
+    return guarded(name, _loading(COMMANDS[name][0]), arguments[1:])
+
+
+def _loading(target: str) -> Command:
+    """A command that is loaded when it is called, so that its import errors are reported like its own."""
+
+    def command(argv: Sequence[str]) -> int:
+        return _load(target)(argv)
+
+    return command
+
+
+def _load(target: str) -> Command:
+    check_installation()
+    module, function = target.split(":")
+    command: Command = getattr(import_module(module), function)
+    return command
+
+
+def usage() -> str:
+    """The text of ``--help``."""
+    lines = [
+        "usage: brokerproof COMMAND [OPTIONS]",
+        "",
+        "Property-based conformance and chaos suite for message brokers.",
+        "",
+        "commands:",
+        *(f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()),
+        "",
+        "`brokerproof COMMAND --help` shows a command's options.",
+        "exit codes: 0 nothing violated beyond what is known; 1 something violated; 2 bad usage;",
+        "            3 more inconclusive than allowed; 4 the suite or its environment failed",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def version() -> str:
+    """The installed version; ``unknown`` in a checkout that was never installed."""
+    try:
+        return metadata.version("brokerproof")
+    except metadata.PackageNotFoundError:
+        return "unknown (not installed)"

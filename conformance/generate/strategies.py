@@ -1,0 +1,40 @@
+"""The registry of steps as Hypothesis strategies: the same generators, choosing from Hypothesis instead of a seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from conformance.generate.chooser import Chooser
+from conformance.generate.programs import PERIODS_MS, SKEWS_MS, TTLS_MS, draw_frame
+from conformance.program import Program
+from conformance.steps import AnyStep, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: The shape that rules are drawn for. Steps are total, so ordinals beyond what a program has are reduced, not wasted.
+SHAPE = Shape(3, 3, 3, list(dict.fromkeys([0, *TTLS_MS, *PERIODS_MS, *(abs(skew) for skew in SKEWS_MS)])))
+
+
+class DrawingChooser(Chooser):
+    """Choices drawn from Hypothesis, one integer each; shrinking moves them towards 0."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[int]], int]) -> None:
+        self._draw = draw
+
+    def below(self, bound: int) -> int:
+        return self._draw(st.integers(0, bound - 1))
+
+
+@st.composite
+def steps(draw: st.DrawFn, kind: type[AnyStep]) -> AnyStep:
+    """Steps of one kind."""
+    return kind.draw(DrawingChooser(draw), SHAPE)
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> Program:
+    """Programs without steps: broker settings, hosts, clocks and links."""
+    return draw_frame(DrawingChooser(draw))

@@ -1,0 +1,96 @@
+"""Known deviations: what a release is known to do against a requirement, with the reason and the source.
+
+Rules
+* A deviation is listed per release in ``<broker>-<release>.toml`` and names the corpus programs in which it shows.
+* In any run of that broker a violated requirement that is listed becomes *known failure*: it does not turn the run red.
+* It *must still fail*: when a named program satisfies the requirement, the entry is stale and the run says so. So a
+  list can only shrink by being looked at.
+* The most exact file counts: ``activemq-5.17.2.toml`` before ``activemq-5.17.toml`` before ``activemq-5.toml``.
+
+What must change together: ``corpus/`` (a program that is renamed), ``requirements/`` (an id that is withdrawn).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from conformance.exits import SuiteProblem
+from conformance.verdict import Verdict, VerdictKind
+
+
+class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry. ``programs``: corpus programs in which it must show; ``source``: where it can be looked up."""
+
+    requirement: str
+    programs: list[str]
+    reason: str
+    source: str
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    deviation: list[Deviation]
+
+
+class Known:
+    """The deviations of one release; ``name`` is the file's."""
+
+    __slots__ = ("by_requirement", "name")
+
+    def __init__(self, name: str, deviations: list[Deviation]) -> None:
+        self.name = name
+        self.by_requirement: dict[str, Deviation] = {}
+        for deviation in deviations:
+            if deviation.requirement in self.by_requirement:
+                raise SuiteProblem(f"{name}: {deviation.requirement} is listed twice; put its programs into one entry")
+            self.by_requirement[deviation.requirement] = deviation
+
+
+def load_known(broker: str, folder: Path | None = None) -> Known:
+    """The list of a broker by its label (``activemq 5.17.2``); empty if there is none. Raises ``SuiteProblem``."""
+    return _load(broker, folder if folder is not None else Path(str(resources.files(__package__))))
+
+
+@cache
+def _load(broker: str, folder: Path) -> Known:
+    wanted = broker.replace(" ", "-")
+    fitting = [path for path in folder.glob("*.toml") if wanted == path.stem or wanted.startswith(f"{path.stem}.")]
+    if not fitting:
+        return Known("", [])
+    path = max(fitting, key=lambda found: len(found.stem))
+    return parse_known(path.read_bytes(), path.name)
+
+
+def parse_known(data: bytes, name: str) -> Known:
+    """Parse one file. Raises ``SuiteProblem`` naming the file and the field."""
+    try:
+        return Known(name, msgspec.convert(tomllib.loads(data.decode("utf-8")), _File).deviation)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise SuiteProblem(f"{name}: not a list of known deviations: {error}") from None
+
+
+def apply_known(program: str, verdicts: list[Verdict], known: Known) -> tuple[list[Verdict], list[str]]:
+    """Mark what is known; the verdicts, and a sentence for each entry that should have failed in this program and did
+    not.
+    """
+    marked = []
+    stale = []
+    for verdict in verdicts:
+        deviation = known.by_requirement.get(verdict.requirement)
+        if deviation is None:
+            marked.append(verdict)
+        elif verdict.verdict is VerdictKind.VIOLATED:
+            text = f"{verdict.text} (known: {deviation.reason})"
+            marked.append(msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text))
+        else:
+            marked.append(verdict)
+            if program in deviation.programs and verdict.verdict is VerdictKind.SATISFIED:
+                stale.append(
+                    f"{known.name}: {verdict.requirement} is listed as a known deviation but holds in {program}; "
+                    "remove the entry or its program"
+                )
+    return marked, stale

@@ -1,0 +1,198 @@
+"""Mutants of the books: in-flight ledger, prefetch, redelivery, memory, order, and the inactivity monitor."""
+
+from __future__ import annotations
+
+from reference_broker.core.acknowledgement import Acknowledgement, Rule
+from reference_broker.core.deadletter import DeadLetter
+from reference_broker.core.destination import Destination
+from reference_broker.core.ledger import Counters, Ledger
+from reference_broker.core.memory import Memory, MemoryTree, SharedMarkMemory
+from reference_broker.core.message import QUEUE, Message
+from reference_broker.core.prefetch import Prefetch
+from reference_broker.core.queue import Queue
+from reference_broker.core.redelivery import Ordering, Redelivery
+from reference_broker.core.reference import Reference
+from reference_broker.core.subscription import Delivery, Subscription
+
+
+class ForgetsClose(Ledger):
+    """A consumer that leaves keeps its unsettled messages on the books."""
+
+    def left(self, counters: Counters, count: int) -> None:
+        counters.removed += count
+
+
+class CountsAtAssign(Ledger):
+    """An asynchronous dispatch is counted twice: when it is assigned and when it is written."""
+
+    def assigned(self, counters: Counters, asynchronous: bool) -> None:
+        super().assigned(counters, asynchronous)
+        if asynchronous:
+            counters.in_flight += 1
+
+
+class SubtractsEarly(Ledger):
+    """A synchronous dispatch is taken off the books before it is put on them."""
+
+    def assigned(self, counters: Counters, asynchronous: bool) -> None:
+        counters.assigned += 1
+        if not asynchronous:
+            counters.dispatched += 1
+            counters.in_flight -= 1
+
+
+class ForgetsDequeue(Ledger):
+    """Settled messages are not counted as dequeued: every other one is put back on the account."""
+
+    def settled(self, counters: Counters, count: int) -> None:
+        super().settled(counters, count)
+        counters.dequeued -= 1
+
+
+class UncountsDispatch(Ledger):
+    """The dispatch count falls when a consumer leaves."""
+
+    def left(self, counters: Counters, count: int) -> None:
+        super().left(counters, count)
+        counters.dispatched -= count
+
+
+class SubtractsAgain(Ledger):
+    """A departure is booked five times too often."""
+
+    def left(self, counters: Counters, count: int) -> None:
+        super().left(counters, count)
+        counters.in_flight -= 5 * count
+
+
+class OneMore(Prefetch):
+    """One message more than the window allows."""
+
+    def is_open(self, subscription: Subscription) -> bool:
+        return len(subscription.dispatched.index) - subscription.extension <= subscription.prefetch
+
+
+class OneLess(Prefetch):
+    """Windows of more than one message are never filled."""
+
+    def is_open(self, subscription: Subscription) -> bool:
+        held = len(subscription.dispatched.index) - subscription.extension
+        return held < max(1, subscription.prefetch - 1)
+
+
+class Grudging(Prefetch):
+    """Acknowledgements open fewer slots than they settle: a window that was full is only half as wide afterwards."""
+
+    def __init__(self) -> None:
+        self._full: dict[str, bool] = {}
+
+    def is_open(self, subscription: Subscription) -> bool:
+        held = len(subscription.dispatched.index) - subscription.extension
+        if held >= subscription.prefetch:
+            self._full[subscription.consumer] = True
+        width = subscription.prefetch
+        if self._full.get(subscription.consumer, False):
+            width = max(1, width // 2)
+        return held < width
+
+
+class CountsWaiting(Prefetch):
+    """Messages that wait for their delivery time take slots of every window."""
+
+    def is_open(self, subscription: Subscription) -> bool:
+        waiting = subscription.destination.counters.scheduled
+        return len(subscription.dispatched.index) - subscription.extension + waiting < subscription.prefetch
+
+
+class FirstOnly(Prefetch):
+    """On a topic only the first subscription is served."""
+
+    def is_open(self, subscription: Subscription) -> bool:
+        destination = subscription.destination
+        if not destination.is_queue and next(iter(destination.subscriptions.values())) is not subscription:
+            return False
+        return super().is_open(subscription)
+
+
+class MarksNothing(Redelivery):
+    """Redelivered messages are not marked."""
+
+    def mark(self, deliveries: list[Delivery], last_delivered: int) -> None:
+        """Forget it."""
+
+
+class ForgetsReturn(Ordering):
+    """Messages that come back are lost."""
+
+    def put_back(self, queue: Queue, references: list[Reference]) -> None:
+        super().put_back(queue, references[1:])
+
+
+class ReturnsReversed(Ordering):
+    """Messages that come back stand in reverse order."""
+
+    def put_back(self, queue: Queue, references: list[Reference]) -> None:
+        waiting = queue.take_returned()
+        waiting.extend(reversed(references))
+        queue.put_first(waiting)
+
+
+class OverLimit(Memory):
+    """Everything stays in memory, whatever the limit."""
+
+    def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:  # noqa: ARG002 - the defect is to ignore them
+        return not queue.stored
+
+    def admit(  # the defect is to ignore who asks
+        self, tree: MemoryTree, destination: Destination, _subscription: Subscription, reference: Reference
+    ) -> bool:
+        tree.charge(destination, reference)
+        return True
+
+
+class IgnoresOwnLimit(Memory):
+    """Only the broker's limit counts, a destination's own does not."""
+
+    def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        return tree.root.is_below(tree.mark_percent) and tree.root.fits(size_bytes) and queue is not None
+
+    def _make_room(self, tree: MemoryTree, destination: Destination, size_bytes: int) -> bool:
+        return tree.root.fits(size_bytes) and destination is not None
+
+
+class Leaks(Memory):
+    """Every loaded message leaves a byte behind."""
+
+    def admit(
+        self, tree: MemoryTree, destination: Destination, subscription: Subscription, reference: Reference
+    ) -> bool:
+        admitted = super().admit(tree, destination, subscription, reference)
+        if admitted:
+            destination.usage.change(1)
+        return admitted
+
+
+class RoundsAcknowledgement(Acknowledgement):
+    """An acknowledgement of a range settles all but its last message."""
+
+    def select(self, subscription: Subscription, rule: Rule, first: str, last: str) -> list[Delivery] | None:
+        found = super().select(subscription, rule, first, last)
+        return found[:-1] if found is not None and len(found) > 1 else found
+
+
+class PoisonVanishes(DeadLetter):
+    """A rejected message gets no dead letter."""
+
+    def eligible(self, message: Message, source: str) -> bool:
+        return super().eligible(message, source) and message.expiration_ms > 0
+
+
+class LettersAstray(DeadLetter):
+    """Dead letters go to the first queue instead of the dead-letter queue."""
+
+    def target(self) -> str:
+        return QUEUE + "q0"
+
+
+class StarvingMemory(SharedMarkMemory):
+    """The seed's broker: no message is paged in while the whole broker is above the mark."""

@@ -1,0 +1,127 @@
+"""Mutants: planted defects that prove that an oracle can fail.
+
+Rules:
+
+* A mutant is run configuration (``--mutant ID``): one policy object (or the monitor) of the reference broker is swapped
+  when it is built. So it reaches spawned brokers, Spark executors and xdist workers by its name alone, and it is
+  recorded in the history's header.
+* It changes a decision, never crashes, and names the requirement that must catch it. Others may catch it too.
+* ``live``: it must die in the live world as well.
+
+What must change together: the catalogue's ``mutants`` lists, and tests/quality/test_mutants.py, which kills every one
+of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reference_broker.core.broker import Broker
+from reference_broker.core.config import BrokerConfig
+from reference_broker.core.deadletter import DeadLetter
+from reference_broker.core.policies import Policies
+from reference_broker.inactivity import GENERATIONS, Monitor, MonitorFactory, monitor_for
+from reference_broker.node import BrokerFactory, Node
+
+#: Makes the replacement from the configuration (some policies have parameters).
+PolicyMaker = Callable[[BrokerConfig], object]
+#: Makes the monitor at a client's end: (generation, address, elapsed ns) -> monitor.
+ClientMonitorFactory = Callable[[str, str, int], Monitor]
+
+
+class MutantError(ValueError):
+    """There is no mutant of this name."""
+
+    exit_code = 2
+
+
+class Mutant:
+    """One planted defect: a policy, the core, the broker's monitor, or the monitor of the clients' library."""
+
+    __slots__ = ("broker", "client_monitor", "id", "live", "make", "monitor", "policy", "requirement", "sentence")
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the field's name in the catalogue
+        requirement: str,
+        sentence: str,
+        policy: str = "",
+        make: PolicyMaker | None = None,
+        *,
+        broker: BrokerFactory | None = None,
+        monitor: MonitorFactory | None = None,
+        client_monitor: ClientMonitorFactory | None = None,
+        live: bool = False,
+    ) -> None:
+        self.id = id
+        self.requirement = requirement
+        self.sentence = sentence
+        #: Attribute of ``Policies`` that is replaced; "" for a mutant of something else.
+        self.policy = policy
+        self.make = make
+        self.broker = broker
+        self.monitor = monitor
+        self.client_monitor = client_monitor
+        self.live = live
+
+
+class Build:
+    """What a broker is built from: configuration, policies, core and monitors, with a mutant swapped in or not."""
+
+    __slots__ = ("broker_factory", "client_monitor", "config", "monitor_factory", "policies")
+
+    def __init__(self, config: BrokerConfig, mutant: Mutant | None) -> None:
+        self.config = config
+        self.policies = Policies.from_config(config)
+        self.monitor_factory: MonitorFactory = monitor_for
+        self.broker_factory: BrokerFactory = Broker
+        self.client_monitor: ClientMonitorFactory = client_monitor_for
+        if mutant is None:
+            return
+        if mutant.make is not None:
+            self.policies.replace(mutant.policy, mutant.make(config))
+        if mutant.broker is not None:
+            self.broker_factory = mutant.broker
+        if mutant.monitor is not None:
+            self.monitor_factory = mutant.monitor
+        if mutant.client_monitor is not None:
+            self.client_monitor = mutant.client_monitor
+
+    def node(self) -> Node:
+        """The broker."""
+        return Node(self.config, self.policies, self.monitor_factory, self.broker_factory)
+
+
+def client_monitor_for(generation: str, address: str, now_ns: int) -> Monitor:
+    """The monitor at a client's end."""
+    return GENERATIONS[generation](address, now_ns, connect_timeout_ms=0)
+
+
+def check_known(mutants: dict[str, Mutant], mutant: str | None) -> None:
+    """Raise ``MutantError`` for a name that nobody has."""
+    if mutant is not None and mutant not in mutants:
+        raise MutantError(f"mutant {mutant!r} is unknown; `brokerproof list mutants` shows all {len(mutants)} of them")
+
+
+def build_with(mutants: dict[str, Mutant], mutant: str | None, config: BrokerConfig) -> Build:
+    """The parts of a broker. Raises ``MutantError`` for an unknown name."""
+    check_known(mutants, mutant)
+    return Build(config, None if mutant is None else mutants[mutant])
+
+
+def fresh(policy: type) -> PolicyMaker:
+    """A maker for policies without settings: a new one for each broker, because some remember."""
+
+    def make(config: BrokerConfig) -> object:  # noqa: ARG001 - they have none
+        return policy()
+
+    return make
+
+
+def letters(policy: type[DeadLetter]) -> PolicyMaker:
+    """A maker for mutants of the dead-letter strategy."""
+
+    def make(config: BrokerConfig) -> object:
+        return policy(config.dead_letter_non_persistent)
+
+    return make

@@ -1,0 +1,26 @@
+"""The oracles, one module per behaviour. The order decides nothing but the order of work."""
+
+from __future__ import annotations
+
+from conformance.oracles.base import Oracle
+from conformance.oracles.delay import DelayOracle
+from conformance.oracles.delivery import DeliveryOracle
+from conformance.oracles.expiry import ExpiryOracle
+from conformance.oracles.inactivity import InactivityOracle
+from conformance.oracles.inflight import InFlightOracle
+from conformance.oracles.memory import MemoryOracle
+from conformance.oracles.prefetch import PrefetchOracle
+from conformance.oracles.redelivery import RedeliveryOracle
+from conformance.oracles.timestamping import TimeStampingOracle
+
+ORACLES: tuple[type[Oracle], ...] = (
+    ExpiryOracle,
+    TimeStampingOracle,
+    InactivityOracle,
+    MemoryOracle,
+    InFlightOracle,
+    PrefetchOracle,
+    DelayOracle,
+    RedeliveryOracle,
+    DeliveryOracle,
+)

@@ -1,0 +1,243 @@
+"""Program: a whole experiment as plain data, ``brokerproof/program/1`` (contracts.md section 1, docs/program.md).
+
+Rules:
+
+* A program replays from its file alone: broker settings, hosts with their clocks, links, destinations and steps.
+* References inside steps (``host``, ``dest``, ``link``, ``consumer``, ``upto``) are ordinals, taken modulo what exists
+  and fits the step, never names; so any subset of the steps is still a program. Shrinking depends on this.
+* Unknown fields are refused, with the path at which they stand: a misspelt setting must not silently do nothing.
+
+The durable artefact of a failure is this file, not a seed of Hypothesis or of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from conformance.steps import AnyStep
+
+FORMAT = "brokerproof/program/1"
+#: More steps than this are refused: a mistake in a generator should not fill the disk.
+STEPS_MAX = 100_000
+#: The largest number of hosts, links or destinations.
+NAMES_MAX = 64
+
+
+class ProgramError(ValueError):
+    """A program cannot be used. The text shows where, the value and the remedy."""
+
+    exit_code = 2
+
+
+class TimeStampingSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """TimeStampingBrokerPlugin's properties; 0 in a time is off."""
+
+    future_only: bool = False
+    ttl_ceiling_ms: int = 0
+    zero_expiration_override_ms: int = 0
+
+
+class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A policy entry; ``match`` is a destination's name or a pattern (``>`` is all)."""
+
+    match: str = ">"
+    expire_period_ms: int = 1000
+    memory_limit_bytes: int | None = None
+
+
+class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The broker's settings, in the suite's words; each world translates them for its broker."""
+
+    generation: dict[str, str] = {}
+    timestamping: TimeStampingSpec | None = None
+    memory_limit_bytes: int = 64 * 1024 * 1024
+    destinations: list[DestinationSpec] = msgspec.field(default_factory=lambda: [DestinationSpec()])
+    dead_letter_non_persistent: bool = False
+
+
+class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Inactivity settings of a link as negotiated: ``read_ms`` (R), ``initial_delay_ms`` (D); ``read_ms`` 0 is off."""
+
+    read_ms: int
+    initial_delay_ms: int
+
+
+class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a history's header says about the broker: a ``broker`` object plus the monitor of each link (client's name
+    -> settings).
+    """
+
+    monitor: dict[str, MonitorSpec] = {}
+    #: Kept for brokers whose only known setting is the sweep's period.
+    expire_period_ms: int | None = None
+    #: How late a due message may be on an idle broker before "on time" is in doubt.
+    lateness_ms: int = 1000
+
+
+class ClockSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A host's wall clock against true time: a constant offset and a rate error in parts per million."""
+
+    offset_ms: int = 0
+    drift_ppm: int = 0
+
+
+class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One host: a process with a clock of its own. ``via`` is the client library; ``expiry_check`` False is JMS
+    ``consumerExpiryCheckEnabled=false``.
+    """
+
+    name: str
+    role: Literal["broker", "client"]
+    via: Literal["stomp", "jms"] = "stomp"
+    clock: ClockSpec = ClockSpec()
+    expiry_check: bool = True
+
+
+class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The network path of one client: its one-way latency, and the inactivity monitor that both ends agree on."""
+
+    client: str
+    latency_us: int = 500
+    monitor: MonitorSpec | None = None
+
+
+class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The experiment. ``dests`` names the destinations that ``dest`` ordinals choose from; a name that starts with
+    ``t`` is a topic, any other a queue.
+    """
+
+    format: str
+    broker: BrokerSpec
+    hosts: list[HostSpec]
+    links: list[LinkSpec] = []
+    dests: list[str] = msgspec.field(default_factory=lambda: ["q0"])
+    steps: list[AnyStep] = []
+
+    def with_steps(self, steps: list[AnyStep]) -> Program:
+        """The same experiment with other steps."""
+        return msgspec.structs.replace(self, steps=steps)
+
+    def encode(self) -> bytes:
+        """Canonical JSON: the same program gives the same bytes."""
+        return msgspec.json.encode(self)
+
+    def digest(self) -> str:
+        """``sha256:`` of the canonical JSON; how histories and reports name this program."""
+        return "sha256:" + hashlib.sha256(self.encode()).hexdigest()
+
+    def clients(self) -> list[HostSpec]:
+        """The hosts that are clients, in order."""
+        return [host for host in self.hosts if host.role == "client"]
+
+    def broker_host(self) -> HostSpec:
+        """The host on which the broker runs."""
+        return next(host for host in self.hosts if host.role == "broker")
+
+    def link_of(self, client: str) -> LinkSpec:
+        """The link of a client; the default link where the program names none."""
+        return next((link for link in self.links if link.client == client), LinkSpec(client))
+
+    def declared(self) -> DeclaredSpec:
+        """What a history of this program says about the broker."""
+        broker = self.broker
+        return DeclaredSpec(
+            generation=broker.generation,
+            timestamping=broker.timestamping,
+            memory_limit_bytes=broker.memory_limit_bytes,
+            destinations=broker.destinations,
+            dead_letter_non_persistent=broker.dead_letter_non_persistent,
+            monitor={
+                host.name: effective
+                for host in self.clients()
+                if (
+                    effective := effective_monitor(self.link_of(host.name).monitor, host.via, self.monitor_generation())
+                )
+                is not None
+            },
+        )
+
+    def monitor_generation(self) -> str:
+        """The generation of inactivity monitor that the program asks for."""
+        return self.broker.generation.get("monitor", "documented")
+
+
+_decoder = msgspec.json.Decoder(Program)
+
+
+def stomp_beat_ms(monitor: MonitorSpec, generation: str) -> int:
+    """The heart-beat period that makes a STOMP link's read period ``monitor.read_ms``.
+
+    The documented generation reads with twice the promised period, because STOMP asks receivers to be tolerant; the
+    classic one with the period itself.
+    """
+    return monitor.read_ms if generation == "classic" else monitor.read_ms // 2
+
+
+def effective_monitor(monitor: MonitorSpec | None, via: str, generation: str) -> MonitorSpec | None:
+    """What the two ends really agree on: STOMP has no initial delay of its own, it starts after one beat period. None:
+    no monitor.
+    """
+    if monitor is None or monitor.read_ms <= 0:
+        return None
+    if via != "stomp":
+        return monitor
+    beat_ms = stomp_beat_ms(monitor, generation)
+    return MonitorSpec(beat_ms if generation == "classic" else 2 * beat_ms, beat_ms)
+
+
+def is_topic(dest: str) -> bool:
+    """Whether a destination's name means a topic."""
+    return dest.startswith("t")
+
+
+def parse_program(data: bytes, name: str = "program") -> Program:
+    """Parse and check a program. Raises ``ProgramError``."""
+    try:
+        program = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProgramError(f"{name}: not a {FORMAT} program: {error}") from None
+    check_program(program, name)
+    return program
+
+
+def read_program(path: Path) -> Program:
+    """Read a program file. Raises ``ProgramError``, also for a file that cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot be read ({error.strerror}); give the path of a program.json") from None
+    return parse_program(data, str(path))
+
+
+def check_program(program: Program, name: str) -> None:
+    """What types cannot say. Raises ``ProgramError``."""
+    if program.format != FORMAT:
+        raise ProgramError(f"{name}: format is {program.format!r}; this release reads {FORMAT!r}")
+    names = [host.name for host in program.hosts]
+    brokers = [host.name for host in program.hosts if host.role == "broker"]
+    if len(brokers) != 1:
+        raise ProgramError(f"{name}: has {len(brokers)} hosts with role 'broker' ({brokers}); exactly one is needed")
+    if len(names) == 1:
+        raise ProgramError(f"{name}: has no host with role 'client'; add at least one")
+    if len(set(names)) != len(names) or "" in names:
+        raise ProgramError(f"{name}: host names {names} must be different and not empty")
+    for link in program.links:
+        if link.client not in names or link.client in brokers:
+            raise ProgramError(
+                f"{name}: a link names the client {link.client!r}; clients are {[h.name for h in program.clients()]}"
+            )
+    if not program.dests or len(set(program.dests)) != len(program.dests):
+        raise ProgramError(f"{name}: dests is {program.dests}; name at least one destination, each once")
+    if max(len(names), len(program.links), len(program.dests)) > NAMES_MAX:
+        raise ProgramError(f"{name}: more than {NAMES_MAX} hosts, links or dests")
+    if len(program.steps) > STEPS_MAX:
+        raise ProgramError(f"{name}: has {len(program.steps)} steps; at most {STEPS_MAX} are accepted")
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of a program file, written to docs/program.schema.json."""
+    return msgspec.json.schema(Program)

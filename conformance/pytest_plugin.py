@@ -1,0 +1,98 @@
+"""pytest plugin: ``pytest --pyargs conformance`` judges a broker.
+
+Rules:
+
+* Options begin with ``--brokerproof-``: short names such as ``--broker`` belong to other plugins.
+* An item is a corpus program or a shard of seeds. It carries its verdicts in ``user_properties``, which pytest-xdist
+  brings to the controller; there they are joined, so that ``-n 2`` and ``-n 0`` end with the same verdict digest.
+* A violated requirement fails its item with the text of DESIGN section 8. A *not run* program is a skip locally and a
+  failure under CI=true.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from conformance.verdict import Verdict, join_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from conformance.results import RunResult
+
+#: Key of the property that carries an item's verdicts.
+PROPERTY = "brokerproof"
+#: Seeds per item.
+SHARD = 50
+
+
+class ItemVerdicts(msgspec.Struct):
+    """What one item tells the controller."""
+
+    digests: list[str]
+    cells: list[Verdict]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Our options."""
+    group = parser.getgroup("brokerproof", "message broker conformance")
+    group.addoption("--brokerproof-broker", default="reference", metavar="NAME", help="reference, activemq or stomp")
+    group.addoption("--brokerproof-url", default=None, metavar="URL", help="URL of a running broker, for NAME stomp")
+    group.addoption(
+        "--brokerproof-tier", default="simulated", choices=["simulated", "live", "both"], help="which worlds"
+    )
+    group.addoption("--brokerproof-programs", type=int, default=300, metavar="N", help="seeded programs (default 300)")
+    group.addoption("--brokerproof-seed", type=int, default=0, metavar="S", help="first seed")
+    group.addoption(
+        "--brokerproof-requirement", default=None, metavar="GLOB", help="judge only these, for example 'DLY-*'"
+    )
+    group.addoption("--brokerproof-mutant", default=None, metavar="ID", help="plant this defect")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect results on the controller only."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Collector(), "brokerproof-collector")
+
+
+class Collector:
+    """Joins what the items report, and prints the end of the story."""
+
+    def __init__(self) -> None:
+        self.digests: list[str] = []
+        self.cells: dict[str, Verdict] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take an item's verdicts from its report."""
+        if report.when != "call":
+            return
+        for name, value in report.user_properties:
+            if name == PROPERTY:
+                item = msgspec.json.decode(str(value), type=ItemVerdicts)
+                self.digests += item.digests
+                self.cells = join_all([*self.cells.values(), *item.cells])
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Counts per verdict and the digest."""
+        if not self.digests:
+            return
+        from conformance.results import combined_digest
+
+        counts: dict[str, int] = {}
+        for cell in self.cells.values():
+            counts[cell.verdict.value] = counts.get(cell.verdict.value, 0) + 1
+        terminalreporter.section("brokerproof")
+        terminalreporter.line("  ".join(f"{count} {name}" for name, count in sorted(counts.items())))
+        terminalreporter.line(f"verdict digest: {combined_digest(self.digests)}")
+
+
+def report_results(results: Sequence[RunResult], properties: list[tuple[str, object]]) -> None:
+    """Attach the verdicts of an item's runs to its report."""
+    from conformance.results import run_digest
+
+    digests = [run_digest(result.run, result.program.digest(), result.verdicts) for result in results]
+    cells = join_all(verdict for result in results for verdict in result.verdicts)
+    properties.append((PROPERTY, msgspec.json.encode(ItemVerdicts(digests, list(cells.values()))).decode()))

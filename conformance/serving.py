@@ -1,0 +1,34 @@
+"""``brokerproof serve``: the reference broker's server, with or without a planted defect (``--mutant ID``).
+
+The server itself knows no mutants; it lets the caller make the node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from conformance.mutants import build, check_mutant
+from reference_broker import server
+from reference_broker.core.config import BrokerConfig
+from reference_broker.node import Node
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve until SIGTERM; all other options are the server's own."""
+    parser = argparse.ArgumentParser(prog="brokerproof serve", add_help=False)
+    parser.add_argument("--mutant", metavar="ID")
+    options, rest = parser.parse_known_args(argv)
+    check_mutant(options.mutant)
+    if "--help" in rest or "-h" in rest:
+        sys.stdout.write("--mutant ID plants a defect (`brokerproof list mutants`); the server's own options are:\n\n")
+
+    def make_node(config: BrokerConfig) -> Node:
+        return build(options.mutant, config).node()
+
+    return server.main(rest, make_node)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""``send``: a producer sends messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from conformance.steps.base import MS_MAX, Shape, Step
+
+if TYPE_CHECKING:
+    from conformance.generate.chooser import Chooser
+    from conformance.worlds.base import World
+    from conformance.worlds.state import WorldState
+
+Duration = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
+SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
+Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+SIZES = (64, 0, 1024, 4096)
+
+
+class Send(Step, frozen=True, tag="send"):
+    """``host`` sends ``count`` equal messages to ``dest``.
+
+    ``ttl_ms`` 0 is no expiry; negative means already expired by the producer's own clock (STOMP only; JMS refuses it,
+    the step is then skipped). ``stamp`` says which timestamp travels: the client's clock, none (the broker stamps), or
+    0 (disabled, which a time-stamping broker must respect). ``absolute`` sends the delay as an absolute delivery time
+    on the producer's clock.
+    """
+
+    weight = 35
+    host: Ordinal = 0
+    dest: Ordinal = 0
+    ttl_ms: SignedDuration = 0
+    delay_ms: Duration = 0
+    persistent: bool = True
+    priority: Annotated[int, msgspec.Meta(ge=0, le=9)] = 4
+    size: Annotated[int, msgspec.Meta(ge=0, le=16 * 1024 * 1024)] = 64
+    count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
+    stamp: Literal["client", "none", "zero"] = "client"
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Send:
+        return cls(
+            host=chooser.below(shape.clients),
+            dest=chooser.below(shape.dests),
+            ttl_ms=_draw_ttl(chooser, shape),
+            delay_ms=shape.draw_ms(chooser) if chooser.flag(25) else 0,
+            persistent=not chooser.flag(20),
+            size=SIZES[chooser.below(len(SIZES))],
+            count=1 + (chooser.below(12) if chooser.flag(10) else 0),
+            stamp=("client", "none", "zero")[chooser.below(3)] if chooser.flag(15) else "client",
+        )
+
+    def normalise(self, state: WorldState) -> Send | None:
+        host = state.clients[self.host % len(state.clients)]
+        if host.via == "jms" and (self.ttl_ms < 0 or self.stamp == "none"):
+            return None
+        return msgspec.structs.replace(self, host=host.index, dest=self.dest % len(state.dests))
+
+    def perform(self, world: World) -> None:
+        host = world.state.clients[self.host]
+        for _ in range(self.count):
+            world.send(host, world.state.dests[self.dest], self)
+
+
+def _draw_ttl(chooser: Chooser, shape: Shape) -> int:
+    if not chooser.flag(50):
+        return 0
+    ttl_ms = shape.draw_ms(chooser)
+    return -ttl_ms if chooser.flag(10) else ttl_ms

@@ -1,0 +1,225 @@
+"""World: what executes a program and records its history, incrementally.
+
+Rules (the same for both worlds):
+
+* ``apply(step)`` normalises, performs and returns the events that appeared meanwhile; an impossible step becomes
+  ``skipped``.
+* Every run ends with ``heal``: faults lifted, links open, clocks as they are, ``settle``; then ``drain``: the program's
+  consumers leave, one new consumer per destination (and one for the dead letters) takes what is left until nothing is
+  due any more. Liveness is judged there and only there.
+* ``run(program)`` is only the loop over ``open``, ``apply`` and ``close``; a state machine calls the same three.
+
+Subclasses implement the primitive operations (``send`` … ``drain``) and own ``self.recorder``. Whatever must stay the
+same in both worlds lives here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from conformance.history import FORMAT, Event, Fault, Header, History, Phase, Skipped
+from conformance.program import Program
+from conformance.worlds.state import ClientState, ConsumerState, HostState, WorldState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conformance.steps import AnyStep
+    from conformance.steps.consume import Subscribe
+    from conformance.steps.send import Send
+
+#: Name of the host that drains what is left. A program must not use it.
+DRAIN_HOST = "drain"
+#: The destination of dead letters, in the suite's words; worlds translate it for their broker.
+DEAD_LETTERS = "ActiveMQ.DLQ"
+
+
+class Recorder:
+    """Collects events in order, numbers them and tells whoever listens (the oracles, while the run is going on)."""
+
+    __slots__ = ("events", "listener", "seq")
+
+    def __init__(self, listener: Callable[[Event], None] | None = None) -> None:
+        self.events: list[Event] = []
+        self.listener = listener
+        self.seq = 0
+
+    def next_seq(self) -> int:
+        """The number of the event that is about to be recorded."""
+        self.seq += 1
+        return self.seq
+
+    def record(self, event: Event) -> None:
+        """Append an event whose number came from ``next_seq``."""
+        self.events.append(event)
+        if self.listener is not None:
+            self.listener(event)
+
+
+class World(ABC):
+    """One execution of one program. Create, ``open``, ``apply`` steps, ``close``."""
+
+    #: ``simulated`` or ``live``; goes into the header.
+    kind: str
+    state: WorldState
+    recorder: Recorder
+    program: Program
+
+    # -- the loop
+
+    @abstractmethod
+    def open(self, program: Program) -> None:
+        """Start broker, hosts and links as the program says (its steps are ignored). Records clock samples and ``phase
+        work``.
+        """
+
+    def apply(self, step: AnyStep) -> list[Event]:
+        """Execute one step; the events that it (and whatever else happened meanwhile) made."""
+        mark = len(self.recorder.events)
+        concrete = step.normalise(self.state)
+        if concrete is None:
+            now_ns = self.true_ns()
+            self.recorder.record(Skipped(self.recorder.next_seq(), now_ns, now_ns, "", msgspec.to_builtins(step)))
+        else:
+            concrete.perform(self)
+        return self.recorder.events[mark:]
+
+    def close(self) -> History:
+        """Heal, drain, stop everything; the finished history."""
+        try:
+            self.heal()
+            self.drain()
+            self.phase("end")
+        finally:
+            self.shut()
+        return History(self.header(), self.recorder.events)
+
+    @abstractmethod
+    def shut(self) -> None:
+        """Stop everything at once, without healing; safe to call twice."""
+
+    def run(self, program: Program) -> History:
+        """Execute a whole program."""
+        self.open(program)
+        try:
+            for step in program.steps:
+                self.apply(step)
+        except BaseException:
+            self.shut()
+            raise
+        return self.close()
+
+    # -- what both worlds share
+
+    @abstractmethod
+    def header(self) -> Header:
+        """The first line of the history."""
+
+    @abstractmethod
+    def true_ns(self) -> int:
+        """True nanoseconds since the start of the run."""
+
+    def phase(self, name: str) -> None:
+        """Record that the run enters a phase."""
+        now_ns = self.true_ns()
+        self.recorder.record(Phase(self.recorder.next_seq(), now_ns, now_ns, "", name))  # type: ignore[arg-type]  # one of the four literals
+
+    def heal(self) -> None:
+        """Lift every fault, wait until nothing moves, read all counters."""
+        self.phase("heal")
+        for client in self.state.clients:
+            if client.stalled:
+                self.resume(client)
+        self.settle(self.settle_deadline_ms())
+
+    def settle_deadline_ms(self) -> int:
+        """How long healing may take."""
+        return 5000
+
+    def record_fault(self, fault: str, t0: int, evidence: dict[str, int] | None, **parameters: object) -> None:
+        """Record a fault with the evidence that it took effect (None: there is none)."""
+        event = Fault(self.recorder.next_seq(), t0, self.true_ns(), "", fault, evidence=evidence, **parameters)  # type: ignore[arg-type]  # checked by Fault
+        self.recorder.record(event)
+
+    def make_header(
+        self, program: Program, broker: str, capabilities: list[str], seed: int | None, mutant: str | None
+    ) -> Header:
+        """A header in this release's format."""
+        return Header(
+            FORMAT,
+            broker,
+            self.kind,
+            program.digest(),
+            seed,
+            mutant,
+            program.broker_host().name,
+            capabilities,
+            program.declared(),
+        )
+
+    # -- operations that steps call
+
+    @abstractmethod
+    def send(self, client: ClientState, dest: str, step: Send) -> None:
+        """Send one message; records ``send``."""
+
+    @abstractmethod
+    def subscribe(self, client: ClientState, dest: str, step: Subscribe) -> None:
+        """Attach a consumer; records ``subscribe`` and, when it worked, appends to ``client.consumers``."""
+
+    @abstractmethod
+    def take(self, consumer: ConsumerState, deadline_ms: int) -> bool:
+        """Give the application one message if one comes in time; records ``consume`` (and ``discard``)."""
+
+    @abstractmethod
+    def ack(self, consumer: ConsumerState, upto: int) -> None:
+        """Acknowledge; records ``ack`` and shortens ``consumer.unsettled``."""
+
+    @abstractmethod
+    def nack(self, consumer: ConsumerState, upto: int) -> None:
+        """Reject one message; records ``nack`` and shortens ``consumer.unsettled``."""
+
+    @abstractmethod
+    def close_consumer(self, consumer: ConsumerState) -> None:
+        """The consumer says goodbye, without waiting for the broker's answer; records ``leave``."""
+
+    @abstractmethod
+    def lose_client(self, client: ClientState, how: str) -> None:
+        """The client's socket (``drop``) or process (``kill``) vanishes; records ``leave`` for the host. It connects
+        again when it is next used.
+        """
+
+    @abstractmethod
+    def jump_clock(self, host: HostState, jump_ms: int) -> None:
+        """Step a wall clock; records ``fault`` with clock samples before and after."""
+
+    @abstractmethod
+    def stall(self, client: ClientState, toward: str) -> None:
+        """Hold back bytes; sets ``client.stalled``, records ``fault``."""
+
+    @abstractmethod
+    def resume(self, client: ClientState) -> None:
+        """Let them flow; clears ``client.stalled``, records ``fault``."""
+
+    @abstractmethod
+    def advance(self, ms: int) -> None:
+        """Let true time pass."""
+
+    @abstractmethod
+    def settle(self, deadline_ms: int) -> None:
+        """Wait until nothing moves (at most the deadline); then read the counters of every destination, ``at_rest`` if
+        it really came to rest.
+        """
+
+    @abstractmethod
+    def read_counters(self, dest: str | None, *, at_rest: bool) -> None:
+        """Read the broker's figures; records ``counters``."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Phase ``drain``: all consumers leave, ``DRAIN_HOST`` takes what is left everywhere, dead letters included,
+        until nothing more is due.
+        """

@@ -1,0 +1,170 @@
+"""One agent process as the live world sees it: requests out, replies and events in, each with a deadline.
+
+Rules
+* Requests are numbered and never wait here: ``post`` sends, ``drain`` takes in what has come. Who waits, and how long,
+  is the world's business.
+* A reply that nobody waits for any more (its request was given up as *unknown*) is dropped: the history has said so
+  already.
+* Whatever breaks the protocol is ``AgentError``: the suite's failure, never the broker's. So is a process that ends
+  without being asked to.
+* An agent serves one run at a time and may serve many one after the other: ``fresh`` after each ``leave``.
+
+What must change together: ``agents/protocol.py``.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from chaos.channels import ChannelError
+from conformance.agents.protocol import (
+    PROTOCOL,
+    REQUIRED,
+    AgentError,
+    AnyAgentEvent,
+    AnyRequest,
+    Hello,
+    Leave,
+    Quit,
+    Reply,
+    parse_answer,
+)
+
+if TYPE_CHECKING:
+    from chaos.channels import Channel
+    from chaos.clocks import ClockFile
+    from chaos.processes import Process
+
+NS_PER_MS = 1_000_000
+#: How long an agent may take for what does not need the broker.
+OWN_MS = 10_000
+STOP_GRACE_MS = 2000
+
+
+class AgentHost:
+    """A host's process. ``clock`` is its clock file, None where clocks cannot be skewed."""
+
+    def __init__(self, name: str, via: str, process: Process, clock: ClockFile | None) -> None:
+        self.name = name
+        self.via = via
+        self.process = process
+        self.clock = clock
+        self.connected = False
+        self.capabilities: list[str] = []
+        self._last_id = 0
+        #: Requests that somebody waits for.
+        self._open: set[int] = set()
+        self._replies: dict[int, Reply] = {}
+
+    @property
+    def channel(self) -> Channel:
+        """To wait on several agents at once."""
+        return self.process.channel
+
+    def post(self, request: AnyRequest) -> int:
+        """Send a request under the next number, which is returned. Raises ``AgentError``."""
+        self._last_id += 1
+        numbered = msgspec.structs.replace(request, id=self._last_id)
+        try:
+            self.channel.send(msgspec.to_builtins(numbered))
+        except ChannelError as error:
+            raise self._broken(str(error)) from error
+        self._open.add(self._last_id)
+        return self._last_id
+
+    def reply_to(self, number: int) -> Reply | None:
+        """The reply to a request, once, if it has come."""
+        reply = self._replies.pop(number, None)
+        if reply is not None:
+            self._open.discard(number)
+        return reply
+
+    def give_up(self, number: int) -> None:
+        """Nobody waits for this reply any more."""
+        self._open.discard(number)
+        self._replies.pop(number, None)
+
+    def drain(self) -> list[AnyAgentEvent]:
+        """Take in everything that has come; events in their order. Raises ``AgentError``."""
+        events: list[AnyAgentEvent] = []
+        try:
+            while self.channel.has_line():
+                answer = parse_answer(self.channel.receive_line(time.monotonic_ns()), self.name)
+                if not isinstance(answer, Reply):
+                    events.append(answer)
+                elif answer.id in self._open:
+                    self._replies[answer.id] = answer
+                elif not 0 < answer.id <= self._last_id:
+                    raise AgentError(self.name, f"answers request {answer.id}, which was never made")
+        except ChannelError as error:
+            raise self._broken(str(error)) from error
+        return events
+
+    def ask_alone(self, request: AnyRequest, deadline_ms: int = OWN_MS) -> Reply:
+        """A request that needs no broker, while no run is using the agent; events are thrown away."""
+        number = self.post(request)
+        deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
+        while True:
+            self.drain()
+            reply = self.reply_to(number)
+            if reply is not None:
+                return reply
+            if not await_lines([self], deadline_ns):
+                raise self._broken(f"no answer to {type(request).__name__.lower()} within {deadline_ms} ms")
+
+    def greet(self) -> None:
+        """Check that it speaks this protocol and can do what every agent must. Raises ``AgentError``."""
+        reply = self.ask_alone(Hello(id=0), deadline_ms=3 * OWN_MS)
+        said = reply.ok or {}
+        if said.get("protocol") != PROTOCOL or not isinstance(said.get("capabilities"), list):
+            text = f"answered hello with {said}; protocol {PROTOCOL} and a list of capabilities are wanted ({REQUIRED})"
+            raise AgentError(self.name, text)
+        self.capabilities = [str(word) for word in said["capabilities"]]
+
+    def fresh(self) -> None:
+        """End its connection, so that another run can use it."""
+        if self.connected:
+            self.ask_alone(Leave(id=0))
+            self.connected = False
+        self.drain()
+        self._open.clear()
+        self._replies.clear()
+
+    def quit(self) -> None:
+        """Let it end; by force if it does not."""
+        if self.process.poll() is not None:
+            return
+        try:
+            self.post(Quit(id=0))
+        except AgentError:
+            self.process.kill()
+            return
+        if self.process.wait(STOP_GRACE_MS) is None:
+            self.process.kill()
+
+    def kill(self) -> None:
+        """SIGKILL; returns when the kernel says that it is dead."""
+        self.process.kill()
+        self.connected = False
+
+    def _broken(self, text: str) -> AgentError:
+        code = self.process.poll()
+        how = "" if code is None else f" (it ended with exit code {code})"
+        return AgentError(self.name, f"{text}{how}\nend of its log:\n{self.process.log_tail().strip() or '(empty)'}")
+
+
+def await_lines(agents: Iterable[AgentHost], deadline_ns: int) -> bool:
+    """Wait until any of the agents has written something, or until the deadline; whether one has."""
+    poller = select.poll()
+    for agent in agents:
+        if agent.channel.has_line():
+            return True
+        poller.register(agent.channel, select.POLLIN)
+    left_ns = deadline_ns - time.monotonic_ns()
+    # Rounded up: a wait that ends just before its deadline would be called again and spin.
+    return bool(poller.poll(max(0, -(-left_ns // NS_PER_MS))))

@@ -1,0 +1,151 @@
+"""The laboratory: everything that live runs share.
+
+One supervisor, the agents that wait for work, the proxies, a folder.
+
+Rules
+* Every process is a child of the one supervisor, which ends them all when this process is gone (DESIGN section 7).
+* Agents are kept between runs, because starting a JVM costs more than a run. A Java agent is never given an earlier
+  clock than it had: a JVM's timers stand still for the length of a step back.
+* Clocks are files (libfaketime). Where they cannot be had, a host without any skew still runs, and everything that
+  needs a clock is *not run*.
+* A link is made through Toxiproxy where its server is installed, else through a plain forwarder, on which a stall never
+  has evidence.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import conformance
+from chaos.clocks import ClockFile, clock_environment, scrubbed
+from chaos.links import LinkProxy, PlainForwarder
+from chaos.processes import Supervisor
+from chaos.tools import ToolMissing
+from chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
+from conformance.worlds.live.agent import AgentHost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+STOMP = "stomp"
+JMS = "jms"
+_MODULES = {STOMP: "conformance.agents.stomp_agent", JMS: "conformance.agents.jms_agent"}
+
+
+class Laboratory:
+    """A context manager; leaving it stops everything.
+
+    ``plain_links``: do without Toxiproxy even where it is installed.
+    """
+
+    def __init__(self, folder: Path | None = None, *, plain_links: bool = False) -> None:
+        self._own_folder = folder is None
+        self.folder = folder if folder is not None else Path(tempfile.mkdtemp(prefix="brokerproof-"))
+        self.supervisor = Supervisor(self.folder)
+        self._plain_links = plain_links
+        self._toxiproxy: ToxiproxyServer | None = None
+        self._idle: list[AgentHost] = []
+        self._names: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop all agents, the proxy and the supervisor; remove the folder if it was made here."""
+        for agent in self._idle:
+            agent.quit()
+        self._idle.clear()
+        self.supervisor.close()
+        if self._own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- agents
+
+    def hire(self, via: str, offset_ms: int, class_path: Sequence[Path] = ()) -> AgentHost:
+        """An agent with its clock at this offset: one that waits for work, else a new one, not greeted yet.
+
+        Raises ``ToolMissing`` when a skew is asked for and clocks cannot be skewed.
+        """
+        for agent in self._idle:
+            if agent.via == via and self._fits(agent, offset_ms):
+                self._idle.remove(agent)
+                if agent.clock is not None:
+                    agent.clock.set_offset_ms(offset_ms)
+                return agent
+        return self._start(via, offset_ms, class_path)
+
+    def release(self, agent: AgentHost) -> None:
+        """The run no longer needs it; a process that ended is forgotten."""
+        if agent.process.poll() is None:
+            agent.fresh()
+            self._idle.append(agent)
+
+    def _fits(self, agent: AgentHost, offset_ms: int) -> bool:
+        if agent.clock is None:
+            return offset_ms == 0
+        return agent.via != JMS or offset_ms * 1000 >= agent.clock.offset_us
+
+    def _start(self, via: str, offset_ms: int, class_path: Sequence[Path]) -> AgentHost:
+        if via == JMS and importlib.util.find_spec("jpype") is None:
+            raise ToolMissing("JPype", "pip install 'jpype1>=1.5'")
+        name = self.fresh_name(f"{via}-agent")
+        clock, env = self.clock(name, offset_ms)
+        argv = [sys.executable, "-m", _MODULES[via]]
+        if class_path:
+            argv += ["--class-path", os.pathsep.join(str(path) for path in class_path)]
+        process = self.supervisor.spawn(name, argv, env=env, cwd=self.folder, channel=True)
+        return AgentHost(name, via, process, clock)
+
+    # -- clocks, names, links
+
+    def clock(self, name: str, offset_ms: int) -> tuple[ClockFile | None, dict[str, str]]:
+        """A clock file and the environment of a Python process on it.
+
+        (None, an environment) where clocks cannot be skewed and none is asked for. Raises ``ToolMissing``.
+        """
+        base = python_environment()
+        try:
+            clock = ClockFile(self.folder / f"{name}.clock", offset_ms)
+            return clock, clock_environment(clock, base)
+        except ToolMissing:
+            if offset_ms:
+                raise
+            return None, base
+
+    def fresh_name(self, stem: str) -> str:
+        """A name for a process or a link that was never given before."""
+        count = self._names[stem] = self._names.get(stem, 0) + 1
+        return f"{stem}-{count}"
+
+    def link(self, client: str, port: int) -> LinkProxy:
+        """A new link to a broker's port."""
+        name = self.fresh_name(f"link-{client}")
+        server = self._proxy()
+        return PlainForwarder(name, port) if server is None else server.link(name, port)
+
+    def _proxy(self) -> ToxiproxyServer | None:
+        if self._toxiproxy is None and not self._plain_links:
+            try:
+                self._toxiproxy = ToxiproxyServer.start(self.supervisor, find_toxiproxy())
+            except ToolMissing:
+                self._plain_links = True
+        return self._toxiproxy
+
+
+def python_environment() -> dict[str, str]:
+    """The environment of a Python child that must find our packages, whatever folder it starts in."""
+    root = str(Path(conformance.__file__).parent.parent)
+    rest = os.environ.get("PYTHONPATH")
+    return {**scrubbed(os.environ), "PYTHONPATH": os.pathsep.join([root, *([rest] if rest else [])])}

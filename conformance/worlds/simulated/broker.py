@@ -1,0 +1,186 @@
+"""The broker's host in the simulation: the reference broker's node, its timers and its writers.
+
+Each connection has a writer that takes ``WRITE_NS`` per frame, as a socket does, and that stops when the link's buffer
+is full. So an asynchronous dispatch really is still on its way when the consumer leaves, which is where negative
+in-flight counts come from (seed 003).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conformance.history import Closed
+from conformance.worlds.simulated.agenda import Action
+from conformance.worlds.simulated.clock import NS_PER_MS
+from reference_broker.core.instant import Now
+from reference_broker.node import Close, Node, OutputReady
+
+if TYPE_CHECKING:
+    from conformance.worlds.simulated.link import Link
+    from conformance.worlds.simulated.world import SimulatedWorld
+
+#: Time that the broker needs to write one frame. Not a divisor of usual latencies, so that writers and links do not
+#: tick together.
+WRITE_NS = 130_000
+
+
+class Tick(Action):
+    """A timer of the node may be due."""
+
+    __slots__ = ("_host",)
+
+    def __init__(self, host: BrokerHost) -> None:
+        self._host = host
+
+    def happen(self) -> None:
+        self._host.tick()
+
+
+class Write(Action):
+    """A connection's writer finished a frame and takes the next one."""
+
+    __slots__ = ("_connection", "_host", "_link")
+
+    def __init__(self, host: BrokerHost, connection: int, link: Link) -> None:
+        self._host = host
+        self._connection = connection
+        self._link = link
+
+    def happen(self) -> None:
+        self._host.write(self._connection, self._link, self)
+
+
+class BrokerHost:
+    """The node with virtual time around it."""
+
+    __slots__ = ("_agenda", "_clock", "_links", "_planned_ns", "_tick", "_world", "_writing", "name", "node")
+
+    def __init__(self, world: SimulatedWorld, name: str, node: Node) -> None:
+        self._world = world
+        self._agenda = world.agenda
+        self._clock = world.broker_clock
+        self.name = name
+        self.node = node
+        #: Open connections.
+        self._links: dict[int, Link] = {}
+        #: Connections whose writer has a ``Write`` on the agenda.
+        self._writing: dict[int, bool] = {}
+        self._planned_ns = -1
+        self._tick = Tick(self)
+
+    def now(self) -> Now:
+        """This instant on the broker's host."""
+        true_ns = self._agenda.now_ns
+        return Now(true_ns, self._clock.wall_ns(true_ns) // NS_PER_MS)
+
+    # -- what links bring
+
+    def accept(self, connection: int, link: Link, protocol: str) -> None:
+        """A client's socket was accepted."""
+        self._links[connection] = link
+        self.node.connect(connection, protocol, self.now(), f"tcp://{link.client}:{connection}")
+        self.after()
+
+    def receive(self, connection: int, frame: object) -> None:
+        """A frame arrived; frames of connections that are gone are dropped, as a closed socket does."""
+        if connection not in self._links:
+            return
+        now = self.now()
+        node = self.node
+        node.bytes_received(connection, now)
+        node.receive(connection, frame, now)
+        self.after()
+
+    def lose(self, connection: int) -> None:
+        """The client's end of the socket is gone."""
+        if self._links.pop(connection, None) is None:
+            return
+        self.node.disconnect(connection, self.now())
+        self.after()
+
+    # -- what time brings
+
+    def tick(self) -> None:
+        """Run due timers."""
+        self._planned_ns = -1
+        self.node.tick(self.now())
+        self.after()
+
+    def write(self, connection: int, link: Link, action: Write) -> None:
+        """Write one frame, if the connection and the link still take it."""
+        self._world.moving -= 1
+        self._writing[connection] = False
+        if self._links.get(connection) is not link or link.is_full():
+            return
+        frame = self.node.next_output(connection, self.now())
+        if frame is not None:
+            link.to_client(connection, frame)
+        if self.node.has_output(connection):
+            self._plan_write(connection, action)
+        # Writing starts no timer: expiry and delay begin when a message comes or comes back.
+        self._act()
+
+    def resume(self, connection: int) -> None:
+        """The link takes frames again."""
+        link = self._links.get(connection)
+        if link is not None and self.node.has_output(connection):
+            self._plan_write(connection, Write(self, connection, link))
+
+    def _plan_write(self, connection: int, action: Write) -> None:
+        if not self._writing.get(connection, False):
+            self._writing[connection] = True
+            self._world.moving += 1
+            self._world.agenda.plan(self._world.agenda.now_ns + WRITE_NS, action)
+
+    def after(self) -> None:
+        """Do what the node asked for, then plan its next timer."""
+        self._act()
+        due_ns = self.node.next_due_ns()
+        if due_ns is not None and (self._planned_ns < 0 or due_ns < self._planned_ns):
+            self._planned_ns = due_ns
+            self._agenda.plan(due_ns, self._tick)
+
+    def _act(self) -> None:
+        """Do what the node asked for."""
+        closed = False
+        for action in self.node.take_actions():
+            kind = type(action)
+            if kind is OutputReady:
+                assert isinstance(action, OutputReady)
+                link = self._links.get(action.connection)
+                if link is not None:
+                    self._plan_write(action.connection, Write(self, action.connection, link))
+            elif kind is Close:
+                assert isinstance(action, Close)
+                self._close(action)
+                closed = True
+        if closed:
+            # What the end of a connection caused: its messages go to others.
+            self.after()
+
+    def _close(self, action: Close) -> None:
+        """The broker closes a connection: what is left to write goes first, then the end of the stream."""
+        connection = action.connection
+        link = self._links.pop(connection, None)
+        if link is None:
+            return
+        frame = self.node.next_output(connection, self.now())
+        while frame is not None:
+            link.to_client(connection, frame)
+            frame = self.node.next_output(connection, self.now())
+        if action.inactive:
+            world = self._world
+            now_ns = world.agenda.now_ns
+            event = Closed(
+                world.recorder.next_seq(),
+                now_ns,
+                now_ns,
+                self.name,
+                "broker",
+                action.reason,
+                link.client,
+                action.idle_ns,
+            )
+            world.recorder.record(event)
+        link.end_to_client(connection, action.reason)
+        self.node.disconnect(connection, self.now())

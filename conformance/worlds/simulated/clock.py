@@ -1,0 +1,39 @@
+"""Virtual wall clocks: a constant offset, a rate error, and steps.
+
+True time is the simulation's own count of nanoseconds. A host's wall clock is ``EPOCH + true + offset + drift``; a jump
+changes the offset at one instant. The host's monotonic clock *is* true time: skewing a wall clock must never disturb a
+timer (DESIGN section 5).
+"""
+
+from __future__ import annotations
+
+from conformance.program import ClockSpec
+
+NS_PER_MS = 1_000_000
+#: True time 0 on a perfect wall clock: 2026-11-21T00:00:00Z in milliseconds.
+EPOCH_MS = 1_795_219_200_000
+
+
+class VirtualClock:
+    """One host's wall clock."""
+
+    __slots__ = ("_base_ns", "_drift_ppm")
+
+    def __init__(self, spec: ClockSpec) -> None:
+        self._base_ns = (EPOCH_MS + spec.offset_ms) * NS_PER_MS
+        self._drift_ppm = spec.drift_ppm
+
+    def wall_ns(self, true_ns: int) -> int:
+        """Wall time in nanoseconds since the epoch."""
+        wall_ns = self._base_ns + true_ns
+        if self._drift_ppm:
+            wall_ns += true_ns * self._drift_ppm // 1_000_000
+        return wall_ns
+
+    def wall_ms(self, true_ns: int) -> int:
+        """Wall time as programs read it: whole milliseconds, truncated."""
+        return self.wall_ns(true_ns) // NS_PER_MS
+
+    def jump(self, jump_ms: int) -> None:
+        """Step the clock."""
+        self._base_ns += jump_ms * NS_PER_MS

@@ -1,0 +1,301 @@
+"""A client host in the simulation: its clock, its library, its connection.
+
+The library is the same code that the live agents use (``reference_broker.stomp.client``,
+``reference_broker.openwire.client``); here it gets virtual time and hands frames to a virtual link. Two subclasses hide
+what differs: ``StompHost`` and ``JmsHost``.
+
+Rules:
+
+* A host connects when it is first used and again after its connection was lost.
+* What is observed is recorded when it happens, in the host's name.
+* A connection that ends, for whatever reason, ends its consumers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from conformance.history import Arrive, Closed, Discard, Leave
+from conformance.worlds.simulated.agenda import Action
+from conformance.worlds.simulated.clock import VirtualClock
+from conformance.worlds.simulated.link import Ended, Link, Opened
+from conformance.worlds.translation import logical
+from reference_broker.core.instant import Now
+from reference_broker.notice import Closed as GaveUp
+from reference_broker.notice import Connected, Delivered, Discarded, Failed, Notice, Receipt
+
+if TYPE_CHECKING:
+    from conformance.steps.consume import Subscribe
+    from conformance.steps.send import Send
+    from conformance.worlds.simulated.world import SimulatedWorld
+    from conformance.worlds.state import ClientState, ConsumerState
+    from reference_broker.session import Client
+
+#: How long a host waits for an answer before the result is unknown.
+REQUEST_NS = 1_000_000_000
+#: Separates the suite's message id from the padding in a body.
+BODY_END = b"|"
+
+
+class HostTick(Action):
+    """A client library's timer may be due."""
+
+    __slots__ = ("_connection", "_host")
+
+    def __init__(self, host: ClientHost, connection: int) -> None:
+        self._host = host
+        self._connection = connection
+
+    def happen(self) -> None:
+        self._host.tick(self._connection)
+
+
+class Stamps:
+    """What a producer put on a message."""
+
+    __slots__ = ("expiration_ms", "timestamp_ms")
+
+    def __init__(self, expiration_ms: int, timestamp_ms: int | None) -> None:
+        self.expiration_ms = expiration_ms
+        self.timestamp_ms = timestamp_ms
+
+
+class ClientHost(ABC):
+    """One client process."""
+
+    protocol: ClassVar[str]
+
+    def __init__(self, world: SimulatedWorld, state: ClientState) -> None:
+        self.world = world
+        self.state = state
+        self.clock = VirtualClock(state.spec.clock)
+        self.link = Link(world, state.name, state.link.latency_us)
+        #: 0: not connected.
+        self.connection = 0
+        self.connected = False
+        self.session: Client | None = None
+        #: Receipts that have come: name -> "" or the refusal.
+        self.answers: dict[str, str] = {}
+        self._planned_ns = -1
+        #: Without a monitor the library has no timer.
+        self._monitored = state.link.monitor is not None
+
+    # -- time
+
+    def now(self) -> Now:
+        """This instant on this host."""
+        true_ns = self.world.agenda.now_ns
+        return Now(true_ns, self.clock.wall_ms(true_ns))
+
+    def tick(self, connection: int) -> None:
+        """The library's timers."""
+        self._planned_ns = -1
+        session = self.session
+        if connection != self.connection or session is None:
+            return
+        for notice in session.tick(self.world.agenda.now_ns):
+            self._notice(notice)
+        self.flush()
+
+    # -- connection
+
+    def dial(self) -> None:
+        """Open a socket and say hello."""
+        self.connection = self.world.next_connection()
+        self.connected = False
+        self.answers = {}
+        self._planned_ns = -1
+        self.link.to_broker(self.connection, Opened(self.protocol))
+        self.session = self.make_session()
+        self.flush()
+
+    @abstractmethod
+    def make_session(self) -> Client:
+        """A new library session that has said hello."""
+
+    def hang_up(self) -> None:
+        """The socket vanishes; the broker sees its end as soon as the link lets it."""
+        if self.connection == 0:
+            return
+        self.link.to_broker(self.connection, Ended("client gone", self.world.agenda.now_ns))
+        self._forget()
+
+    def _forget(self) -> None:
+        if self.session is not None:
+            self.session.stop()
+        self.connection = 0
+        self.connected = False
+        self.session = None
+
+    def flush(self) -> None:
+        """Hand what the library wants to write to the link, and plan its next timer."""
+        session = self.session
+        if session is None:
+            return
+        now_ns = self.world.agenda.now_ns
+        frame = session.next_output(now_ns)
+        while frame is not None:
+            self.link.to_broker(self.connection, frame)
+            frame = session.next_output(now_ns)
+        if not self._monitored:
+            return
+        due_ns = session.next_due_ns()
+        if due_ns is not None and (self._planned_ns < 0 or due_ns < self._planned_ns):
+            self._planned_ns = due_ns
+            self.world.agenda.plan(due_ns, HostTick(self, self.connection))
+
+    # -- what the link brings
+
+    def receive(self, connection: int, item: object) -> None:
+        """A frame, or the end of the stream, arrived."""
+        session = self.session
+        if connection != self.connection or session is None:
+            return
+        if isinstance(item, Ended):
+            self._ended(item)
+            return
+        session.bytes_received(self.world.agenda.now_ns)
+        for notice in self.feed(item):
+            self._notice(notice)
+        self.flush()
+
+    @abstractmethod
+    def feed(self, frame: object) -> list[Notice]:
+        """Give a frame to the library."""
+
+    def _ended(self, end: Ended) -> None:
+        """The broker closed this connection."""
+        now_ns = self.world.agenda.now_ns
+        recorder = self.world.recorder
+        idle_ns = self.session.monitor.idle_ns(now_ns) if self.session is not None else None
+        event = Closed(
+            recorder.next_seq(), now_ns, now_ns, self.state.name, "broker", end.reason, self.state.name, idle_ns
+        )
+        recorder.record(event)
+        self._forget()
+        self._consumers_gone(end.at_ns)
+
+    def _consumers_gone(self, since_ns: int) -> None:
+        if not self.state.consumers:
+            return
+        recorder = self.world.recorder
+        leave = Leave(recorder.next_seq(), since_ns, self.world.agenda.now_ns, self.state.name, "ok", "drop")
+        recorder.record(leave)
+        self.state.consumers.clear()
+        self.forget_consumers()
+
+    @abstractmethod
+    def forget_consumers(self) -> None:
+        """All consumers are gone."""
+
+    def _notice(self, notice: Notice) -> None:
+        if isinstance(notice, Delivered):
+            self._arrived(notice)
+        elif isinstance(notice, Receipt):
+            self.answers[notice.receipt] = ""
+        elif isinstance(notice, Discarded):
+            self.record_discard(notice)
+        elif isinstance(notice, Failed):
+            if notice.receipt:
+                self.answers[notice.receipt] = notice.text or "refused"
+        elif isinstance(notice, Connected):
+            self.connected = True
+        elif isinstance(notice, GaveUp):
+            self._gave_up(notice)
+
+    def _gave_up(self, notice: GaveUp) -> None:
+        """This end's monitor closed the connection."""
+        now_ns = self.world.agenda.now_ns
+        recorder = self.world.recorder
+        event = Closed(
+            recorder.next_seq(),
+            now_ns,
+            now_ns,
+            self.state.name,
+            "client",
+            notice.reason,
+            self.state.name,
+            notice.idle_ns,
+        )
+        recorder.record(event)
+        self.link.to_broker(self.connection, Ended(notice.reason, now_ns))
+        self._forget()
+        self._consumers_gone(now_ns)
+
+    def _arrived(self, notice: Delivered) -> None:
+        now_ns = self.world.agenda.now_ns
+        recorder = self.world.recorder
+        message = suite_id(notice.body)
+        self.keep(notice, message)
+        event = Arrive(
+            recorder.next_seq(),
+            now_ns,
+            now_ns,
+            self.state.name,
+            notice.consumer,
+            message,
+            logical(notice.destination),
+            notice.redelivered,
+            notice.delivery_count or None,
+            notice.expiration_ms,
+            notice.timestamp_ms,
+            logical(notice.original_destination) or None,
+        )
+        recorder.record(event)
+
+    @abstractmethod
+    def keep(self, notice: Delivered, message: str) -> None:
+        """Remember an arrival until the application takes it."""
+
+    def record_discard(self, notice: Discarded) -> None:
+        """The library threw a message away."""
+        now_ns = self.world.agenda.now_ns
+        recorder = self.world.recorder
+        message = self.suite_id_of(notice.message_id)
+        event = Discard(recorder.next_seq(), now_ns, now_ns, self.state.name, notice.consumer, message, notice.reason)
+        recorder.record(event)
+
+    @abstractmethod
+    def suite_id_of(self, message_id: str) -> str:
+        """The suite's id of a message that arrived here."""
+
+    # -- what the application does
+
+    @abstractmethod
+    def send(self, destination: str, message: str, step: Send) -> tuple[str, Stamps]:
+        """Write a message; returns the receipt's name and the stamps."""
+
+    @abstractmethod
+    def subscribe(self, consumer: str, destination: str, step: Subscribe) -> str:
+        """Attach a consumer; returns the receipt's name."""
+
+    @abstractmethod
+    def unsubscribe(self, consumer: str) -> None:
+        """Detach a consumer without waiting."""
+
+    @abstractmethod
+    def take(self, consumer: ConsumerState) -> str | None:
+        """The next message for the application, by its suite id; None when there is none now."""
+
+    @abstractmethod
+    def ack(self, consumer: ConsumerState, upto: int) -> tuple[str, list[str]]:
+        """Acknowledge; returns the receipt's name and the suite ids that it covers."""
+
+    @abstractmethod
+    def nack(self, consumer: ConsumerState, message: str) -> str:
+        """Reject one message; returns the receipt's name."""
+
+
+def body_of(message: str, size: int) -> bytes:
+    """A body of about ``size`` bytes that carries the suite's message id."""
+    return (
+        message.encode().ljust(max(0, size - 1), b".") + BODY_END
+        if size > len(message)
+        else message.encode() + BODY_END
+    )
+
+
+def suite_id(body: bytes) -> str:
+    """The suite's message id in a body; the whole body when it is not ours."""
+    return body.partition(BODY_END)[0].rstrip(b".").decode("utf-8", "replace")

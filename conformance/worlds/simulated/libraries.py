@@ -1,0 +1,238 @@
+"""The two client libraries as hosts: STOMP, whose consumers never look at an expiration, and JMS, whose consumers
+discard what their own clock calls expired.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from conformance.history import Ack
+from conformance.program import stomp_beat_ms
+from conformance.worlds.simulated.host import ClientHost, Stamps, body_of, suite_id
+from reference_broker.notice import Delivered, Discarded, Notice
+from reference_broker.openwire.client import ClientSession as JmsSession
+from reference_broker.stomp.client import ClientSession as StompSession
+
+if TYPE_CHECKING:
+    from conformance.steps.consume import Subscribe
+    from conformance.steps.send import Send
+    from conformance.worlds.state import ConsumerState
+    from reference_broker.session import Client
+
+STOMP_ACKS = {"auto": "auto", "client": "client", "individual": "client-individual"}
+
+
+class StompHost(ClientHost):
+    """A STOMP 1.2 client."""
+
+    protocol = "stomp"
+
+    def make_session(self) -> Client:
+        generation = self.world.program.monitor_generation()
+        now_ns = self.world.agenda.now_ns
+        monitor = self.world.parts.client_monitor(generation, f"tcp://broker:{self.connection}", now_ns)
+        session = StompSession(monitor, generation)
+        wanted = self.state.link.monitor
+        beat_ms = stomp_beat_ms(wanted, generation) if wanted is not None else 0
+        session.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=f"{self.state.name}-{self.connection}")
+        self.stomp = session
+        self.inboxes: dict[str, deque[tuple[Delivered, str]]] = {}
+        self.taken: dict[str, Delivered] = {}
+        return session
+
+    def feed(self, frame: object) -> list[Notice]:
+        return self.stomp.receive(frame, self.world.agenda.now_ns)
+
+    def keep(self, notice: Delivered, message: str) -> None:
+        inbox = self.inboxes.get(notice.consumer)
+        if inbox is not None:
+            inbox.append((notice, message))
+
+    def suite_id_of(self, message_id: str) -> str:
+        raise AssertionError(f"a STOMP client discards nothing, but it discarded {message_id}")
+
+    def forget_consumers(self) -> None:
+        self.inboxes = {}
+        self.taken = {}
+
+    def send(self, destination: str, message: str, step: Send) -> tuple[str, Stamps]:
+        wall_ms = self.now().wall_ms
+        expiration_ms = wall_ms + step.ttl_ms if step.ttl_ms else 0
+        timestamp_ms = {"client": wall_ms, "none": None, "zero": 0}[step.stamp]
+        receipt = self.stomp.send(
+            destination,
+            body_of(message, step.size),
+            expiration_ms=expiration_ms,
+            timestamp_ms=timestamp_ms,
+            persistent=step.persistent,
+            priority=step.priority,
+            delay_ms=step.delay_ms,
+            receipt=True,
+        )
+        self.flush()
+        return receipt, Stamps(expiration_ms, timestamp_ms)
+
+    def subscribe(self, consumer: str, destination: str, step: Subscribe) -> str:
+        self.inboxes[consumer] = deque()
+        receipt = self.stomp.subscribe(
+            consumer,
+            destination,
+            ack=STOMP_ACKS[step.ack],
+            prefetch=step.prefetch,
+            dispatch_async=step.dispatch == "async",
+            receipt=True,
+        )
+        self.flush()
+        return receipt
+
+    def unsubscribe(self, consumer: str) -> None:
+        self.inboxes.pop(consumer, None)
+        self.stomp.unsubscribe(consumer)
+        self.flush()
+
+    def take(self, consumer: ConsumerState) -> str | None:
+        inbox = self.inboxes.get(consumer.name)
+        if not inbox:
+            return None
+        notice, message = inbox.popleft()
+        if consumer.ack != "auto":
+            self.taken[_key(consumer, message)] = notice
+        return message
+
+    def ack(self, consumer: ConsumerState, upto: int) -> tuple[str, list[str]]:
+        unsettled = consumer.unsettled
+        covered = unsettled[: upto + 1] if consumer.ack == "client" else [unsettled[upto]]
+        receipt = self.stomp.ack(self.taken[_key(consumer, covered[-1])], receipt=True)
+        self._settled(consumer, covered)
+        return receipt, covered
+
+    def nack(self, consumer: ConsumerState, message: str) -> str:
+        receipt = self.stomp.nack(self.taken[_key(consumer, message)], receipt=True)
+        self._settled(consumer, [message])
+        return receipt
+
+    def _settled(self, consumer: ConsumerState, messages: list[str]) -> None:
+        for message in messages:
+            self.taken.pop(_key(consumer, message), None)
+        self.flush()
+
+
+class JmsHost(ClientHost):
+    """A JMS client over OpenWire's commands."""
+
+    protocol = "openwire"
+
+    def make_session(self) -> Client:
+        generation = self.world.program.monitor_generation()
+        monitor = self.world.parts.client_monitor(
+            generation, f"tcp://broker:{self.connection}", self.world.agenda.now_ns
+        )
+        wanted = self.state.link.monitor
+        session = JmsSession(
+            f"ID:{self.state.name}-{self.connection}",
+            monitor,
+            max_inactivity_ms=wanted.read_ms if wanted is not None else 0,
+            initial_delay_ms=wanted.initial_delay_ms if wanted is not None else 0,
+            consumer_expiry_check=self.state.spec.expiry_check,
+        )
+        session.connect()
+        self.jms = session
+        #: Broker message id -> suite id, and per consumer suite id -> broker message id of what was taken.
+        self.names: dict[str, str] = {}
+        self.taken: dict[str, str] = {}
+        return session
+
+    def feed(self, frame: object) -> list[Notice]:
+        return self.jms.receive(frame, self.now())
+
+    def keep(self, notice: Delivered, message: str) -> None:
+        self.names[notice.message_id] = message
+
+    def suite_id_of(self, message_id: str) -> str:
+        return self.names[message_id]
+
+    def forget_consumers(self) -> None:
+        self.taken = {}
+
+    def send(self, destination: str, message: str, step: Send) -> tuple[str, Stamps]:
+        sent = self.jms.send(
+            destination,
+            body_of(message, step.size),
+            self.now(),
+            ttl_ms=step.ttl_ms,
+            persistent=step.persistent,
+            priority=step.priority,
+            delay_ms=step.delay_ms,
+            disable_timestamp=step.stamp == "zero",
+            receipt=True,
+        )
+        stamps = Stamps(sent.expiration_ms, sent.timestamp_ms)
+        receipt = self.jms.last_command
+        self.flush()
+        return receipt, stamps
+
+    def subscribe(self, consumer: str, destination: str, step: Subscribe) -> str:
+        receipt = self.jms.subscribe(
+            consumer,
+            destination,
+            prefetch=step.prefetch,
+            dispatch_async=step.dispatch == "async",
+            ack=step.ack,
+            receipt=True,
+        )
+        self.flush()
+        return receipt
+
+    def unsubscribe(self, consumer: str) -> None:
+        self.jms.close_consumer(consumer)
+        self.flush()
+
+    def take(self, consumer: ConsumerState) -> str | None:
+        delivered, notices = self.jms.take(consumer.name, self.now())
+        for notice in notices:
+            if isinstance(notice, Discarded):
+                self.record_discard(notice)
+        self.flush()
+        if delivered is None:
+            return None
+        message = suite_id(delivered.body)
+        if consumer.ack == "auto":
+            self._record_auto_ack(consumer, message)
+        else:
+            self.taken[_key(consumer, message)] = delivered.message_id
+        return message
+
+    def _record_auto_ack(self, consumer: ConsumerState, message: str) -> None:
+        """The library acknowledges without waiting: whether and when the broker hears of it is not known here."""
+        now_ns = self.world.agenda.now_ns
+        recorder = self.world.recorder
+        recorder.record(
+            Ack(recorder.next_seq(), now_ns, now_ns, self.state.name, "unknown", consumer.name, [message], "auto")
+        )
+
+    def ack(self, consumer: ConsumerState, upto: int) -> tuple[str, list[str]]:
+        if consumer.ack == "client":
+            # JMS: Message.acknowledge() settles everything that the session has delivered, whichever message it is
+            # called on.
+            covered = list(consumer.unsettled)
+            self.jms.acknowledge(consumer.name, receipt=True)
+        else:
+            covered = [consumer.unsettled[upto]]
+            self.jms.acknowledge_one(consumer.name, self.taken[_key(consumer, covered[0])], receipt=True)
+        return self._settled(consumer, covered), covered
+
+    def nack(self, consumer: ConsumerState, message: str) -> str:
+        self.jms.poison(consumer.name, self.taken[_key(consumer, message)], receipt=True)
+        return self._settled(consumer, [message])
+
+    def _settled(self, consumer: ConsumerState, messages: list[str]) -> str:
+        receipt = self.jms.last_command
+        for message in messages:
+            self.taken.pop(_key(consumer, message), None)
+        self.flush()
+        return receipt
+
+
+def _key(consumer: ConsumerState, message: str) -> str:
+    return f"{consumer.name} {message}"

@@ -1,0 +1,144 @@
+"""A client's network path: latency, silent stalls, and what was on its way.
+
+Rules:
+
+* Each direction keeps order. Frames travel undecoded: the codec has tests of its own, and the live world uses it.
+* A stall holds back what *arrives* while it lasts; ``resume`` lets it through in order, at once. Nothing is lost and
+  nobody is told.
+* The end of a stream travels like a frame, so a stalled direction hides it too.
+* Toward the client a bounded number of frames fits (``FRAMES_MAX``); then the broker's writer waits, as it does for a
+  full socket buffer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conformance.worlds.simulated.agenda import Action
+
+if TYPE_CHECKING:
+    from conformance.worlds.simulated.world import SimulatedWorld
+
+#: Frames that fit between the broker's writer and a client that does not get them.
+FRAMES_MAX = 16
+
+
+class Opened:
+    """Travels toward the broker: a new connection."""
+
+    __slots__ = ("protocol",)
+
+    def __init__(self, protocol: str) -> None:
+        self.protocol = protocol
+
+
+class Ended:
+    """The end of the stream, in either direction."""
+
+    __slots__ = ("at_ns", "reason")
+
+    def __init__(self, reason: str, at_ns: int) -> None:
+        self.reason = reason
+        self.at_ns = at_ns
+
+
+class TravelUp(Action):
+    """One item reaches the broker's end of the link, or is held back before it."""
+
+    __slots__ = ("_connection", "_item", "_link")
+
+    def __init__(self, link: Link, connection: int, item: object) -> None:
+        self._link = link
+        self._connection = connection
+        self._item = item
+
+    def happen(self) -> None:
+        link = self._link
+        link.world.moving -= 1
+        if link.stalled_up or link.held_up:
+            link.held_up.append((self._connection, self._item))
+        else:
+            link.world.at_broker(link, self._connection, self._item)
+
+
+class TravelDown(Action):
+    """One item reaches the client's end of the link, or is held back before it."""
+
+    __slots__ = ("_connection", "_item", "_link")
+
+    def __init__(self, link: Link, connection: int, item: object) -> None:
+        self._link = link
+        self._connection = connection
+        self._item = item
+
+    def happen(self) -> None:
+        link = self._link
+        link.world.moving -= 1
+        if link.stalled_down or link.held_down:
+            link.held_down.append((self._connection, self._item))
+        else:
+            link.down -= 1
+            link.world.at_client(link.client, self._connection, self._item)
+
+
+class Link:
+    """The path between one client and the broker."""
+
+    __slots__ = ("_latency_ns", "client", "down", "held_down", "held_up", "stalled_down", "stalled_up", "world")
+
+    def __init__(self, world: SimulatedWorld, client: str, latency_us: int) -> None:
+        self.world = world
+        self.client = client
+        self._latency_ns = latency_us * 1000
+        self.stalled_up = False
+        self.stalled_down = False
+        self.held_up: list[tuple[int, object]] = []
+        self.held_down: list[tuple[int, object]] = []
+        #: Frames on their way toward the client, held ones included.
+        self.down = 0
+
+    def is_full(self) -> bool:
+        """Whether the broker's writer must wait."""
+        return self.stalled_down and self.down >= FRAMES_MAX
+
+    def to_broker(self, connection: int, item: object) -> None:
+        """Something leaves the client."""
+        world = self.world
+        world.moving += 1
+        world.agenda.plan(world.agenda.now_ns + self._latency_ns, TravelUp(self, connection, item))
+
+    def to_client(self, connection: int, frame: object) -> None:
+        """A frame leaves the broker."""
+        self.down += 1
+        world = self.world
+        world.moving += 1
+        world.agenda.plan(world.agenda.now_ns + self._latency_ns, TravelDown(self, connection, frame))
+
+    def end_to_client(self, connection: int, reason: str) -> None:
+        """The broker closed the connection."""
+        self.to_client(connection, Ended(reason, self.world.agenda.now_ns))
+
+    def stall(self, toward: str) -> None:
+        """Hold back what travels toward ``broker``, ``client`` or ``both``."""
+        self.stalled_up = toward in {"broker", "both"}
+        self.stalled_down = toward in {"client", "both"}
+
+    def stalled_toward_broker(self) -> bool:
+        """Whether the broker gets nothing."""
+        return self.stalled_up
+
+    def resume(self) -> None:
+        """Let everything through, oldest first."""
+        self.stalled_up = False
+        self.stalled_down = False
+        while self.held_up:
+            connection, item = self.held_up.pop(0)
+            self.world.at_broker(self, connection, item)
+        while self.held_down:
+            connection, item = self.held_down.pop(0)
+            self.down -= 1
+            self.world.at_client(self.client, connection, item)
+
+    def held(self) -> int:
+        """How many items are held back now."""
+        return len(self.held_up) + len(self.held_down)

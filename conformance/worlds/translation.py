@@ -1,0 +1,63 @@
+"""From the suite's words to the reference broker's: destinations and settings, for both worlds."""
+
+from __future__ import annotations
+
+from conformance.program import Program, is_topic
+from conformance.worlds.base import DEAD_LETTERS
+from reference_broker.core.config import BrokerConfig, DestinationPolicy, TimeStamping
+from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
+
+#: What the reference broker offers, in the words of ``Requirement.needs``.
+CAPABILITIES = [
+    "counters",
+    "dead-letter",
+    "delay",
+    "expiry-check",
+    "memory-counters",
+    "memory-limit",
+    "monitor",
+    "nack",
+    "persistent",
+    "prefetch",
+    "sync-dispatch",
+    "timestamping",
+    "topics",
+    "ttl",
+]
+
+
+def physical(dest: str) -> str:
+    """``q0`` -> ``queue://q0``."""
+    if dest == DEAD_LETTERS:
+        return DEAD_LETTER_QUEUE
+    return (TOPIC if is_topic(dest) else QUEUE) + dest
+
+
+def logical(destination: str) -> str:
+    """``queue://q0`` -> ``q0``; "" stays ""."""
+    return destination.split("://", 1)[-1]
+
+
+def broker_config(program: Program) -> BrokerConfig:
+    """The reference broker's configuration for a program. Raises ``ConfigError`` for an unknown generation."""
+    spec = program.broker
+    stamping = spec.timestamping
+    return BrokerConfig(
+        name=program.broker_host().name,
+        timestamping=None
+        if stamping is None
+        else TimeStamping(
+            future_only=stamping.future_only,
+            ttl_ceiling_ms=stamping.ttl_ceiling_ms,
+            zero_expiration_override_ms=stamping.zero_expiration_override_ms,
+        ),
+        memory_limit_bytes=spec.memory_limit_bytes,
+        destinations=[
+            DestinationPolicy(
+                entry.match, expire_period_ms=entry.expire_period_ms, memory_limit_bytes=entry.memory_limit_bytes or 0
+            )
+            for entry in spec.destinations
+        ],
+        dead_letter_non_persistent=spec.dead_letter_non_persistent,
+        generation=spec.generation,
+    )
