@@ -1,0 +1,230 @@
+"""``brokerproof campaign``: thousands of seeded programs on Spark executors, aggregated in Spark SQL into a report.
+
+Decides: how seeds become tasks, and what the driver does while they run.
+
+Rules:
+
+* The seeds are ``--seed`` to ``--seed + --programs - 1``, the same runs as the suite's seeded driver; the verdict
+  digest is the one that those runs give in one process.
+* A task is a range of seeds, at least about a second of work, four to eight per slot: a task per seed costs ten times
+  the work.
+* The tables stay in ``DIR/tables``; a campaign replaces those of an earlier one in the same folder, and its broker's
+  column.
+* What a cell shows is run again in this process from its seed. If that gives another verdict than the executor gave,
+  the suite is broken (exit code 4).
+* Planted defects are refused unless asked for with ``--mutant``; a run that comes back with another one is a problem.
+
+Known exceptions: on a cluster (``spark://…``) ``--out`` must lie on a file system that all executors share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.engine import run_seed
+from conformance.exits import SUITE, UsageError
+from conformance.judging import exit_code
+from conformance.mutants import check_mutant
+from conformance.requirements.catalogue import Catalogue, default_catalogue
+from reports.aggregate import QUERIES, ask, open_tables
+from reports.command import failure_of, write_reports
+from reports.merge import present_report
+from reports.outcome import Outcome
+from reports.render.progress import Bar, waiting
+from reports.render.terminal import make_console, print_report
+from reports.schema import Report
+from reports.session import LONG, QUICK, SparkFailedError, spark_session
+from reports.tables import TABLES
+from reports.worker import SUMMARY, PartTask, Plan
+
+OUT = Path("brokerproof-out/campaign")
+MASTER = "local[2]"
+PROGRAMS = 2000
+#: Programs that take an executor about a second; fewer per task would be mostly Spark's own cost.
+PROGRAMS_PER_TASK = 250
+TASKS_PER_SLOT = 8
+#: From here on the aggregation is long enough for the second compiler to pay.
+LONG_PROGRAMS = 20_000
+POLL_S = 0.25
+TAG = "brokerproof-campaign"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Parse, run, aggregate, report."""
+    options = _parse(argv)
+    catalogue = default_catalogue()
+    _check(options)
+    present_report(options.out)
+    started = time.monotonic()
+    outcome, tasks = run_campaign(options.out, options.seed, options.programs, options.master, options.mutant)
+    elapsed_ms = round((time.monotonic() - started) * 1000)
+    wanted = [requirement.id for requirement in catalogue.judged()]
+    report = write_reports(options.out, [outcome.new_column(wanted, run_seed, elapsed_ms)], catalogue)
+    if options.json:
+        sys.stdout.write(json.dumps(_summary(outcome, report, options, tasks, elapsed_ms), ensure_ascii=False) + "\n")
+    else:
+        _print(outcome, report, options, catalogue, f"{tasks} tasks, {elapsed_ms / 1000:.1f} s")
+    cells = [cell.verdict for cell in report.cells if cell.broker == outcome.broker]
+    return SUITE if outcome.problems else exit_code(cells)
+
+
+def run_campaign(out: Path, seed: int, programs: int, master: str, mutant: str | None = None) -> tuple[Outcome, int]:
+    """Run and aggregate; returns the outcome and the number of tasks. Raises ``SparkFailedError`` and its kin."""
+    folder = out / "tables"
+    with contextlib.ExitStack() as stack:
+        with waiting("starting Spark"):
+            session = stack.enter_context(spark_session(master, LONG if programs >= LONG_PROGRAMS else QUICK))
+        parts = parts_for(programs, session.sparkContext.defaultParallelism)
+        plan = Plan(str(folder.absolute()), seed, programs, parts, mutant)
+        prepare(folder)
+        _run_parts(session, plan)
+        open_tables(session, folder)
+        with Bar("queries", len(QUERIES)) as bar:
+            answers = {}
+            for name in QUERIES:
+                answers[name] = ask(session, name)
+                bar.advance()
+    return Outcome(plan, answers), parts
+
+
+def parts_for(programs: int, slots: int) -> int:
+    """Number of tasks.
+
+    One per ``PROGRAMS_PER_TASK``, at least one per slot, at most ``TASKS_PER_SLOT`` per slot, never an empty one.
+    """
+    wanted = max(slots, programs // PROGRAMS_PER_TASK)
+    return max(1, min(wanted, slots * TASKS_PER_SLOT, programs))
+
+
+def prepare(folder: Path) -> None:
+    """Make the table folders, empty.
+
+    Files of an earlier campaign, hidden ones of a broken one included, must not be counted.
+    """
+    for table in TABLES:
+        place = folder / table
+        place.mkdir(parents=True, exist_ok=True)
+        for pattern in ("part-*.parquet", ".part-*.parquet"):
+            for file in place.glob(pattern):
+                file.unlink()
+
+
+def _run_parts(session: Any, plan: Plan) -> None:
+    """Run all parts in a thread of its own, so that this one can draw the bar and be interrupted."""
+    from pyspark import InheritableThread  # an extra, and slow to import
+
+    context = session.sparkContext
+    frame = session.range(0, plan.parts, 1, plan.parts)
+    failure: list[BaseException] = []
+    rows: list[Any] = []
+
+    def job() -> None:
+        try:
+            context.addJobTag(TAG)
+            rows.extend(frame.mapInArrow(PartTask(plan), SUMMARY).collect())
+        except Exception as error:  # noqa: BLE001 - carried to the other thread, which raises it
+            failure.append(error)
+
+    thread = InheritableThread(target=job, daemon=True)
+    thread.start()
+    try:
+        with Bar("parts", plan.parts) as bar:
+            _watch(context, thread, bar.reach)
+    except BaseException:
+        context.cancelJobsWithTag(TAG)
+        thread.join()
+        raise
+    if failure:
+        raise SparkFailedError(f"the campaign's job failed: {_reason(failure[0])}")
+    done = sum(row["runs"] for row in rows)
+    if done != plan.programs:
+        raise SparkFailedError(f"the executors report {done} runs of {plan.programs}; nothing was aggregated")
+
+
+def _watch(context: Any, thread: threading.Thread, reach: Callable[[int], None]) -> None:
+    tracker = context.statusTracker()
+    done = 0
+    while thread.is_alive():
+        thread.join(POLL_S)
+        for stage in tracker.getActiveStageIds():
+            info = tracker.getStageInfo(stage)
+            if info is not None:
+                done = max(done, info.numCompletedTasks)
+        reach(done)
+
+
+def _reason(error: BaseException) -> str:
+    """Spark wraps the cause in pages of stack; the last line that names an exception says what happened."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    named = [line for line in lines if re.match(r"^[A-Za-z_.]*(Error|Exception)\b", line) and "at " not in line[:4]]
+    return named[-1] if named else (lines[0] if lines else type(error).__name__)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="brokerproof campaign", description="large randomized runs on Spark")
+    parser.add_argument("--programs", type=int, default=PROGRAMS, metavar="N", help=f"how many seeds ({PROGRAMS})")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (0)")
+    parser.add_argument("--master", default=MASTER, metavar="URL", help=f"Spark master ({MASTER})")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"report and tables ({OUT})")
+    parser.add_argument("--mutant", metavar="ID", help="plant this defect in the reference broker; never the default")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of the table")
+    return parser.parse_args(argv)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raises ``UsageError`` for what argparse cannot see."""
+    if options.programs < 1:
+        raise UsageError(f"--programs is {options.programs}; give at least 1")
+    if options.seed < 0:
+        raise UsageError(f"--seed is {options.seed}; seeds are 0 or more")
+    if not re.fullmatch(r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?|spark://\S+:\d+", options.master):
+        raise UsageError(f"--master is {options.master!r}; give local[2], local[*], local[2,4] or spark://HOST:PORT")
+    check_mutant(options.mutant)
+
+
+def _print(outcome: Outcome, report: Report, options: argparse.Namespace, catalogue: Catalogue, effort: str) -> None:
+    console = make_console()
+    print_report(
+        console,
+        report,
+        [outcome.broker],
+        folder=options.out,
+        failure=lambda cell: failure_of(options.out, report, cell, catalogue),
+        digest=outcome.digest,
+        more=[f"{outcome.source}, {outcome.events:,} events, {effort}", outcome.inflight.sentence()],
+    )
+
+
+def _summary(
+    outcome: Outcome, report: Report, options: argparse.Namespace, tasks: int, elapsed_ms: int
+) -> dict[str, Any]:
+    totals = {kind.value: count for kind, count in report.totals(outcome.broker).items() if count}
+    violated = [
+        cell.requirement
+        for cell in report.cells
+        if cell.broker == outcome.broker and cell.verdict.verdict == "violated"
+    ]
+    return {
+        "broker": outcome.broker,
+        "programs": options.programs,
+        "seed": options.seed,
+        "mutant": options.mutant,
+        "tasks": tasks,
+        "events": outcome.events,
+        "elapsed_ms": elapsed_ms,
+        "cells": totals,
+        "violated": violated,
+        "in_flight_sql": outcome.inflight.counts,
+        "problems": [note.text for note in outcome.problems],
+        "report": str(options.out / "report.json"),
+        "verdict_digest": outcome.digest,
+    }

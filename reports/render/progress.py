@@ -1,0 +1,113 @@
+"""A progress bar on stderr for everything that takes over two seconds; nothing at all where stderr is no terminal.
+
+Rule: the bar never touches stdout, so ``--json`` and pipes stay clean; it appears only after ``DELAY_S``, because a bar
+that flashes is noise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from conformance.results import RunFinished, SuiteEvent, SuiteFinished, SuiteStarted, Writer
+
+#: Silence at the start, in seconds.
+DELAY_S = 1.0
+
+
+class Bar:
+    """A bar that counts to ``total``; a context manager. Off (and free) where there is no terminal."""
+
+    def __init__(self, label: str, total: int, console: Console | None = None, delay_s: float = DELAY_S) -> None:
+        self._console = console if console is not None else Console(stderr=True)
+        self._label = label
+        self._total = total
+        self._done = 0
+        self._start = time.monotonic()
+        self._delay_s = delay_s
+        self._progress: Progress | None = None
+        self.enabled = self._console.is_terminal
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def advance(self, count: int = 1) -> None:
+        """Count on."""
+        self.reach(self._done + count)
+
+    def reach(self, done: int, total: int | None = None) -> None:
+        """Set the count, and the total where it has become known."""
+        self._done = done
+        self._total = total if total is not None else self._total
+        if not self.enabled:
+            return
+        if self._progress is None:
+            if time.monotonic() - self._start < self._delay_s:
+                return
+            self._progress = self._open()
+        for task in self._progress.task_ids:
+            self._progress.update(task, completed=self._done, total=self._total)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def _open(self) -> Progress:
+        progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
+        progress.add_task(self._label, total=self._total, completed=self._done)
+        progress.start()
+        return progress
+
+
+@contextlib.contextmanager
+def waiting(label: str) -> Iterator[None]:
+    """A spinner for what cannot be counted; with its own copy of stderr, which may be redirected meanwhile."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with (
+        os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as screen,
+        Console(file=screen, force_terminal=True).status(label),
+    ):
+        yield
+
+
+class ProgressWriter(Writer):
+    """The bar of a suite: one tick per finished run."""
+
+    def __init__(self, label: str = "runs", console: Console | None = None, delay_s: float = DELAY_S) -> None:
+        self._label = label
+        self._console = console
+        self._delay_s = delay_s
+        self._bar: Bar | None = None
+
+    def handle(self, event: SuiteEvent) -> None:
+        """Start, tick, stop."""
+        if isinstance(event, SuiteStarted):
+            self._bar = Bar(self._label, event.total, self._console, self._delay_s)
+        elif isinstance(event, RunFinished) and self._bar is not None:
+            self._bar.advance()
+        elif isinstance(event, SuiteFinished) and self._bar is not None:
+            self._bar.close()

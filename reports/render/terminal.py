@@ -1,0 +1,125 @@
+"""The table on the terminal, and the last lines of a run.
+
+Order: the table (requirement, verdict per broker), the text of the first violations, then counts per verdict, one line
+per violated requirement (id, broker, replay line), problems, and ``verdict digest: sha256:…``. The last line is meant
+for ``tail -1`` and for comparing two runs.
+
+Rules: everything goes to the console that was given (stdout by default); colour only on a terminal and never instead of
+a word; nothing is wrapped in the lines that a person copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conformance.verdict import VerdictKind
+from reports.evidence import replay_line
+from reports.render.words import LOOKS
+from reports.schema import Cell, Report
+
+#: Width where the output is no terminal: wide enough for build logs.
+WIDTH_PLAIN = 120
+#: Failures printed in full; the rest has its line and its page.
+FAILURES_SHOWN = 3
+
+FailureText = Callable[[Cell], str]
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console for stdout: its own width on a terminal, ``WIDTH_PLAIN`` elsewhere."""
+    console = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=WIDTH_PLAIN, no_color=True)
+
+
+def print_report(
+    console: Console,
+    report: Report,
+    brokers: list[str],
+    *,
+    folder: Path,
+    failure: FailureText,
+    digest: str,
+    more: Sequence[str] = (),
+) -> None:
+    """Print the columns of ``brokers`` and the closing lines; ``more`` comes between the counts and the last two."""
+    cells = [cell for cell in report.cells if cell.broker in brokers]
+    console.print(_table(report, brokers))
+    violated = [cell for cell in cells if cell.verdict.verdict is VerdictKind.VIOLATED]
+    for cell in violated[:FAILURES_SHOWN]:
+        console.print()
+        _plain(console, failure(cell))
+    if len(violated) > FAILURES_SHOWN:
+        console.print()
+        _plain(console, f"… and {len(violated) - FAILURES_SHOWN} more, each with a page in {folder / 'index.html'}")
+    console.print()
+    for broker in brokers:
+        _counts(console, report, broker)
+    for cell in violated:
+        _plain(console, violated_line(report, cell, folder), style=LOOKS[VerdictKind.VIOLATED].style)
+    for column in report.columns:
+        if column.broker in brokers:
+            for note in column.problems:
+                _plain(console, f"suite problem  {note.run}: {note.text}", style="bold red")
+            for note in column.not_run:
+                _plain(console, f"not run        {note.run}: {note.text}", style=LOOKS[VerdictKind.NOT_RUN].style)
+    for line in more:
+        _plain(console, line)
+    _plain(console, f"report: {folder / 'index.html'}")
+    _plain(console, f"verdict digest: {digest}")
+
+
+def violated_line(report: Report, cell: Cell, folder: Path) -> str:
+    """``violated  DLY-003  reference  brokerproof replay …``."""
+    replay = ""
+    if cell.exhibit is not None:
+        replay = replay_line(report.exhibits()[cell.exhibit.evidence], folder)
+    return f"violated  {cell.requirement}  {cell.broker}  {replay}".rstrip()
+
+
+def _table(report: Report, brokers: list[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
+    table.add_column("", no_wrap=True, min_width=7)
+    table.add_column("requirement", no_wrap=True, overflow="ellipsis", ratio=1)
+    for broker in brokers:
+        table.add_column(broker, no_wrap=True, overflow="ellipsis", min_width=24)
+    grid = report.grid()
+    area = ""
+    for requirement in report.requirements:
+        cells = [grid.get((requirement.id, broker)) for broker in brokers]
+        if not any(cells):
+            continue
+        if area and requirement.area != area:
+            table.add_section()
+        area = requirement.area
+        table.add_row(requirement.id, Text(requirement.sentence), *(_cell(cell) for cell in cells))
+    return table
+
+
+def _cell(cell: Cell | None) -> Text:
+    if cell is None:
+        return Text("· no record", style="dim")
+    look = LOOKS[cell.verdict.verdict]
+    text = Text(f"{look.symbol} {cell.verdict.verdict.value}", style=look.style)
+    if cell.verdict.verdict is VerdictKind.SATISFIED and cell.verdict.grade != "ok":
+        text.append(f" ({cell.verdict.grade})")
+    return text
+
+
+def _counts(console: Console, report: Report, broker: str) -> None:
+    totals = report.totals(broker)
+    line = Text(f"{broker}: ")
+    parts = [
+        Text(f"{LOOKS[kind].symbol} {totals[kind]} {kind.value}", LOOKS[kind].style) for kind in LOOKS if totals[kind]
+    ]
+    line.append_text(Text(", ").join(parts))
+    console.print(line, soft_wrap=True)
+
+
+def _plain(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=True)

@@ -1,0 +1,284 @@
+"""A program as a person reads it.
+
+Settings, hosts and links as tables, steps as sentences with names instead of ordinals.
+
+Decides: the words for every step, and which consumer or link an ordinal means.
+
+Rules:
+
+* Names are found by following the program the way every world does (``WorldState`` and ``normalise``), without
+  executing it. What cannot be known without executing it is said as an ordinal, and every sentence stands beside the
+  step's own JSON, so a reader never depends on our reading of it.
+* Defaults are left out; every other value is shown.
+
+Known exceptions: a broker that closes a connection by itself takes consumers away that this reading still counts. To
+add a step: a function here and its entry in ``WORDS`` (a test asks for every step of the registry).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from conformance.program import HostSpec, LinkSpec, Program
+from conformance.steps import AnyStep
+from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take
+from conformance.steps.fault import Clock, Resume, Stall
+from conformance.steps.passage import Advance, Counters, Settle
+from conformance.steps.send import Send
+from conformance.worlds.state import ClientState, ConsumerState, WorldState
+from reports.units import bytes_text, duration_text, milliseconds_text
+
+ACK_WORDS = {"auto": "automatic ack", "client": "cumulative ack", "individual": "individual ack"}
+DIRECTIONS = {"client": "towards the client", "broker": "towards the broker", "both": "both ways"}
+#: Steps written out; a shrunk program has three to six.
+STEPS_SHOWN = 200
+
+
+class StepLine(msgspec.Struct, frozen=True):
+    """One step.
+
+    Its number, its sentence, details that differ from the defaults, its JSON, and whether it is impossible by this
+    reading.
+    """
+
+    number: int
+    verb: str
+    text: str
+    details: str
+    raw: str
+    impossible: bool = False
+
+
+class Story(msgspec.Struct, frozen=True):
+    """A program, ready to be laid out. Pairs are (name, description)."""
+
+    broker: list[tuple[str, str]]
+    hosts: list[tuple[str, str, str]]
+    dests: list[tuple[str, str]]
+    steps: list[StepLine]
+    hidden: int
+
+
+def tell(program: Program) -> Story:
+    """The whole program in words."""
+    teller = _Teller(program)
+    steps = [teller.line(number, step) for number, step in enumerate(program.steps[:STEPS_SHOWN], start=1)]
+    dests = [(name, "topic" if name.startswith("t") else "queue") for name in program.dests]
+    hosts = [(host.name, _host_words(program, host), _clock_words(host)) for host in program.hosts]
+    return Story(_broker_words(program), hosts, dests, steps, max(0, len(program.steps) - STEPS_SHOWN))
+
+
+def ordinal(number: int) -> str:
+    """``1st``, ``2nd``, ``3rd``, ``4th``, ``11th``."""
+    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
+class _Teller:
+    """Follows who exists while the steps go by."""
+
+    def __init__(self, program: Program) -> None:
+        self._state = WorldState(program)
+
+    def line(self, number: int, step: AnyStep) -> StepLine:
+        fields = msgspec.to_builtins(step)
+        verb = fields["do"]
+        words = WORDS[verb](self._state, step)
+        raw = msgspec.json.encode(step).decode()
+        if words is None:
+            return StepLine(number, verb, f"{verb}: nothing to do it with, so it is skipped", "", raw, impossible=True)
+        return StepLine(number, verb, words[0], ", ".join(word for word in words[1:] if word), raw)
+
+
+def _send(state: WorldState, step: Send) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    client = state.clients[concrete.host]
+    names = [client.next_message() for _ in range(min(step.count, 2))]
+    client.sent_count += step.count - len(names)
+    last = f"{client.name}/{client.sent_count}"
+    what = names[0] if step.count == 1 else f"{step.count} messages, {names[0]} to {last},"
+    words = [f"{client.name} sends {what} to {state.dests[concrete.dest]}"]
+    if step.ttl_ms:
+        words.append(f"time to live {milliseconds_text(step.ttl_ms)}")
+    if step.delay_ms:
+        words.append(f"delivery delay {milliseconds_text(step.delay_ms)}")
+    if not step.persistent:
+        words.append("not persistent")
+    if step.priority != 4:
+        words.append(f"priority {step.priority}")
+    if step.stamp != "client":
+        words.append("without a timestamp" if step.stamp == "none" else "timestamp 0 (disabled)")
+    if step.size != 64:
+        words.append(bytes_text(step.size))
+    return words
+
+
+def _subscribe(state: WorldState, step: Subscribe) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    client = state.clients[concrete.host]
+    dest = state.dests[concrete.dest]
+    consumer = ConsumerState(client.next_consumer(), client, dest, step.ack)
+    client.consumers.append(consumer)
+    return [
+        f"{client.name} subscribes to {dest} as {consumer.name}",
+        f"prefetch {step.prefetch}",
+        f"{step.dispatch} dispatch",
+        ACK_WORDS[step.ack],
+    ]
+
+
+def _consumer(state: WorldState, step: Take | Ack | Nack | Leave) -> ConsumerState | None:
+    fitting = [client for client in state.clients if client.consumers]
+    if not fitting:
+        return None
+    consumers = fitting[step.host % len(fitting)].consumers
+    return consumers[step.consumer % len(consumers)]
+
+
+def _take(state: WorldState, step: Take) -> list[str] | None:
+    consumer = _consumer(state, step)
+    if consumer is None:
+        return None
+    amount = "a message" if step.count == 1 else f"up to {step.count} messages"
+    wait = f"waiting at most {milliseconds_text(step.deadline_ms)}" if step.deadline_ms else "without waiting"
+    return [f"{consumer.name} takes {amount} from {consumer.dest}", wait]
+
+
+def _ack(state: WorldState, step: Ack) -> list[str] | None:
+    consumer = _consumer(state, step)
+    if consumer is None:
+        return None
+    which = f"its {ordinal(step.upto + 1)} unsettled message"
+    if consumer.ack == "client":
+        which = f"everything up to {which}"
+    return [f"{consumer.name} acknowledges {which}", _modulo(step.upto)]
+
+
+def _nack(state: WorldState, step: Nack) -> list[str] | None:
+    consumer = _consumer(state, step)
+    if consumer is None:
+        return None
+    return [f"{consumer.name} rejects its {ordinal(step.upto + 1)} unsettled message", _modulo(step.upto)]
+
+
+def _modulo(upto: int) -> str:
+    return "counting round if there are fewer" if upto else ""
+
+
+def _leave(state: WorldState, step: Leave) -> list[str] | None:
+    consumer = _consumer(state, step)
+    if consumer is None:
+        return None
+    client: ClientState = consumer.client
+    if step.how == "close":
+        client.consumers.remove(consumer)
+        return [f"{consumer.name} says goodbye and closes"]
+    client.consumers.clear()
+    end = "socket vanishes without a goodbye" if step.how == "drop" else "process is killed"
+    return [f"{client.name}'s {end}", "all its consumers are gone"]
+
+
+def _clock(state: WorldState, step: Clock) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    host = state.hosts[concrete.host]
+    return [f"the wall clock of {host.name} jumps by {milliseconds_text(step.jump_ms, sign=True)}"]
+
+
+def _stall(state: WorldState, step: Stall) -> list[str] | None:
+    fitting = [client for client in state.clients if not client.stalled]
+    if not fitting:
+        return None
+    client = fitting[step.link % len(fitting)]
+    client.stalled = step.toward
+    return [f"the link of {client.name} stalls silently, {DIRECTIONS[step.toward]}"]
+
+
+def _resume(state: WorldState, step: Resume) -> list[str] | None:
+    fitting = [client for client in state.clients if client.stalled]
+    if not fitting:
+        return None
+    client = fitting[step.link % len(fitting)]
+    client.stalled = ""
+    return [f"the link of {client.name} flows again"]
+
+
+def _advance(state: WorldState, step: Advance) -> list[str] | None:
+    return None if step.normalise(state) is None else [f"{milliseconds_text(step.ms)} pass"]
+
+
+def _settle(_state: WorldState, step: Settle) -> list[str] | None:
+    return [f"wait until nothing moves, at most {milliseconds_text(step.deadline_ms)}, and read all counters"]
+
+
+def _counters(state: WorldState, step: Counters) -> list[str] | None:
+    return [f"read the broker's figures for {state.dests[step.dest % len(state.dests)]}"]
+
+
+Words = Callable[[WorldState, Any], "list[str] | None"]
+#: Step -> its words: the sentence, then details.
+WORDS: dict[str, Words] = {
+    "send": _send,
+    "subscribe": _subscribe,
+    "take": _take,
+    "ack": _ack,
+    "nack": _nack,
+    "leave": _leave,
+    "clock": _clock,
+    "stall": _stall,
+    "resume": _resume,
+    "advance": _advance,
+    "settle": _settle,
+    "counters": _counters,
+}
+
+
+def _host_words(program: Program, host: HostSpec) -> str:
+    if host.role == "broker":
+        return "broker"
+    link: LinkSpec = program.link_of(host.name)
+    words = [
+        f"client over {'JMS' if host.via == 'jms' else 'STOMP'}",
+        f"link latency {duration_text(link.latency_us * 1000)}",
+    ]
+    if host.via == "jms" and not host.expiry_check:
+        words.append("expiry check switched off")
+    if link.monitor is not None and link.monitor.read_ms:
+        delay = milliseconds_text(link.monitor.initial_delay_ms)
+        words.append(f"inactivity monitor: read {milliseconds_text(link.monitor.read_ms)}, initial delay {delay}")
+    return ", ".join(words)
+
+
+def _clock_words(host: HostSpec) -> str:
+    clock = host.clock
+    offset = milliseconds_text(clock.offset_ms, sign=True) if clock.offset_ms else "right"
+    return f"{offset}, drifting {clock.drift_ppm:+d} ppm" if clock.drift_ppm else offset
+
+
+def _broker_words(program: Program) -> list[tuple[str, str]]:
+    broker = program.broker
+    words = [(f"generation of {area}", name) for area, name in sorted(broker.generation.items())]
+    stamping = broker.timestamping
+    if stamping is not None:
+        parts = ["futureOnly" if stamping.future_only else "rewrites every timestamp"]
+        if stamping.ttl_ceiling_ms:
+            parts.append(f"ttlCeiling {milliseconds_text(stamping.ttl_ceiling_ms)}")
+        if stamping.zero_expiration_override_ms:
+            parts.append(f"zeroExpirationOverride {milliseconds_text(stamping.zero_expiration_override_ms)}")
+        words.append(("time-stamping plug-in", ", ".join(parts)))
+    words.append(("memory limit", bytes_text(broker.memory_limit_bytes)))
+    if broker.dead_letter_non_persistent:
+        words.append(("dead letters", "non-persistent messages too"))
+    for entry in broker.destinations:
+        period = milliseconds_text(entry.expire_period_ms) if entry.expire_period_ms else "off"
+        limit = f", memory limit {bytes_text(entry.memory_limit_bytes)}" if entry.memory_limit_bytes is not None else ""
+        words.append((f"destinations {entry.match}", f"expiry sweep {period}{limit}"))
+    return words
