@@ -1,0 +1,143 @@
+"""Adapters without their brokers: names, settings in each broker's words, what is refused and why."""
+
+from __future__ import annotations
+
+import tomllib
+
+import msgspec
+import pytest
+
+from conformance.adapters import ADAPTERS, find_adapter, make_adapter
+from conformance.adapters.activemq import generation_of, options_of, release_of
+from conformance.adapters.reference import ReferenceAdapter, configuration, policy_pattern
+from conformance.adapters.stomp_url import StompUrlAdapter
+from conformance.corpus.stories import stories
+from conformance.exits import UsageError
+from conformance.program import BrokerSpec, DestinationSpec, TimeStampingSpec
+from conformance.worlds.translation import broker_config
+from reference_broker.core.config import BrokerConfig
+from reference_broker.core.matching import matches
+from reference_broker.settings import broker_config as settings_config
+
+
+@pytest.mark.parametrize("name", [*ADAPTERS, "activemq@5.12.3"])
+def test_known_names(name: str) -> None:
+    assert find_adapter(name) in ADAPTERS
+
+
+@pytest.mark.parametrize("name", ["rabbit", "reference@2", "activemq@", ""])
+def test_unknown_names_are_bad_usage(name: str) -> None:
+    with pytest.raises(UsageError, match="is not known; one of reference"):
+        find_adapter(name)
+
+
+def test_a_url_is_needed_for_a_running_broker() -> None:
+    with pytest.raises(UsageError, match="--url stomp://127"):
+        make_adapter("stomp")
+
+
+@pytest.mark.parametrize(
+    ("url", "shows"),
+    [
+        ("http://127.0.0.1:1", "not a STOMP address"),
+        ("stomp://example.org:61613", "tunnel"),
+        ("stomp://127.0.0.1:x", "URL"),
+    ],
+)
+def test_a_url_that_cannot_be_used(url: str, shows: str) -> None:
+    with pytest.raises(UsageError, match=shows):
+        StompUrlAdapter(url)
+
+
+@pytest.mark.parametrize(
+    ("match", "covers"), [(">", "q0.bp1"), ("q0", "q0.bp1"), ("*", "q0.bp1"), ("ActiveMQ.DLQ", "ActiveMQ.DLQ")]
+)
+def test_a_policy_covers_the_runs_own_names(match: str, covers: str) -> None:
+    assert matches(policy_pattern(match), f"queue://{covers}")
+
+
+def test_a_policy_covers_nothing_else() -> None:
+    assert not matches(policy_pattern("q0"), "queue://q1.bp1")
+    assert not matches(policy_pattern("q0"), "queue://q00.bp1")
+
+
+def test_the_servers_file_says_what_the_simulated_broker_is_told() -> None:
+    spec = BrokerSpec(
+        generation={"in-flight": "exact", "monitor": "classic"},
+        timestamping=TimeStampingSpec(True, 5000, 70),
+        memory_limit_bytes=12345,
+        destinations=[DestinationSpec(">", 500), DestinationSpec("q0", 700, 8192)],
+        dead_letter_non_persistent=True,
+    )
+    program = msgspec.structs.replace(stories()["live-delay"].program, broker=spec)
+    told = settings_config(tomllib.loads(configuration(spec))["broker"])
+    wanted = broker_config(program)
+    assert _plain(told) == {**_plain(wanted), "destinations": [(">", 500, 0), ("q0.>", 700, 8192)]}
+
+
+def _plain(config: BrokerConfig) -> dict[str, object]:
+    stamping = config.timestamping
+    return {
+        "generation": config.generation,
+        "memory": config.memory_limit_bytes,
+        "volatile": config.dead_letter_non_persistent,
+        "stamping": stamping and (stamping.future_only, stamping.ttl_ceiling_ms, stamping.zero_expiration_override_ms),
+        "destinations": [(one.match, one.expire_period_ms, one.memory_limit_bytes) for one in config.destinations],
+    }
+
+
+def test_the_reference_server_refuses_jms_and_says_who() -> None:
+    adapter = ReferenceAdapter()
+    assert adapter.refusal(stories()["live-000-1-stomp"].program) == ""
+    refusal = adapter.refusal(stories()["live-000-3-stomp"].program)
+    assert "p0" in refusal
+    assert "transport" in refusal
+
+
+def test_the_reference_declares_every_generation() -> None:
+    program = ReferenceAdapter().effective(stories()["live-delay"].program)
+    assert program.broker.generation["monitor"] == "documented"
+    assert set(program.broker.generation) == {"monitor", "expiry", "memory", "in-flight"}
+
+
+@pytest.mark.parametrize(
+    ("version", "expiry", "memory"),
+    [
+        ("5.8.0", "documented", "G0"),
+        ("5.12.3", "documented", "G1"),
+        ("5.14.5", "classic-5.14", "G1"),
+        ("5.15.8", "classic-5.14", "G2"),
+        ("5.17.2", "classic-5.14", "G3"),
+        ("6.3.1", "classic-5.14", "G3"),
+        ("unknown", "classic-5.14", "G3"),
+    ],
+)
+def test_what_a_release_is(version: str, expiry: str, memory: str) -> None:
+    assert generation_of(version) == {"monitor": "classic", "expiry": expiry, "memory": memory}
+
+
+def test_releases_are_ordered_as_numbers() -> None:
+    assert release_of("5.9.1") < release_of("5.15.5") < release_of("5.17.2") < release_of("6.1.8")
+
+
+def test_delays_need_a_scheduler_and_nothing_else_does() -> None:
+    delayed = options_of(stories()["live-delay"].program)
+    plain = options_of(stories()["live-redelivery"].program)
+    assert (delayed.scheduler, delayed.store) == (True, "kahadb")
+    assert (plain.scheduler, plain.store) == (False, "memory")
+
+
+def test_settings_reach_the_options() -> None:
+    spec = BrokerSpec(
+        timestamping=TimeStampingSpec(True, 1, 2),
+        memory_limit_bytes=777,
+        destinations=[DestinationSpec("q0", 250, 99)],
+        dead_letter_non_persistent=True,
+    )
+    options = options_of(msgspec.structs.replace(stories()["live-redelivery"].program, broker=spec))
+    assert options.timestamping is not None
+    assert (options.timestamping.future_only, options.timestamping.ttl_ceiling_ms) == (True, 1)
+    assert options.memory_limit_bytes == 777
+    policy = options.policies[0]
+    assert (policy.match, policy.expire_period_ms, policy.memory_limit_bytes) == ("q0.>", 250, 99)
+    assert policy.process_non_persistent

@@ -1,0 +1,290 @@
+"""The STOMP agent against a scripted broker: what it answers, when, and what it says when the link breaks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from conformance.agents import protocol
+from conformance.agents.protocol import AnyAgentEvent, Reply, encode, make_body, parse_answer
+from conformance.agents.stomp_agent import Agent
+from reference_broker.stomp.codec import FrameDecoder
+from reference_broker.stomp.codec import encode as encode_frame
+from reference_broker.stomp.frames import Frame
+
+DEADLINE_S = 5.0
+
+
+class Desk:
+    """Both ends of an agent: our requests and its answers, its socket and our broker."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(DEADLINE_S)
+        agent_in, self.requests = os.pipe()
+        answers, agent_out = os.pipe()
+        self.answers = os.fdopen(answers, "rb")
+        self.thread = threading.Thread(target=Agent(agent_in, agent_out).run, daemon=True)
+        self.thread.start()
+        self.broker: socket.socket | None = None
+        self.decoder = FrameDecoder()
+        self.frames: list[Frame] = []
+        self.number = 0
+
+    def post(self, request: Any) -> int:
+        self.number += 1
+        os.write(self.requests, encode(msgspec.structs.replace(request, id=self.number)))
+        return self.number
+
+    def said(self) -> Reply | AnyAgentEvent:
+        return parse_answer(self.answers.readline(), "test")
+
+    def reply(self) -> Reply:
+        found = self.said()
+        assert isinstance(found, Reply), found
+        return found
+
+    def url(self) -> str:
+        return f"stomp://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def connect(self, **fields: Any) -> Reply:
+        self.post(protocol.Connect(id=0, url=self.url(), **fields))
+        self.broker, _ = self.listener.accept()
+        self.broker.settimeout(DEADLINE_S)
+        assert self.heard().command == "CONNECT"
+        self.tell("CONNECTED", {"version": "1.2"})
+        return self.reply()
+
+    def heard(self) -> Frame:
+        """The next frame from the agent."""
+        assert self.broker is not None
+        while not self.frames:
+            self.frames += [item for item in self.decoder.feed(self.broker.recv(65536)) if isinstance(item, Frame)]
+        return self.frames.pop(0)
+
+    def tell(self, command: str, headers: dict[str, str], body: bytes = b"") -> None:
+        assert self.broker is not None
+        self.broker.sendall(encode_frame(Frame(command, headers, body)))
+
+    def receipt(self) -> Frame:
+        """Hear a frame and confirm it."""
+        frame = self.heard()
+        self.tell("RECEIPT", {"receipt-id": frame.headers["receipt"]})
+        return frame
+
+    def close(self) -> None:
+        os.close(self.requests)
+        self.thread.join(DEADLINE_S)
+        self.answers.close()
+        self.listener.close()
+        if self.broker is not None:
+            self.broker.close()
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    desk.close()
+
+
+def test_hello_tells_protocol_and_clock(desk: Desk) -> None:
+    before_ms = time.time_ns() // 1_000_000
+    desk.post(protocol.Hello(id=0))
+    reply = desk.reply()
+    assert reply.ok is not None
+    assert reply.ok["protocol"] == protocol.PROTOCOL
+    assert before_ms <= reply.wall_ms <= time.time_ns() // 1_000_000
+    assert reply.wall_at is not None
+    assert reply.wall_at[0] <= reply.wall_at[1]
+
+
+def test_a_send_is_answered_when_its_receipt_comes(desk: Desk) -> None:
+    assert desk.connect().ok is not None
+    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1", ttl_ms=120_000, delay_ms=500, size=64))
+    frame = desk.heard()
+    stamp = int(frame.headers["timestamp"])
+    assert frame.headers["destination"] == "/queue/q0"
+    assert frame.headers["persistent"] == "true"
+    assert frame.headers["AMQ_SCHEDULED_DELAY"] == "500"
+    assert int(frame.headers["expires"]) == stamp + 120_000
+    assert frame.body == make_body("run:p0/1", 64)
+    told_ns = time.monotonic_ns()
+    desk.tell("RECEIPT", {"receipt-id": frame.headers["receipt"]})
+    reply = desk.reply()
+    assert reply.ok == {"expiration_ms": stamp + 120_000, "timestamp_ms": stamp}
+    assert reply.t0 < told_ns <= reply.t1 + 1_000_000
+
+
+@pytest.mark.parametrize(("stamp", "header", "told"), [("none", None, None), ("zero", "0", 0)])
+def test_what_timestamp_travels(desk: Desk, stamp: Any, header: str | None, told: int | None) -> None:
+    desk.connect()
+    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1", stamp=stamp))
+    assert desk.receipt().headers.get("timestamp") == header
+    reply = desk.reply()
+    assert reply.ok == {"expiration_ms": 0, "timestamp_ms": told}
+
+
+def test_arrivals_come_unasked_and_are_acknowledged_by_name(desk: Desk) -> None:
+    desk.connect()
+    desk.post(
+        protocol.Subscribe(id=0, dest="queue://q0", consumer="c0/1", prefetch=3, dispatch="sync", ack="individual")
+    )
+    frame = desk.receipt()
+    assert frame.headers["activemq.prefetchSize"] == "3"
+    assert frame.headers["activemq.dispatchAsync"] == "false"
+    assert frame.headers["ack"] == "client-individual"
+    desk.reply()
+    headers = {
+        "subscription": "c0/1",
+        "message-id": "m1",
+        "destination": "/queue/q0",
+        "ack": "a1",
+        "redelivered": "true",
+    }
+    desk.tell("MESSAGE", {**headers, "expires": "77", "timestamp": "55"}, make_body("run:p0/1", 64))
+    event = desk.said()
+    assert isinstance(event, protocol.Arrive)
+    assert (event.consumer, event.message, event.redelivered) == ("c0/1", "run:p0/1", True)
+    assert (event.expiration_ms, event.timestamp_ms) == (77, 55)
+    desk.post(protocol.Ack(id=0, consumer="c0/1", messages=["run:p0/1"], mode="individual"))
+    assert desk.receipt().headers["id"] == "a1"
+    assert desk.reply().ok is not None
+    desk.post(protocol.Nack(id=0, consumer="c0/1", messages=["run:p0/1"]))
+    frame = desk.receipt()
+    assert (frame.command, frame.headers["id"]) == ("NACK", "a1")
+    assert desk.reply().ok is not None
+
+
+def test_a_foreign_message_has_no_name(desk: Desk) -> None:
+    desk.connect()
+    headers = {"subscription": "c0/1", "message-id": "m1", "destination": "/queue/q0"}
+    desk.tell("MESSAGE", headers, b"somebody else's")
+    event = desk.said()
+    assert isinstance(event, protocol.Arrive)
+    assert event.message == ""
+
+
+def test_a_refusal_fails_the_request_it_names(desk: Desk) -> None:
+    desk.connect()
+    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1"))
+    frame = desk.heard()
+    desk.tell("ERROR", {"receipt-id": frame.headers["receipt"], "message": "no room", "code": "full"})
+    reply = desk.reply()
+    assert reply.fail == protocol.Fail("full", "no room")
+
+
+def test_a_lost_connection_leaves_what_waits_unknown_and_tells_why(desk: Desk) -> None:
+    desk.connect()
+    number = desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1", ttl_ms=1000))
+    desk.heard()
+    desk.tell("ERROR", {"message": "broker stops"})
+    assert desk.broker is not None
+    desk.broker.close()
+    event = desk.said()
+    assert isinstance(event, protocol.Closed)
+    assert event.who == "broker"
+    assert "broker stops" in event.reason
+    reply = desk.reply()
+    assert reply.id == number
+    assert reply.unknown is not None
+    # It may arrive, so what it looks like is told all the same.
+    assert reply.stamps is not None
+    assert reply.stamps["expiration_ms"]
+
+
+def test_no_answer_in_time_is_unknown_and_a_late_one_is_nothing(desk: Desk) -> None:
+    desk.connect()
+    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1", deadline_ms=30))
+    frame = desk.heard()
+    reply = desk.reply()
+    assert reply.unknown == "no answer in time"
+    desk.tell("RECEIPT", {"receipt-id": frame.headers["receipt"]})
+    desk.post(protocol.Hello(id=0))
+    assert desk.reply().id == desk.number
+
+
+def test_a_broker_that_says_nothing_is_no_connection(desk: Desk) -> None:
+    desk.post(protocol.Connect(id=0, url=desk.url(), deadline_ms=30))
+    assert desk.reply().unknown is not None
+    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1"))
+    reply = desk.reply()
+    assert reply.fail is not None
+    assert reply.fail.code == "not-connected"
+
+
+def test_a_broker_that_breaks_stomp_is_named(desk: Desk) -> None:
+    desk.connect()
+    assert desk.broker is not None
+    desk.broker.sendall(b"DANCE\n\n\0")
+    event = desk.said()
+    assert isinstance(event, protocol.Closed)
+    assert "broke the protocol" in event.reason
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (protocol.Take(id=0, consumer="c0/1"), protocol.UNSUPPORTED),
+        (protocol.Ack(id=0, consumer="c0/1", messages=["run:p0/9"]), "unknown-message"),
+        (protocol.Connect(id=0, url="stomp://127.0.0.1:1"), "connected"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(desk: Desk, request_: Any, code: str) -> None:
+    desk.connect()
+    desk.post(request_)
+    reply = desk.reply()
+    assert reply.fail is not None
+    assert reply.fail.code == code
+
+
+def test_nobody_listening_is_refused_with_the_address(desk: Desk) -> None:
+    desk.listener.close()
+    desk.post(protocol.Connect(id=0, url="stomp://127.0.0.1:1"))
+    reply = desk.reply()
+    assert reply.fail is not None
+    assert "stomp://127.0.0.1:1" in reply.fail.text
+
+
+def test_a_goodbye_waits_for_nothing_and_a_drop_says_nothing(desk: Desk) -> None:
+    desk.connect()
+    desk.post(protocol.Leave(id=0, consumer="c0/1"))
+    assert desk.reply().ok is not None
+    assert desk.heard().command == "UNSUBSCRIBE"
+    desk.post(protocol.Leave(id=0, how="drop"))
+    assert desk.reply().ok is not None
+    assert desk.broker is not None
+    assert desk.broker.recv(100) == b""
+
+
+def test_quit_disconnects_and_ends_the_process(desk: Desk) -> None:
+    desk.connect()
+    desk.post(protocol.Quit(id=0))
+    assert desk.reply().ok is not None
+    assert desk.heard().command == "DISCONNECT"
+    desk.thread.join(DEADLINE_S)
+    assert not desk.thread.is_alive()
+
+
+def test_heart_beats_are_asked_for_and_sent(desk: Desk) -> None:
+    desk.post(protocol.Connect(id=0, url=desk.url(), heartbeat_ms=(40, 40)))
+    desk.broker, _ = desk.listener.accept()
+    desk.broker.settimeout(DEADLINE_S)
+    assert desk.heard().headers["heart-beat"] == "40,40"
+    desk.tell("CONNECTED", {"version": "1.2", "heart-beat": "40,40"})
+    assert desk.reply().ok is not None
+    # A beat is a bare end of line.
+    assert desk.broker.recv(1) == b"\n"
+    # And a broker that never beats is given up.
+    event = desk.said()
+    assert isinstance(event, protocol.Closed)
+    assert event.who == "client"
+    assert "inactive" in event.reason

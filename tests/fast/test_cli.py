@@ -1,0 +1,285 @@
+"""The command line from outside: what each flag changes, exit codes, one clear message for every kind of nonsense."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.cli import COMMANDS, main
+from conformance.corpus import programs
+from conformance.exits import OK, SUITE, USAGE, VIOLATED, UsageError, guarded
+from conformance.judging import exit_code
+from conformance.verdict import Verdict, VerdictKind
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = ["--tier", "simulated", "--jobs", "1"]
+
+
+def run(*arguments: str, out: Path | None = None) -> int:
+    extra = ["--out", str(out)] if out is not None else []
+    return main([*arguments, *extra])
+
+
+def digest_of(text: str) -> str:
+    found = re.search(r"verdict digest: (sha256:[0-9a-f]{64})", text)
+    assert found is not None, text
+    return found.group(1)
+
+
+def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "conformance", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+    imported = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert "msgspec" not in imported, "--help must import nothing heavy"
+    assert "hypothesis" not in imported
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nonsense"], USAGE, "'nonsense' is not a command; one of run, list"),
+        (["run", "--nonsense"], USAGE, "unrecognized arguments: --nonsense"),
+        (["run", "--broker", "rabbit"], USAGE, "'rabbit'"),
+        (["run", "--broker", "stomp"], USAGE, "needs --url stomp://HOST:PORT"),
+        (["run", "--requirement", "XYZ-*"], USAGE, "no judged requirement matches 'XYZ-*'"),
+        (["run", "--mutant", "no-such"], USAGE, "mutant 'no-such' is unknown; `brokerproof list mutants` shows all"),
+        (["run", "--mutant", "delay-1ms-early", "--broker", "activemq"], USAGE, "not in 'activemq'"),
+        (["run", "--broker", "activemq", "--tier", "simulated"], USAGE, "needs --tier live"),
+        (["run", "--jobs", "0"], USAGE, "--jobs 0 at least 1"),
+        (["replay"], USAGE, "give either a program (file or corpus name) or --seed N"),
+        (["replay", "no-such-name"], USAGE, "neither a file nor a corpus program"),
+        (["replay", "missing.json"], USAGE, "missing.json: cannot be read"),
+        (["judge", "missing.jsonl"], USAGE, "missing.jsonl: cannot be read"),
+        (["report", "no/such/folder"], USAGE, "no/such/folder"),
+        (["mutants", "no-such"], USAGE, "mutant 'no-such' is unknown"),
+        (["list", "--requirement", "XYZ-*"], USAGE, "no judged requirement matches 'XYZ-*'"),
+    ],
+)
+def test_run_refuses_nonsense(
+    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == code
+    output = capsys.readouterr()
+    assert message in output.err
+    assert "Traceback" not in output.err
+
+
+def test_a_defect_of_ours_is_shown_and_ends_with_4(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(_: object) -> int:
+        raise RuntimeError("ours")
+
+    assert guarded("x", broken, []) == SUITE
+    assert "this is a defect of the suite" in capsys.readouterr().err
+
+    def refused(_: object) -> int:
+        raise UsageError("theirs")
+
+    assert guarded("x", refused, []) == USAGE
+    assert capsys.readouterr().err == "brokerproof x: theirs\n"
+
+
+def test_run_writes_its_report_where_out_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("run", *SMALL, "--programs", "5", out=tmp_path / "r") == OK
+    output = capsys.readouterr().out
+    assert output.splitlines()[-1].startswith("verdict digest: sha256:")
+    for name in ("report.json", "index.html", "junit.xml"):
+        assert (tmp_path / "r" / name).stat().st_size > 0
+    (tmp_path / "r" / "index.html").unlink()
+    assert main(["report", str(tmp_path / "r")]) == OK
+    assert (tmp_path / "r" / "index.html").stat().st_size > 0
+
+
+def test_seed_and_programs_choose_what_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digests = []
+    for seed, count in (("0", "3"), ("100", "3"), ("0", "4"), ("0", "3")):
+        assert run("run", *SMALL, "--seed", seed, "--programs", count, out=tmp_path / "r") == OK
+        digests.append(digest_of(capsys.readouterr().out))
+    assert digests[0] == digests[3]
+    assert len(set(digests)) == 3
+
+
+def test_jobs_do_not_change_the_digest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digests = []
+    for jobs in ("1", "2"):
+        code = main(["run", "--tier", "simulated", "--jobs", jobs, "--programs", "110", "--out", str(tmp_path / jobs)])
+        assert code == OK
+        digests.append(digest_of(capsys.readouterr().out))
+    assert digests[0] == digests[1]
+
+
+def test_tier_chooses_the_worlds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("run", "--json", *SMALL, "--programs", "2", out=tmp_path) == OK
+    cells = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    worlds = {count["world"] for cell in cells for count in cell.get("worlds", [])}
+    assert worlds == {"simulated"}
+
+
+def test_budget_cuts_seeds_short(tmp_path: Path) -> None:
+    assert run("run", *SMALL, "--programs", "400", "--budget", "0", out=tmp_path) == OK
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["columns"][0]["runs"] <= len(programs()) + 1
+
+
+def test_requirement_restricts_what_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("run", "--json", *SMALL, "--programs", "2", "--requirement", "DLY-*", out=tmp_path) == OK
+    judged = {json.loads(line)["verdict"]["requirement"] for line in capsys.readouterr().out.splitlines()}
+    assert judged
+    assert all(name.startswith("DLY-") for name in judged)
+    assert main(["replay", "--seed", "3", "--requirement", "EXP-*", "--json", "--out", str(tmp_path / "x")]) == OK
+    judged = {json.loads(line)["requirement"] for line in capsys.readouterr().out.splitlines()}
+    assert all(name.startswith("EXP-") for name in judged)
+    history = str(tmp_path / "x" / "history.jsonl")
+    assert main(["judge", history, "--requirement", "GEN-*", "--json"]) == OK
+    judged = {json.loads(line)["requirement"] for line in capsys.readouterr().out.splitlines()}
+    assert all(name.startswith("GEN-") for name in judged)
+
+
+def test_a_planted_defect_turns_the_run_red(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run("run", *SMALL, "--programs", "60", "--mutant", "delay-1ms-early", out=tmp_path)
+    output = capsys.readouterr().out
+    assert code == VIOLATED
+    line = next(line for line in output.splitlines() if line.startswith("violated  DLY-001"))
+    command = re.search(r"brokerproof (replay .*)$", line)
+    assert command is not None
+    assert main(command.group(1).split()) == VIOLATED, "the replay line must reproduce it"
+    assert "DLY-001" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kinds", "percent", "code"),
+    [
+        ("ss", 5, 0),
+        ("sv", 5, 1),
+        ("si", 5, 3),
+        ("si", 50, 0),
+        ("sk", 5, 0),
+        ("nn", 5, 0),
+    ],
+)
+def test_inconclusive_max_decides_between_0_and_3(kinds: str, percent: int, code: int) -> None:
+    words = {
+        "s": VerdictKind.SATISFIED,
+        "v": VerdictKind.VIOLATED,
+        "i": VerdictKind.INCONCLUSIVE,
+        "k": VerdictKind.KNOWN_FAILURE,
+        "n": VerdictKind.NOT_EXERCISED,
+    }
+    assert exit_code([Verdict("EXP-001", words[kind]) for kind in kinds], percent) == code
+
+
+def test_replay_by_seed_file_and_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "--seed", "7", "--out", str(tmp_path)]) == OK
+    by_seed = capsys.readouterr().out
+    assert main(["replay", str(tmp_path / "program.json"), "--out", str(tmp_path / "again")]) == OK
+    first, second = (tmp_path / "history.jsonl").read_bytes(), (tmp_path / "again" / "history.jsonl").read_bytes()
+    assert first.split(b"\n", 1)[1] == second.split(b"\n", 1)[1], "only the header knows the seed"
+    assert "verdict digest" in by_seed
+    assert main(["replay", next(iter(programs()))]) == OK
+    assert main(["judge", str(tmp_path / "history.jsonl")]) == OK
+
+
+def test_replay_with_a_mutant_fails_and_shrinks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed in range(40):
+        if main(["replay", "--seed", str(seed), "--mutant", "delay-1ms-early"]) == VIOLATED:
+            break
+        capsys.readouterr()
+    long = capsys.readouterr().out
+    assert main(["replay", "--seed", str(seed), "--mutant", "delay-1ms-early", "--shrink"]) == VIOLATED
+    output = capsys.readouterr()
+    assert len(output.out) < len(long)
+    assert "delta debugging, then Hypothesis" in output.err
+    line = re.search(r"replay: +brokerproof (replay .*)$", output.out, re.MULTILINE)
+    assert line is not None
+    assert main(line.group(1).split()) == VIOLATED, "the replay line of the shrunk program must reproduce it"
+
+
+def test_list_selects(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "requirements", "--requirement", "INA-*"]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(line.startswith("INA-") for line in lines)
+    for what in ("programs", "mutants", "brokers"):
+        assert main(["list", what]) == OK
+        assert capsys.readouterr().out
+
+
+def test_json_output_is_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [
+        ["run", "--json", *SMALL, "--programs", "1", "--out", str(tmp_path)],
+        ["list", "--json"],
+        ["replay", "--seed", "1", "--json", "--out", str(tmp_path / "x")],
+        ["judge", "--json", str(tmp_path / "x" / "history.jsonl")],
+        ["mutants", "--json", "--programs", "60", "delay-1ms-early"],
+    ]
+    for command in commands:
+        assert main(command) == OK
+        lines = capsys.readouterr().out.splitlines()
+        assert lines
+        assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+def test_mutants_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutants", "delay-1ms-early", "--jobs", "1", "--seed", "0", "--programs", "200"]) == OK
+    assert "1 of 1 mutants killed" in capsys.readouterr().out
+    assert main(["mutants", "delay-1ms-early", "--programs", "0", "--jobs", "2"]) == VIOLATED
+    assert "SURVIVED" in capsys.readouterr().out
+
+
+def test_the_canary_sings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutants", "--canary"]) == OK
+    assert "canary: delay-1ms-early was found" in capsys.readouterr().out
+
+
+def test_doctor_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The probes themselves are tested live; here: what the command makes of them."""
+    from chaos.probes import ProbeResult
+
+    asked: list[bool] = []
+
+    def probes(install: bool, progress: object = None) -> list[ProbeResult]:
+        asked.append(install)
+        return [ProbeResult("java", True, "17", "", 0.1), ProbeResult("go", False, "not found", "install Go", 0.0)]
+
+    monkeypatch.setattr("conformance.doctor.run_doctor", probes)
+    monkeypatch.setenv("CI", "")
+    assert main(["doctor"]) == OK
+    assert "remedy: install Go" in capsys.readouterr().out
+    monkeypatch.setenv("CI", "true")
+    assert main(["doctor", "--install", "--json"]) == SUITE
+    assert [json.loads(line)["ok"] for line in capsys.readouterr().out.splitlines()] == [True, False]
+    assert asked == [False, True]
+
+
+def test_a_shadowed_package_is_named(tmp_path: Path) -> None:
+    """A folder of the user's that is called like one of ours must not be imported by accident."""
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "__init__.py").write_text("")
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from conformance.cli import main; sys.exit(main(['list']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == SUITE
+    assert f"the package 'reports' comes from {tmp_path}" in done.stderr
+    assert "Traceback" not in done.stderr

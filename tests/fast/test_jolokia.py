@@ -1,0 +1,85 @@
+"""chaos/brokers/jolokia.py: what an answer means. The texts are a real agent's answers (2.6.0 on 5.17.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chaos.brokers import jolokia
+from chaos.brokers.jolokia import Jolokia, JolokiaFailed
+
+NO_BEAN: dict[str, Any] = {
+    "error_type": "javax.management.InstanceNotFoundException",
+    "error": 'javax.management.InstanceNotFoundException : No MBean with ObjectName "..." is registered',
+    "status": 404,
+}
+NO_ATTRIBUTE: dict[str, Any] = {
+    "error_type": "javax.management.AttributeNotFoundException",
+    "error": "javax.management.AttributeNotFoundException : No such attribute: Nonesuch",
+    "status": 404,
+}
+
+
+def _value(value: object) -> dict[str, Any]:
+    return {"value": value, "status": 200, "timestamp": 1795232276}
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch) -> tuple[Jolokia, list[list[dict[str, Any]]]]:
+    """A reader whose transport gives prepared answers, and those answers (one list per request)."""
+    answers: list[list[dict[str, Any]]] = []
+    reader = Jolokia(1)
+    monkeypatch.setattr(reader, "_post", lambda _: answers.pop(0))
+    return reader, answers
+
+
+def test_a_queue_that_does_not_exist_yet_has_counted_nothing(agent: tuple[Jolokia, list[Any]]) -> None:
+    reader, answers = agent
+    answers.append([NO_BEAN] * len(jolokia.QUEUE_COUNTERS))
+    assert reader.queue_counters("Q") == dict.fromkeys(
+        ("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired"), 0
+    )
+
+
+def test_a_counter_that_the_release_lacks_is_absent_not_zero(agent: tuple[Jolokia, list[Any]]) -> None:
+    reader, answers = agent
+    rows = [_value(index + 1) for index in range(len(jolokia.QUEUE_COUNTERS))]
+    rows[-1] = NO_ATTRIBUTE  # BlockedSends on 5.8.0
+    answers.append(rows)
+    counters = reader.queue_counters("Q")
+    assert counters["size"] == 1
+    assert "blocked_sends" not in counters
+    assert len(counters) == len(jolokia.QUEUE_COUNTERS) - 1
+
+
+def test_one_attribute_is_a_value_none_or_an_error(agent: tuple[Jolokia, list[Any]]) -> None:
+    reader, answers = agent
+    answers += [[_value("5.17.2")], [NO_BEAN], [NO_ATTRIBUTE]]
+    assert reader.version() == "5.17.2"
+    assert reader.read("bean", "A") is None
+    with pytest.raises(JolokiaFailed, match="No such attribute: Nonesuch"):
+        reader.read("bean", "Nonesuch")
+
+
+def test_a_failed_operation_is_an_error(agent: tuple[Jolokia, list[Any]]) -> None:
+    reader, answers = agent
+    answers.append([NO_BEAN])
+    with pytest.raises(JolokiaFailed, match=r"purge\(\)"):
+        reader.purge("Q")
+
+
+def test_the_brokers_clock_is_read_to_the_second(agent: tuple[Jolokia, list[Any]]) -> None:
+    reader, answers = agent
+    answers.append([_value({})])
+    seen = reader.clock()
+    assert seen.wall_ms == 1_795_232_276_000
+    assert seen.resolution_ms == 1000
+
+
+def test_nobody_there_is_one_clear_error() -> None:
+    from chaos.ports import free_port
+
+    port = free_port()
+    with pytest.raises(JolokiaFailed, match=f"port {port}"):
+        Jolokia(port).queue_counters("Q")

@@ -1,0 +1,133 @@
+"""The live tier's plan: what runs, in which order, and what is said when nothing can."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaos.tools import ToolMissing
+from conformance.adapters.activemq import ActiveMQAdapter
+from conformance.adapters.base import Adapter, Endpoint, NotApplicableError
+from conformance.adapters.reference import ReferenceAdapter
+from conformance.corpus import programs
+from conformance.corpus.stories import stories
+from conformance.exits import SuiteProblem, UsageError
+from conformance.program import Program
+from conformance.suite import SuiteOptions
+from conformance.verdict import VerdictKind
+from conformance.worlds.live import runs
+from conformance.worlds.live.laboratory import Laboratory
+from conformance.worlds.live.runs import REAL_MS_MAX, live_runs, plan_of, real_ms, run_live
+
+
+class Anything(Adapter):
+    """A broker that takes every program and cannot be opened."""
+
+    name = label = "anything"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def capabilities(self) -> list[str]:
+        return []
+
+    def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
+        del program, laboratory
+        raise self.error
+
+
+class NoAgents:
+    """A laboratory that has nobody to hire."""
+
+    def hire(self, *_: object) -> None:
+        raise AssertionError("a program of no client hires nobody")
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformance.worlds.live.observer.Observer._start", _open_only)
+
+
+def _open_only(self: object) -> None:
+    self.adapter.open(self.program, self.laboratory)  # type: ignore[attr-defined]
+
+
+def test_brokers_can_be_shared_in_this_order() -> None:
+    plan = plan_of(Anything(SuiteProblem("")))
+    assert {name for name, _ in plan} == {name for name, one in programs().items() if real_ms(one) <= REAL_MS_MAX}
+    seen: dict[str, int] = {}
+    closed: set[str] = set()
+    last = ""
+    for _, one in plan:
+        settings, offset_ms = repr(one.broker), one.broker_host().clock.offset_ms
+        assert settings not in closed
+        if settings != last:
+            closed.add(last)
+            last = settings
+        assert offset_ms >= seen.get(settings, offset_ms)
+        seen[settings] = offset_ms
+
+
+def test_the_reference_server_is_not_asked_for_jms() -> None:
+    names = {name for name, _ in plan_of(ReferenceAdapter())}
+    assert "live-000-1-stomp" in names
+    assert "live-000-3" not in names
+
+
+def test_what_would_take_too_long_is_for_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "REAL_MS_MAX", 1000)
+    names = {name for name, _ in plan_of(ReferenceAdapter())}
+    assert "live-silent-link" not in names
+    assert "live-000-1-stomp" in names
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "where"),
+    [
+        (ToolMissing("Java", "install it"), VerdictKind.NOT_RUN, "not_run"),
+        (NotApplicableError("no such transport"), VerdictKind.NOT_APPLICABLE, ""),
+        (SuiteProblem("it fell over"), VerdictKind.NOT_RUN, "problem"),
+        (ConnectionResetError("gone"), VerdictKind.NOT_RUN, "problem"),
+    ],
+)
+def test_trouble_is_sorted_by_whose_it_is(alone: None, error: Exception, verdict: VerdictKind, where: str) -> None:
+    result = run_live(Anything(error), NoAgents(), stories()["live-delay"].program, "x", wanted=("GEN-001",))  # type: ignore[arg-type]
+    assert [one.verdict for one in result.verdicts] == [verdict]
+    assert bool(result.problem) == (where == "problem")
+    assert bool(result.not_run) == (where == "not_run")
+    assert result.history is None
+
+
+def test_a_defect_of_ours_is_not_hidden(alone: None) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_live(Anything(ZeroDivisionError()), NoAgents(), stories()["live-delay"].program, "x", wanted=())  # type: ignore[arg-type]
+
+
+def test_a_missing_tool_makes_every_program_not_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise ToolMissing("Java", "install a runtime")
+
+    monkeypatch.setattr(runs, "make_adapter", missing)
+    found = live_runs(SuiteOptions(broker="activemq", tier="live"), ("GEN-001",))
+    results = list(found)
+    assert found.total == len(results) == len(programs())
+    assert all("Java" in result.not_run for result in results)
+    assert {verdict.verdict for result in results for verdict in result.verdicts} == {VerdictKind.NOT_RUN}
+
+
+def test_an_unknown_release_is_bad_usage() -> None:
+    with pytest.raises(UsageError, match=r"9\.9"):
+        live_runs(SuiteOptions(broker="activemq@9.9", tier="live"), ())
+
+
+def test_a_folder_that_is_no_broker_is_bad_usage(tmp_path: object) -> None:
+    with pytest.raises(UsageError, match="lib"):
+        live_runs(SuiteOptions(broker="activemq", tier="live", home=str(tmp_path)), ())
+
+
+def test_every_kind_has_its_capabilities() -> None:
+    assert "expiry-check" not in ReferenceAdapter().capabilities()
+    bare = ActiveMQAdapter.__new__(ActiveMQAdapter)
+    bare.jars = type("Jars", (), {"version": "5.12.3"})()  # type: ignore[assignment]  # only its version is asked for
+    assert {"expiry-check", "sync-dispatch"} <= set(bare.capabilities())
+    bare.jars = type("Jars", (), {"version": "5.17.2"})()  # type: ignore[assignment]
+    assert "sync-dispatch" not in bare.capabilities()

@@ -1,0 +1,449 @@
+"""The expiry oracle on hand-written histories: each claim satisfied, violated (by one millisecond where it is timed),
+in doubt, not exercised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.oracles.decision import BROKER_BEHIND, DEAD_ON_ARRIVAL, DISCARDED, FUTURE_ONLY, RESCUED, UNCHECKED
+from conformance.oracles.expiry import BORDER, JUMPS, SWEPT, ExpiryOracle
+from conformance.program import DestinationSpec, TimeStampingSpec
+from conformance.verdict import Verdict, VerdictKind
+from tests.fast import histories
+from tests.fast.histories import PLUGIN, Tale
+
+VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
+    VerdictKind.VIOLATED,
+    VerdictKind.SATISFIED,
+    VerdictKind.INCONCLUSIVE,
+    VerdictKind.NOT_EXERCISED,
+)
+SWEPT_EVERY_SECOND = [DestinationSpec(">", 1000)]
+
+
+def verdicts(tale: Tale) -> dict[str, Verdict]:
+    return tale.tell(ExpiryOracle)
+
+
+def test_an_empty_run_exercises_nothing() -> None:
+    for verdict in verdicts(Tale().close().finish()).values():
+        assert verdict.verdict is NOT_EXERCISED
+
+
+# -- EXP-001
+
+
+def dead_on_arrival(late_ms: int) -> Tale:
+    """The broker reads the send at exactly 1 ms; the message is dead from expiration + 1 on."""
+    tale = Tale(skews={"p0": -1000}).at(1)
+    tale.request_ms = 0.1
+    return tale.post("p0/1", ttl_ms=1000 - late_ms)
+
+
+def test_dead_on_arrival_is_delivered_to_nobody() -> None:
+    tale = dead_on_arrival(1).close(at_ms=10).letter("p0/1").finish()
+    found = verdicts(tale)["EXP-001"]
+    assert (found.verdict, found.outcome) == (SATISFIED, "not-delivered")
+    assert found.situations == ["the producer's clock was behind the broker's"]
+
+
+def test_one_millisecond_dead_on_arrival_and_delivered() -> None:
+    found = verdicts(dead_on_arrival(1).close(at_ms=10).deliver("drain/1", "p0/1").finish())["EXP-001"]
+    assert (found.verdict, found.outcome, found.slack_ns) == (VIOLATED, "delivered", -1)
+    assert "1 ms too late" in found.text
+
+
+def test_in_the_millisecond_of_its_expiration_it_lives() -> None:
+    found = verdicts(dead_on_arrival(0).close(at_ms=1.5).deliver("drain/1", "p0/1").finish())
+    assert found["EXP-001"].verdict is NOT_EXERCISED
+    assert found["EXP-003"].situations == [BORDER]
+
+
+def test_a_send_that_straddles_the_expiration_is_no_instance() -> None:
+    tale = Tale(skews={"p0": -1000}).at(1)
+    tale.request_ms = 20
+    found = verdicts(tale.post("p0/1", ttl_ms=1005).close(at_ms=30).deliver("drain/1", "p0/1").finish())
+    assert found["EXP-001"].verdict is NOT_EXERCISED
+
+
+def test_the_plug_in_rescues() -> None:
+    tale = Tale(skews={"p0": -300_000}, timestamping=PLUGIN).at(1)
+    tale.request_ms = 0.1
+    tale.post("p0/1", ttl_ms=120_000).close(at_ms=5)
+    tale.deliver("drain/1", "p0/1", timestamp_ms=tale.wall_ms("b", 1), expiration_ms=tale.wall_ms("b", 1) + 120_000)
+    found = verdicts(tale.finish())
+    assert found["EXP-001"].verdict is NOT_EXERCISED
+    assert found["EXP-007"].verdict is SATISFIED
+    assert found["EXP-007"].situations == [RESCUED]
+
+
+def test_without_clock_samples_nothing_can_be_said() -> None:
+    found = verdicts(
+        Tale(sampled=False).at(1).post("p0/1", ttl_ms=5).close(at_ms=20).deliver("drain/1", "p0/1").finish()
+    )
+    assert found["EXP-001"].verdict is INCONCLUSIVE
+    assert "never sampled" in found["EXP-001"].text
+
+
+# -- EXP-002
+
+
+def test_without_expiration_it_is_delivered() -> None:
+    tale = (
+        Tale(destinations=SWEPT_EVERY_SECOND).at(1).post("p0/1").close(at_ms=5000).deliver("drain/1", "p0/1").finish()
+    )
+    found = verdicts(tale)["EXP-002"]
+    assert (found.verdict, found.situations) == (SATISFIED, [SWEPT])
+
+
+def test_without_expiration_it_is_no_dead_letter() -> None:
+    found = verdicts(Tale().at(1).post("p0/1").close(at_ms=50).letter("p0/1").finish())["EXP-002"]
+    assert (found.verdict, found.outcome) == (VIOLATED, "dead-lettered")
+
+
+def test_a_rejected_message_is_a_rightful_dead_letter() -> None:
+    tale = (
+        Tale().at(1).connect("c0").subscribe("c0/1").post("p0/1").at(5).deliver("c0/1", "p0/1").consume("c0/1", "p0/1")
+    )
+    found = verdicts(tale.nack("c0/1", "p0/1").close(at_ms=50).letter("p0/1").finish())["EXP-002"]
+    assert found.verdict is NOT_EXERCISED
+
+
+# -- EXP-003
+
+
+def waiting(*, found_at_ms: float, blur_ms: int = 0) -> Tale:
+    """Sent at 1 ms with 100 ms to live: alive while the clock shows at most 101, dead from 102 on."""
+    tale = Tale(blur_ms=blur_ms).at(1)
+    tale.request_ms = 0.1
+    return tale.post("p0/1", ttl_ms=100).close(at_ms=found_at_ms - 0.3).at(found_at_ms)
+
+
+def test_found_dead_after_its_expiration() -> None:
+    found = verdicts(waiting(found_at_ms=102).letter("p0/1").finish())["EXP-003"]
+    assert (found.verdict, found.outcome, found.slack_ns) == (SATISFIED, "alive-till-then", 0)
+
+
+def test_found_dead_one_millisecond_early() -> None:
+    found = verdicts(waiting(found_at_ms=101.9).letter("p0/1").finish())["EXP-003"]
+    assert (found.verdict, found.outcome, found.slack_ns) == (VIOLATED, "too-early", -100_000)
+
+
+def test_found_dead_about_then_by_a_clock_that_is_not_known_better() -> None:
+    found = verdicts(waiting(found_at_ms=102, blur_ms=3).letter("p0/1").finish())["EXP-003"]
+    assert found.verdict is INCONCLUSIVE
+    assert "undecided by 3.000 ms" in found.text
+
+
+def test_a_clock_that_went_back_explains_it() -> None:
+    tale = Tale().at(1)
+    tale.request_ms = 0.1
+    tale.post("p0/1", ttl_ms=100).at(10).step("b", 500).at(20).step("b", -500).close(at_ms=30).letter("p0/1")
+    found = verdicts(tale.finish())["EXP-003"]
+    assert (found.verdict, found.situations) == (SATISFIED, [JUMPS[-1]])
+
+
+def test_a_jump_at_the_same_instant_is_judged_by_the_order_of_events() -> None:
+    """Found at 50 ms, then the clock jumps at 50 ms: at the finding it had not jumped."""
+    found = verdicts(waiting(found_at_ms=50).letter("p0/1").step("b", 500).finish())["EXP-003"]
+    assert found.verdict is VIOLATED
+    found = verdicts(waiting(found_at_ms=50).step("b", 500).letter("p0/1").finish())["EXP-003"]
+    assert found.verdict is SATISFIED
+
+
+def test_counted_as_expired_too_early() -> None:
+    early = waiting(found_at_ms=101.9).rest("q0", size=0, expired=1, enqueued=1).finish()
+    found = verdicts(early)["EXP-003"]
+    assert found.verdict is VIOLATED
+    assert "at most 0" in found.text
+    assert (
+        verdicts(waiting(found_at_ms=102).rest("q0", size=0, expired=1, enqueued=1).finish())["EXP-003"].verdict
+        is SATISFIED
+    )
+
+
+def test_taken_for_dead_on_arrival_though_alive() -> None:
+    tale = waiting(found_at_ms=120).letter("p0/1").rest("q0", size=0, expired=0, enqueued=0).finish()
+    found = verdicts(tale)["EXP-003"]
+    assert found.verdict is VIOLATED
+    assert "1 of 1 that nobody received" in found.text
+
+
+def passed_over(arrival_ms: float) -> Tale:
+    tale = Tale().connect("c0").at(1)
+    tale.request_ms = 0.1
+    tale.post("p0/1", ttl_ms=100).post("p0/2").at(101.2).subscribe("c0/1").at(arrival_ms).deliver("c0/1", "p0/2")
+    return tale.close(at_ms=200).letter("p0/1").finish()
+
+
+def test_passed_over_while_it_lived() -> None:
+    found = verdicts(passed_over(101.9))["EXP-003"]
+    assert found.verdict is VIOLATED
+    assert "passed over" in found.text
+    assert verdicts(passed_over(102.1))["EXP-003"].verdict is SATISFIED
+
+
+def test_a_consumer_may_have_discarded_it() -> None:
+    tale = Tale(skews={"c0": 5000}).at(1)
+    tale.connect("c0", "jms").events[-1].expiry_check = True  # type: ignore[attr-defined]
+    tale.subscribe("c0/1").post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
+    found = verdicts(tale.close(at_ms=50).letter("p0/1").finish())
+    assert found["EXP-003"].verdict is NOT_EXERCISED
+    assert found["EXP-007"].situations == [DISCARDED]
+
+
+# -- EXP-004
+
+
+def behind_window(ack_ms: float, *, prefetch: int = 1) -> Tale:
+    """p0/2 (dead from 202 ms on) waits behind p0/1, whose acknowledgement opens the only slot at ``ack_ms``."""
+    tale = Tale().at(1).connect("c0")
+    tale.request_ms = 0.1
+    tale.subscribe("c0/1", prefetch=prefetch).post("p0/1").at(2).post("p0/2", ttl_ms=199).deliver("c0/1", "p0/1")
+    tale.consume("c0/1", "p0/1").at(ack_ms).ack("c0/1", "p0/1")
+    return tale
+
+
+def test_dead_before_the_window_opened_and_dispatched() -> None:
+    found = verdicts(behind_window(202).deliver("c0/1", "p0/2").close().finish())["EXP-004"]
+    assert (found.verdict, found.outcome, found.slack_ns) == (VIOLATED, "dispatched-dead", -1)
+
+
+def test_alive_when_the_window_opened() -> None:
+    tale = behind_window(201.5)
+    found = verdicts(tale.at(201.9).deliver("c0/1", "p0/2").close().finish())["EXP-004"]
+    assert (found.verdict, found.slack_ns) == (SATISFIED, 500_000)
+
+
+def test_an_open_window_proves_nothing() -> None:
+    found = verdicts(behind_window(202, prefetch=10).deliver("c0/1", "p0/2").close().finish())["EXP-004"]
+    assert found.verdict is NOT_EXERCISED
+
+
+def test_long_dead_over_an_open_link_is_suspicious() -> None:
+    tale = behind_window(2000, prefetch=10)
+    found = verdicts(tale.at(3000).deliver("c0/1", "p0/2").close().finish())["EXP-004"]
+    assert found.verdict is INCONCLUSIVE
+    stalled = behind_window(2000, prefetch=10).at(2500).stall("c0", "client").at(3000).deliver("c0/1", "p0/2")
+    assert verdicts(stalled.close().finish())["EXP-004"].verdict is NOT_EXERCISED
+
+
+def test_dead_before_anybody_subscribed() -> None:
+    base = Tale().at(1)
+    found = verdicts(base.post("p0/1", ttl_ms=100).close(at_ms=300).deliver("drain/1", "p0/1").finish())["EXP-004"]
+    assert found.verdict is VIOLATED
+    good = Tale().at(1).post("p0/1", ttl_ms=100).close(at_ms=300).letter("p0/1").finish()
+    assert verdicts(good)["EXP-004"].situations == ["nobody was subscribed while the message lived"]
+
+
+def test_what_came_back_dead_is_not_handed_on() -> None:
+    tale = Tale().at(1).connect("c0").subscribe("c0/1").post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1")
+    tale.connect("c1").subscribe("c1/1").at(500).leave("c0/1")
+    found = verdicts(tale.deliver("c1/1", "p0/1", redelivered=True).close().finish())["EXP-004"]
+    assert found.verdict is VIOLATED
+
+
+# -- EXP-005
+
+
+@pytest.mark.parametrize(
+    ("letters", "outcome"),
+    [(1, "one-copy"), (0, "missing"), (2, "duplicate")],
+)
+def test_a_persistent_message_has_one_dead_letter(letters: int, outcome: str) -> None:
+    tale = Tale().at(1).post("p0/1", ttl_ms=100).close(at_ms=300)
+    for _ in range(letters):
+        tale.letter("p0/1")
+    found = verdicts(tale.finish())["EXP-005"]
+    assert found.outcome == outcome
+    assert found.verdict is (SATISFIED if outcome == "one-copy" else VIOLATED)
+
+
+@pytest.mark.parametrize("fields", [{"expiration_ms": 1}, {"original_dest": None}, {"original_dest": "q1"}])
+def test_fields_of_a_dead_letter(fields: dict[str, Any]) -> None:
+    tale = Tale().at(1).post("p0/1", ttl_ms=100).close(at_ms=300).letter("p0/1", **fields).finish()
+    assert verdicts(tale)["EXP-005"].outcome == "wrong-fields"
+
+
+@pytest.mark.parametrize(
+    ("kept", "letters", "outcome"),
+    [(False, 0, "no-copy"), (False, 1, "uninvited"), (True, 1, "one-copy"), (True, 0, "missing")],
+)
+def test_non_persistent_messages(kept: bool, letters: int, outcome: str) -> None:
+    tale = Tale(dead_letter_non_persistent=kept).at(1).post("p0/1", ttl_ms=100, persistent=False).close(at_ms=300)
+    if letters:
+        tale.letter("p0/1")
+    assert verdicts(tale.finish())["EXP-005"].outcome == outcome
+
+
+def test_an_auto_consumer_may_have_swallowed_it() -> None:
+    tale = Tale().at(1).connect("c0").subscribe("c0/1", ack="auto").stall("c0", "client").post("p0/1", ttl_ms=100)
+    tale.at(50).lose("c0").resume("c0")
+    assert verdicts(tale.close(at_ms=300).finish())["EXP-005"].verdict is NOT_EXERCISED
+
+
+def test_without_a_drain_absence_is_not_judged() -> None:
+    assert verdicts(Tale().at(1).post("p0/1", ttl_ms=100).at(300).finish())["EXP-005"].verdict is NOT_EXERCISED
+
+
+# -- EXP-006
+
+
+def test_the_producer_of_a_dead_message_is_not_failed() -> None:
+    assert verdicts(dead_on_arrival(5).close().finish())["EXP-006"].verdict is SATISFIED
+    failed = Tale(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="expired").close().finish()
+    found = verdicts(failed)["EXP-006"]
+    assert (found.verdict, found.outcome) == (VIOLATED, "failed")
+
+
+def test_a_refusal_that_explains_nothing_is_in_doubt() -> None:
+    tale = Tale(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="no").close().finish()
+    assert verdicts(tale)["EXP-006"].verdict is INCONCLUSIVE
+
+
+def test_a_refusal_that_living_messages_met_too_is_not_about_expiry() -> None:
+    tale = Tale(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="full")
+    assert (
+        verdicts(tale.post("p0/2", result="fail", refusal="full").close().finish())["EXP-006"].verdict is NOT_EXERCISED
+    )
+
+
+# -- EXP-007: the seed's stories, scaled down
+
+
+def story(*, skews: dict[str, int], plugin: TimeStampingSpec | None = None, checks: bool = False) -> Tale:
+    tale = Tale(skews=skews, timestamping=plugin).at(1)
+    tale.request_ms = 0.1
+    tale.connect("c0", "jms" if checks else "stomp").events[-1].expiry_check = checks  # type: ignore[attr-defined]
+    tale.subscribe("c0/1").post("p0/1", ttl_ms=120_000)
+    return tale
+
+
+def test_story_broker_ahead() -> None:
+    tale = story(skews={"b": 300_000})
+    assert verdicts(tale.close().letter("p0/1").finish())["EXP-007"].situations == [DEAD_ON_ARRIVAL]
+    bad = verdicts(story(skews={"b": 300_000}).deliver("c0/1", "p0/1").close().finish())["EXP-007"]
+    assert (bad.verdict, bad.outcome) == (VIOLATED, "delivered-dead")
+
+
+def test_story_broker_behind() -> None:
+    tale = story(skews={"b": -300_000})
+    assert verdicts(tale.deliver("c0/1", "p0/1").close().finish())["EXP-007"].situations == [BROKER_BEHIND]
+    bad = verdicts(story(skews={"b": -300_000}).close().letter("p0/1").finish())["EXP-007"]
+    assert (bad.verdict, bad.outcome) == (VIOLATED, "dead-lettered-alive")
+    lost = verdicts(story(skews={"b": -300_000}).close().finish())["EXP-007"]
+    assert (lost.verdict, lost.outcome) == (VIOLATED, "not-delivered")
+
+
+def test_story_future_only() -> None:
+    tale = story(skews={"b": -300_000}, plugin=histories.FUTURE_ONLY)
+    assert verdicts(tale.deliver("c0/1", "p0/1").close().finish())["EXP-007"].situations == [FUTURE_ONLY]
+
+
+def test_story_consumer_ahead() -> None:
+    skews = {"c0": 300_000}
+    tale = story(skews=skews, checks=True).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
+    assert verdicts(tale.close().letter("p0/1").finish())["EXP-007"].situations == [DISCARDED]
+    unchecked = story(skews=skews).deliver("c0/1", "p0/1").consume("c0/1", "p0/1")
+    assert verdicts(unchecked.close().finish())["EXP-007"].situations == [UNCHECKED]
+
+
+def discards(ahead_ms: int, *, checks: bool = True) -> Verdict:
+    tale = story(skews={"c0": ahead_ms}, checks=checks).at(2).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
+    return verdicts(tale.close().letter("p0/1").finish())["EXP-007"]
+
+
+def test_a_client_may_discard_only_what_its_own_clock_calls_expired() -> None:
+    """Sent at 1 ms, arrived at 2 ms: the consumer's clock must be ahead by more than 119,999 ms."""
+    assert discards(120_000).verdict is SATISFIED
+    found = discards(119_999)
+    assert (found.verdict, found.outcome, found.slack_ns) == (VIOLATED, "discarded-alive", -1_000_000)
+    assert discards(300_000, checks=False).outcome == "discarded-alive"
+
+
+def consumes(ahead_ms: int) -> Verdict:
+    tale = story(skews={"c0": ahead_ms}, checks=True).at(2).deliver("c0/1", "p0/1").consume("c0/1", "p0/1")
+    return verdicts(tale.close().finish())["EXP-007"]
+
+
+def test_a_checking_client_hands_over_only_what_lives() -> None:
+    assert consumes(119_999).verdict is SATISFIED
+    assert consumes(120_000).outcome == "consumed-dead"
+
+
+# -- EXP-008
+
+
+def expired_ack(generation: str, *, handed_on: bool = False, letter: bool = False, loss: bool = False) -> Verdict:
+    tale = Tale(skews={"c0": 5000}, generation={"expiry": generation}).at(1)
+    tale.connect("c0", "jms").events[-1].expiry_check = True  # type: ignore[attr-defined]
+    tale.subscribe("c0/1").post("p0/1", ttl_ms=4000).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
+    if loss:
+        tale.lose("c0", "kill")
+    tale.close(at_ms=1500)
+    if handed_on:
+        tale.deliver("drain/1", "p0/1")
+    if letter:
+        tale.letter("p0/1")
+    return verdicts(tale.finish())["EXP-008"]
+
+
+def test_the_classic_broker_believes_its_client() -> None:
+    assert expired_ack("classic-5.14", letter=True).outcome == "dead-lettered"
+    assert expired_ack("classic-5.14", handed_on=True).outcome == "handed-on"
+    assert expired_ack("classic-5.14").outcome == "lost"
+    assert expired_ack("classic-5.14", loss=True).verdict is NOT_EXERCISED
+
+
+def test_the_documented_broker_believes_its_own_clock() -> None:
+    assert expired_ack("documented", handed_on=True).outcome == "stays"
+    assert expired_ack("documented", letter=True).outcome == "buried-alive"
+    assert expired_ack("documented").outcome == "lost"
+
+
+# -- EXP-009
+
+
+def swept(expired: int, *, at_ms: float, size: int = 0) -> Verdict:
+    """Dead from 102 ms on, swept every second, one second of lateness: gone by 2102 ms."""
+    tale = Tale(destinations=SWEPT_EVERY_SECOND).at(1).post("p0/1", ttl_ms=100).at(at_ms)
+    tale.rest("q0", size=size, expired=expired, enqueued=1)
+    return verdicts(tale.close().finish())["EXP-009"]
+
+
+def test_the_sweep_cannot_meet_what_an_auto_consumer_swallowed() -> None:
+    tale = Tale(destinations=SWEPT_EVERY_SECOND).at(1).connect("c0").subscribe("c0/1", ack="auto").stall("c0", "client")
+    tale.post("p0/1", ttl_ms=100).at(50).lose("c0").resume("c0").at(5000).rest("q0", size=0, expired=0, enqueued=1)
+    assert verdicts(tale.close().finish())["EXP-009"].verdict is NOT_EXERCISED
+
+
+def test_the_sweep_meets_what_died_waiting() -> None:
+    assert swept(1, at_ms=2102).verdict is SATISFIED
+    found = swept(0, at_ms=2102)
+    assert (found.verdict, found.outcome) == (VIOLATED, "left-behind")
+    assert swept(1, at_ms=2102, size=1).verdict is VIOLATED
+    assert swept(0, at_ms=2101).verdict is NOT_EXERCISED
+
+
+# -- EXP-010
+
+
+def lives(arrive_ms: float, *, lead_ms: int = 1000, back_ms: int = 0) -> Verdict:
+    """futureOnly: sent at 1 ms with 500 ms to live by a clock that is ahead; the consumer comes when it arrives."""
+    tale = Tale(skews={"p0": lead_ms}, timestamping=histories.FUTURE_ONLY).at(1)
+    tale.request_ms = 0
+    tale.post("p0/1", ttl_ms=500)
+    if back_ms:
+        tale.at(10).step("b", -back_ms)
+    tale.at(arrive_ms).connect("c0").subscribe("c0/1").deliver("c0/1", "p0/1")
+    return verdicts(tale.close().finish())["EXP-010"]
+
+
+def test_life_under_future_only_is_bounded() -> None:
+    assert lives(1501).verdict is SATISFIED
+    found = lives(1502.5)
+    assert (found.verdict, found.outcome) == (VIOLATED, "longer")
+    assert lives(5000, back_ms=9000).verdict is NOT_EXERCISED

@@ -1,0 +1,305 @@
+"""INA-001 to INA-007 on hand-written histories, to the millisecond.
+
+R = 1000 ms, D = 500 ms. The handshake takes from 0 to 1 ms, so the initial delay ends between 500 and 501 ms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.judge import judge_history
+from conformance.oracles.inactivity import InactivityOracle
+from conformance.program import MonitorSpec
+from conformance.verdict import Verdict, VerdictKind
+from tests.fast.chronicle import Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+UNSURE = VerdictKind.INCONCLUSIVE
+NOT_RUN = VerdictKind.NOT_RUN
+
+
+def link(world: str = "simulated", generation: str = "documented", via: str = "stomp", **fields: Any) -> Chronicle:
+    """c0 is connected at 0 to 1 ms, with a monitor."""
+    monitor = {"c0": MonitorSpec(1000, 500)}
+    story = Chronicle(world, monitor=monitor, generation={"monitor": generation}, **fields)
+    return story.connect("c0", via)
+
+
+def judge(story: Chronicle) -> dict[str, Verdict]:
+    return story.judge(InactivityOracle)
+
+
+def kind(story: Chronicle, requirement: str) -> VerdictKind:
+    return judge(story)[requirement].verdict
+
+
+def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+    verdict = judge(story)[requirement]
+    return verdict.verdict, verdict.outcome
+
+
+# -- INA-001, INA-007: silent since the handshake
+
+
+def silent(closed_ms: float | None, **fields: Any) -> Chronicle:
+    """Stalled from 100 ms to 5000 ms; the broker closes, or does not."""
+    story = link(**fields).at(100).stall("c0")
+    story = story if closed_ms is None else story.at(closed_ms).closed("c0")
+    return story.at(5000).resume("c0").at(6000).rest(None).phase("end")
+
+
+@pytest.mark.parametrize(
+    ("closed_ms", "expected"),
+    [
+        (1499.999, (FAILS, "early")),
+        (1500, (HOLDS, "in-time")),
+        (1550, (HOLDS, "in-time")),
+        (1601, (HOLDS, "in-time")),
+        (1601.001, (FAILS, "late")),
+        (None, (FAILS, "never")),
+    ],
+)
+def test_a_link_that_is_silent_since_the_handshake(closed_ms: float | None, expected: tuple[VerdictKind, str]) -> None:
+    assert outcome(silent(closed_ms), "INA-001") == expected
+
+
+def test_the_slack_says_how_far_from_the_border_it_was() -> None:
+    assert judge(silent(1499))["INA-001"].slack_ns == -1_000_000
+    assert judge(silent(1510))["INA-001"].slack_ns == 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("closed_ms", "expected"), [(2499, "early"), (2500, "in-time"), (3501, "in-time"), (3502, "late")]
+)
+def test_the_classic_window(closed_ms: float, expected: str) -> None:
+    assert judge(silent(closed_ms, generation="classic", via="jms"))["INA-001"].outcome == expected
+
+
+def test_a_broker_of_unknown_generation_has_both_windows() -> None:
+    for closed_ms, expected in ((1400, "early"), (1600, "in-time"), (3400, "in-time"), (4200, "late")):
+        assert judge(silent(closed_ms, world="live", generation=""))["INA-001"].outcome == expected
+
+
+def test_real_timers_are_granted_lateness() -> None:
+    for closed_ms, expected in ((1440, "early"), (1460, "in-time"), (2000, "in-time"), (2200, "late")):
+        assert judge(silent(closed_ms, world="live"))["INA-001"].outcome == expected
+
+
+def test_a_stall_that_began_in_the_initial_delay_is_noticed() -> None:
+    assert kind(silent(1550), "INA-007") is HOLDS
+    assert kind(silent(4000), "INA-007") is HOLDS  # INA-001 says that it is late
+    assert outcome(silent(None), "INA-007") == (FAILS, "unnoticed")
+    assert kind(running(2000), "INA-007") is SILENT
+
+
+def test_never_needs_a_rest_after_the_stall() -> None:
+    story = link().at(100).stall("c0").at(5000).resume("c0").phase("end")
+    assert kind(story, "INA-001") is SILENT
+
+
+def test_a_stall_that_ends_in_time_proves_nothing() -> None:
+    story = link().at(100).stall("c0").at(1300).resume("c0").at(6000).rest(None).phase("end")
+    assert kind(story, "INA-001") is SILENT
+
+
+def test_a_client_that_left_first_hides_the_broker() -> None:
+    story = link().at(100).stall("c0").at(1400).lose("c0").at(5000).resume("c0").at(6000).rest(None).phase("end")
+    assert kind(story, "INA-001") is SILENT
+
+
+# -- INA-001: a running link
+
+
+def running(closed_ms: float, idle_ms: float | None = None, **fields: Any) -> Chronicle:
+    """Something was confirmed at 1000 ms, and the link stalls at 1100 ms."""
+    story = link(**fields).at(1000).send("c0/1").at(1100).stall("c0").at(closed_ms)
+    return story.closed("c0", idle_ms=idle_ms).at(5000).resume("c0").at(6000).rest(None).phase("end")
+
+
+def test_the_last_byte_lies_between_the_last_sign_of_life_and_the_stall() -> None:
+    # It arrived at 1000 to 1101 ms, so the window is 2000 to 2201 ms, and certain from 2101 to 2100 ms: never.
+    assert judge(running(1999.999))["INA-001"].outcome == "early"
+    assert kind(running(2000), "INA-001") is UNSURE
+    assert kind(running(2150), "INA-001") is UNSURE
+    assert kind(running(2201), "INA-001") is UNSURE
+    assert judge(running(2201.001))["INA-001"].outcome == "late"
+
+
+def test_what_the_brokers_end_says_of_its_last_byte_decides() -> None:
+    assert judge(running(2050, 1000))["INA-001"].outcome == "in-time"
+    assert judge(running(2050, 1050))["INA-001"].outcome == "in-time"
+    assert judge(running(2060, 999))["INA-001"].outcome == "early"
+    assert judge(running(2150, 1101))["INA-001"].outcome == "late"
+
+
+def test_what_it_says_is_not_believed_against_the_stall() -> None:
+    # A last byte at 1900 ms cannot have crossed a link that was stalled since 1100 ms.
+    assert judge(running(2900, 1000))["INA-001"].outcome == "late"
+
+
+def test_two_stalls_without_a_sign_of_life_between_them_are_one_silence() -> None:
+    def story(between: bool) -> Chronicle:
+        told = link().at(1000).send("c0/1").at(1100).stall("c0").at(1400).resume("c0")
+        told = told.at(1450).send("c0/2") if between else told
+        return told.at(1500).stall("c0").at(2200).closed("c0").at(5000).resume("c0").at(6000).rest(None).phase("end")
+
+    assert kind(story(between=False), "INA-001") is UNSURE
+    assert judge(story(between=True))["INA-001"].outcome == "early"
+
+
+def test_a_step_of_a_clock_is_a_situation() -> None:
+    story = (
+        link().at(100).stall("c0").at(700).jump("b", 60_000).at(1550).closed("c0").at(5000).resume("c0").phase("end")
+    )
+    assert judge(story)["INA-001"].situations == ["a clock stepped during the silence"]
+
+
+def test_a_close_that_only_the_client_saw_is_late_by_the_way_back() -> None:
+    def story(toward: str, closed_ms: float) -> Chronicle:
+        told = link("live").at(100).stall("c0", toward).at(closed_ms).closed("c0", host="c0")
+        return told.at(5000).resume("c0").at(6000).rest(None).phase("end")
+
+    assert judge(story("broker", 2600))["INA-001"].outcome == ""
+    assert judge(story("broker", 2700))["INA-001"].outcome == "late"
+    # With both directions stalled it may have happened at any time before.
+    assert kind(story("both", 2700), "INA-001") is SILENT
+    assert judge(story("both", 1400))["INA-001"].outcome == "early"
+
+
+# -- INA-002
+
+
+def test_a_healthy_link_stays_open() -> None:
+    assert kind(link().at(1602).phase("end"), "INA-002") is HOLDS
+    assert kind(link().at(1500).phase("end"), "INA-002") is SILENT
+    assert kind(link().at(3000).closed("c0"), "INA-002") is FAILS
+    assert kind(link().at(3000).closed("c0", "client", "c0"), "INA-002") is FAILS
+
+
+def test_only_inactivity_counts() -> None:
+    assert kind(link().at(3000).closed("c0", reason="protocol error"), "INA-002") is HOLDS
+    assert kind(link().at(3000).closed("c0", reason=""), "INA-002") is HOLDS
+
+
+def test_a_stall_toward_one_end_leaves_the_other_healthy() -> None:
+    story = link().at(1000).stall("c0", "client").at(3000).closed("c0")
+    assert kind(story, "INA-002") is FAILS
+    story = link().at(1000).stall("c0", "client").at(3000).closed("c0", "client", "c0")
+    assert kind(story, "INA-002") is HOLDS  # of the broker's end
+
+
+def test_a_link_that_flows_again_is_healthy_again() -> None:
+    story = link().at(1000).stall("c0").at(1900).resume("c0").at(4000).closed("c0").phase("end")
+    assert kind(story, "INA-002") is FAILS
+
+
+def test_classic_stomp_may_close_healthy_links() -> None:
+    assert kind(link(generation="classic").at(3000).closed("c0"), "INA-002") is SILENT
+
+
+def test_paused_processes_and_restarted_brokers_are_not_judged() -> None:
+    assert kind(link().at(1000).pause("c0").at(3000).closed("c0"), "INA-002") is SILENT
+    assert kind(link().send("c0/1").at(1000).kill("b").at(3000).closed("c0"), "INA-002") is SILENT
+
+
+def test_an_attempt_to_connect_that_failed_may_be_closed() -> None:
+    story = link().at(10).lose("c0").at(1000)
+    story.request_ms = 1000
+    story.connect("c0", result="unknown")
+    story.request_ms = 1
+    assert kind(story.closed("c0").at(2500).connect("c0").at(3000).phase("end"), "INA-002") is SILENT
+
+
+# -- INA-003
+
+
+def test_a_link_without_monitor_is_never_closed_for_inactivity() -> None:
+    def story(last_ms: float) -> Chronicle:
+        return Chronicle().connect("c0").at(100).stall("c0", "both").at(last_ms).resume("c0")
+
+    assert kind(story(1100), "INA-003") is HOLDS
+    assert kind(story(1000), "INA-003") is SILENT
+    assert kind(story(99_000).closed("c0"), "INA-003") is FAILS
+    assert kind(story(99_000).closed("c0", reason="protocol error"), "INA-003") is HOLDS
+
+
+# -- INA-004
+
+
+def short(resumed_ms: float, closed_ms: float | None = None) -> Chronicle:
+    """Stalled from 1100 ms, after a sign of life at 1000 ms."""
+    story = link().at(1000).send("c0/1").at(1100).stall("c0").at(resumed_ms).resume("c0")
+    story = story if closed_ms is None else story.at(closed_ms).closed("c0")
+    return story.at(6000).rest(None).phase("end")
+
+
+def test_a_short_stall_closes_nothing() -> None:
+    assert kind(short(1900), "INA-004") is HOLDS
+    assert kind(short(1900, 1950), "INA-004") is FAILS
+    # Just below and just above the limit: 1000 ms from the sign of life, and a millisecond for the way.
+    assert kind(short(1998.9), "INA-004") is HOLDS
+    assert kind(short(1999), "INA-004") is SILENT
+
+
+def test_a_close_during_a_stall_that_proved_short_is_wrong_too() -> None:
+    story = link().at(1000).send("c0/1").at(1100).stall("c0").at(1600).closed("c0").at(1900).resume("c0").phase("end")
+    assert kind(story, "INA-004") is FAILS
+
+
+# -- INA-005
+
+
+def held() -> Chronicle:
+    story = link().connect("c1").send("c1/1").subscribe("c0/1").arrive("c0/1", "c1/1").consume("c0/1", "c1/1")
+    return story.at(100).stall("c0").at(1550).closed("c0").at(2000).resume("c0")
+
+
+def test_the_messages_of_a_closed_link_go_to_others() -> None:
+    assert kind(held().subscribe("c1/1").arrive("c1/1", "c1/1", redelivered=True), "INA-005") is HOLDS
+    assert outcome(held().drain("q0").end(), "INA-005") == (FAILS, "stuck")
+    assert kind(held(), "INA-005") is SILENT
+
+
+# -- INA-006
+
+
+def deaf(closed_ms: float | None, idle_ms: float | None = None) -> Chronicle:
+    """Nothing reaches the client from 100 ms to 5000 ms."""
+    story = link().at(100).stall("c0", "client")
+    story = story if closed_ms is None else story.at(closed_ms).closed("c0", "client", "c0", idle_ms)
+    return story.at(5000).resume("c0").at(6000).rest(None).phase("end")
+
+
+@pytest.mark.parametrize(
+    ("closed_ms", "expected"), [(1499, "early"), (1500, "in-time"), (1601, "in-time"), (1602, "late")]
+)
+def test_the_clients_end_notices_a_dead_broker(closed_ms: float, expected: str) -> None:
+    assert judge(deaf(closed_ms))["INA-006"].outcome == expected
+
+
+def test_a_client_that_never_notices() -> None:
+    assert outcome(deaf(None), "INA-006") == (FAILS, "never")
+    left = link().at(100).stall("c0", "client").at(1400).lose("c0").at(5000).resume("c0").phase("end")
+    assert kind(left, "INA-006") is SILENT
+
+
+# -- evidence
+
+
+def test_a_stall_without_evidence_makes_every_verdict_not_run() -> None:
+    def story(*, evidence: bool) -> Chronicle:
+        told = link().at(100).stall("c0", evidence=evidence).at(1550).closed("c0")
+        return told.at(5000).resume("c0").at(6000).rest(None).phase("end")
+
+    wanted = InactivityOracle.requirements
+    proved = {verdict.requirement: verdict for verdict in judge_history(story(evidence=True).history(), wanted=wanted)}
+    assert proved["INA-001"].verdict is HOLDS
+    plain = {verdict.requirement: verdict for verdict in judge_history(story(evidence=False).history(), wanted=wanted)}
+    assert plain["INA-001"].verdict is NOT_RUN
+    assert plain["INA-007"].verdict is NOT_RUN
+    assert "no evidence" in plain["INA-001"].text
+    assert HOLDS not in {verdict.verdict for verdict in plain.values()}

@@ -1,0 +1,133 @@
+"""PRE-001 to PRE-003 on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.oracles.prefetch import PrefetchOracle
+from conformance.verdict import VerdictKind
+from tests.fast.chronicle import EPOCH_MS, Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def kinds(story: Chronicle) -> dict[str, VerdictKind]:
+    return {requirement: verdict.verdict for requirement, verdict in story.judge(PrefetchOracle).items()}
+
+
+def stocked(messages: int = 5, via: str = "stomp", **fields: Any) -> Chronicle:
+    """A queue with messages and a consumer on host c0."""
+    story = Chronicle().connect("p0").connect("c0", via=via)
+    for number in range(1, messages + 1):
+        story.send(f"p0/{number}")
+    return story.subscribe("c0/1", **fields)
+
+
+def test_a_window_that_is_never_full_proves_nothing() -> None:
+    assert kinds(stocked(prefetch=2).arrive("c0/1", "p0/1"))["PRE-001"] is SILENT
+
+
+def test_one_message_beyond_the_window_is_too_many() -> None:
+    assert kinds(stocked(prefetch=2).arrive("c0/1", "p0/1", "p0/2"))["PRE-001"] is HOLDS
+    story = stocked(prefetch=2).arrive("c0/1", "p0/1", "p0/2", "p0/3")
+    verdict = story.judge(PrefetchOracle)["PRE-001"]
+    assert verdict.verdict is FAILS
+    assert "prefetch 2" in verdict.text
+    assert "3 messages" in verdict.text
+    assert len(verdict.witness) == 4
+
+
+def test_a_settlement_may_take_effect_as_soon_as_it_is_begun() -> None:
+    story = stocked(prefetch=1).arrive("c0/1", "p0/1")
+    story.request_ms = 10
+    story.ack("c0/1", "p0/1").wait(-9).arrive("c0/1", "p0/2")
+    story.events.sort(key=lambda event: event.t1)
+    for number, event in enumerate(story.events, start=1):
+        event.seq = number
+    assert kinds(story)["PRE-001"] is HOLDS
+
+
+def test_an_arrival_a_millisecond_before_the_settlement_began_is_too_early() -> None:
+    story = stocked(prefetch=1).arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1")
+    assert kinds(story)["PRE-001"] is FAILS
+
+
+def test_unknown_and_refused_settlements_count_in_the_brokers_favour() -> None:
+    for result in ("unknown", "fail"):
+        story = stocked(prefetch=1).arrive("c0/1", "p0/1").ack("c0/1", "p0/1", result=result).arrive("c0/1", "p0/2")
+        assert kinds(story)["PRE-001"] is HOLDS
+
+
+def test_libraries_that_widen_their_window_are_not_judged() -> None:
+    assert kinds(stocked(prefetch=1, via="jms").arrive("c0/1", "p0/1", "p0/2"))["PRE-001"] is SILENT
+    assert kinds(stocked(prefetch=1, ack="auto").arrive("c0/1", "p0/1", "p0/2"))["PRE-001"] is SILENT
+
+
+def test_what_may_have_expired_may_have_been_taken_back() -> None:
+    def story(expiration_ms: int) -> Chronicle:
+        told = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", prefetch=1)
+        return told.arrive("c0/1", "p0/1", expiration_ms=expiration_ms).at(1000).arrive("c0/1", "p0/2").clock()
+
+    assert kinds(story(EPOCH_MS + 999))["PRE-001"] is HOLDS
+    assert kinds(story(EPOCH_MS + 1001))["PRE-001"] is FAILS
+
+
+def test_late_frames_after_the_end_do_not_count() -> None:
+    assert kinds(stocked(prefetch=1).arrive("c0/1", "p0/1").leave("c0/1").arrive("c0/1", "p0/2"))["PRE-001"] is HOLDS
+
+
+def test_a_free_slot_beside_a_waiting_message_is_idle() -> None:
+    assert kinds(stocked(2, prefetch=2).arrive("c0/1", "p0/1", "p0/2").rest())["PRE-002"] is HOLDS
+    assert kinds(stocked(1, prefetch=2).arrive("c0/1", "p0/1").rest())["PRE-002"] is HOLDS
+    verdict = stocked(3, prefetch=2).arrive("c0/1", "p0/1").rest().judge(PrefetchOracle)["PRE-002"]
+    assert verdict.verdict is FAILS
+    assert "p0/2 waits" in verdict.text
+    assert kinds(stocked(3, prefetch=2).arrive("c0/1", "p0/1").read())["PRE-002"] is SILENT
+
+
+def test_an_auto_acknowledging_window_is_always_open() -> None:
+    assert kinds(stocked(2, prefetch=1, ack="auto").arrive("c0/1", "p0/1", "p0/2").rest())["PRE-002"] is HOLDS
+    assert kinds(stocked(2, prefetch=1, ack="auto").arrive("c0/1", "p0/1").rest())["PRE-002"] is FAILS
+
+
+def test_messages_with_timers_do_not_wait_for_certain() -> None:
+    for fields in ({"delay_ms": 5}, {"expiration_ms": EPOCH_MS + 5}, {"persistent": False}, {"result": "unknown"}):
+        story = Chronicle().connect("p0").connect("c0").send("p0/1", **fields).subscribe("c0/1")
+        assert kinds(story.rest())["PRE-002"] is SILENT
+
+
+def test_a_message_that_came_back_waits_again() -> None:
+    def story() -> Chronicle:
+        return stocked(1).arrive("c0/1", "p0/1").leave("c0/1").rest().connect("c1").subscribe("c1/1")
+
+    assert kinds(story().rest())["PRE-002"] is FAILS
+    assert kinds(story().arrive("c1/1", "p0/1", redelivered=True).rest())["PRE-002"] is HOLDS
+
+
+def test_scarce_memory_excuses_an_idle_slot() -> None:
+    story = Chronicle(memory_limit_bytes=4096).connect("p0").connect("c0").send("p0/1", size=1024).subscribe("c0/1")
+    assert kinds(story.rest())["PRE-002"] is SILENT
+
+
+def test_an_unknown_consumer_may_hold_what_seems_to_wait() -> None:
+    assert kinds(stocked(3).subscribe("c0/2", result="unknown").rest())["PRE-002"] is SILENT
+
+
+def test_a_message_may_have_been_written_to_an_auto_consumer_that_died() -> None:
+    def story() -> Chronicle:
+        told = Chronicle().connect("p0").connect("c0").connect("c1").subscribe("c1/1", ack="auto").send("p0/1")
+        return told.lose("c1").subscribe("c0/1")
+
+    assert kinds(story().rest())["PRE-002"] is SILENT
+
+
+def test_settlements_free_exactly_their_slots() -> None:
+    def story() -> Chronicle:
+        return stocked(5, prefetch=2).arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1", "p0/2")
+
+    assert kinds(story().arrive("c0/1", "p0/3", "p0/4").rest())["PRE-003"] is HOLDS
+    assert story().arrive("c0/1", "p0/3").rest().judge(PrefetchOracle)["PRE-003"].outcome == "too-few"
+    assert story().arrive("c0/1", "p0/3", "p0/4", "p0/5").rest().judge(PrefetchOracle)["PRE-003"].outcome == "too-many"
+    assert kinds(stocked(5, prefetch=2).arrive("c0/1", "p0/1", "p0/2").rest())["PRE-003"] is SILENT

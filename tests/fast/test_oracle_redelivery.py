@@ -1,0 +1,286 @@
+"""RDL-001 to RDL-006 on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.oracles.redelivery import RedeliveryOracle
+from conformance.program import MonitorSpec
+from conformance.verdict import Verdict, VerdictKind
+from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def judge(story: Chronicle) -> dict[str, Verdict]:
+    return story.judge(RedeliveryOracle)
+
+
+def kind(story: Chronicle, requirement: str) -> VerdictKind:
+    return judge(story)[requirement].verdict
+
+
+def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+    verdict = judge(story)[requirement]
+    return verdict.verdict, verdict.outcome
+
+
+def given(messages: int = 1, **fields: Any) -> Chronicle:
+    """Messages at a consumer of c0; c1 is connected."""
+    story = Chronicle().connect("p0").connect("c0").connect("c1")
+    for number in range(1, messages + 1):
+        story.send(f"p0/{number}")
+    story.subscribe("c0/1", **fields)
+    return story.arrive("c0/1", *(f"p0/{number}" for number in range(1, messages + 1)))
+
+
+# -- RDL-001
+
+
+def test_a_first_delivery_is_unmarked() -> None:
+    assert kind(given(), "RDL-001") is HOLDS
+    told = Chronicle().connect("c0").send("p0/1").subscribe("c0/1")
+    assert outcome(told.arrive("c0/1", "p0/1", redelivered=True), "RDL-001") == (FAILS, "marked")
+    told = Chronicle().connect("c0").send("p0/1").subscribe("c0/1")
+    assert kind(told.arrive("c0/1", "p0/1", delivery_count=2), "RDL-001") is FAILS
+    told = Chronicle().connect("c0").send("p0/1").subscribe("c0/1")
+    assert kind(told.arrive("c0/1", "p0/1", delivery_count=1), "RDL-001") is HOLDS
+
+
+def test_a_mark_is_excused_where_somebody_may_have_had_the_message_before() -> None:
+    told = Chronicle().connect("c0").connect("c1").subscribe("c0/1").send("p0/1").lose("c0")
+    assert kind(told.subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True), "RDL-001") is SILENT
+
+
+def test_a_mark_on_bytes_for_a_consumer_that_had_left_says_nothing() -> None:
+    """ActiveMQ 5.17.2 marks what it takes back before it has written the rest; no application is given that."""
+    told = Chronicle().connect("c0").send("p0/1").subscribe("c0/1").leave("c0/1")
+    assert kind(told.arrive("c0/1", "p0/1", redelivered=True), "RDL-001") is SILENT
+
+
+def test_no_excuse_where_the_other_consumer_was_gone_before_the_message_was_sent() -> None:
+    told = Chronicle().connect("c0").connect("c1").subscribe("c0/1").lose("c0").rest(None).send("p0/1")
+    assert kind(told.subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True), "RDL-001") is FAILS
+
+
+def test_a_monitored_link_that_stalled_may_have_been_closed_unseen() -> None:
+    def told(*, read_ms: int) -> Chronicle:
+        story = (
+            Chronicle(monitor={"c0": MonitorSpec(read_ms, 500)})
+            .connect("c0")
+            .connect("c1")
+            .subscribe("c0/1")
+            .send("p0/1")
+            .stall("c0", "client")
+        )
+        return story.subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True)
+
+    assert kind(told(read_ms=0), "RDL-001") is FAILS
+    assert kind(told(read_ms=1000), "RDL-001") is SILENT
+
+
+def test_nothing_is_redelivered_on_a_topic() -> None:
+    told = (
+        Chronicle()
+        .connect("c0")
+        .connect("c1")
+        .subscribe("c0/1", "t0")
+        .subscribe("c1/1", "t0")
+        .send("p0/1", "t0")
+        .lose("c1")
+    )
+    assert kind(told.arrive("c0/1", "p0/1", redelivered=True), "RDL-001") is FAILS
+
+
+# -- RDL-002
+
+
+def test_what_the_application_saw_comes_back_marked() -> None:
+    def told(how: str, **fields: Any) -> Chronicle:
+        story = given().consume("c0/1", "p0/1")
+        story = story.leave("c0/1") if how == "close" else story.lose("c0", how)
+        return story.subscribe("c1/1").arrive("c1/1", "p0/1", **fields)
+
+    for how in ("close", "drop", "kill"):
+        assert outcome(told(how, redelivered=True), "RDL-002") == (HOLDS, "marked")
+        assert outcome(told(how), "RDL-002") == (FAILS, "unmarked")
+
+
+def test_what_only_arrived_may_come_back_unmarked() -> None:
+    assert kind(given().leave("c0/1").subscribe("c1/1").arrive("c1/1", "p0/1"), "RDL-002") is HOLDS
+
+
+def test_a_delivery_that_may_have_been_made_before_needs_no_mark() -> None:
+    told = Chronicle().connect("c0").connect("c1").subscribe("c1/1").send("p0/1").lose("c1").subscribe("c0/1")
+    told.arrive("c0/1", "p0/1", redelivered=True).consume("c0/1", "p0/1").leave("c0/1").arrive("c1/1", "p0/1")
+    assert kind(told, "RDL-002") is HOLDS
+
+
+def test_what_never_comes_back_is_lost() -> None:
+    def told(how: str = "drop") -> Chronicle:
+        return given().lose("c0", how).drain("q0", DLQ)
+
+    assert outcome(told().end(), "RDL-002") == (FAILS, "lost")
+    assert kind(told().arrive("drain/1", "p0/1", redelivered=True).end(), "RDL-002") is HOLDS
+    assert kind(told().arrive("drain/2", "p0/1", dest=DLQ, original_dest="q0").end(), "RDL-002") is HOLDS
+
+
+def test_without_a_drain_absence_is_not_judged() -> None:
+    assert kind(given().lose("c0"), "RDL-002") is SILENT
+    assert kind(given().lose("c0").drain(DLQ).end(), "RDL-002") is SILENT
+
+
+def test_a_live_drain_must_have_come_to_rest() -> None:
+    def told(world: str) -> Chronicle:
+        story = (
+            Chronicle(world)
+            .connect("p0")
+            .connect("c0")
+            .send("p0/1")
+            .subscribe("c0/1")
+            .arrive("c0/1", "p0/1")
+            .lose("c0")
+        )
+        return story.phase("drain").connect("drain").subscribe("drain/1")
+
+    assert kind(told("live").phase("end"), "RDL-002") is SILENT
+    assert kind(told("live").rest(None).phase("end"), "RDL-002") is FAILS
+
+
+def test_an_expired_message_need_not_come_back() -> None:
+    def told(expiration_ms: int) -> Chronicle:
+        story = Chronicle().connect("p0").connect("c0").send("p0/1", expiration_ms=expiration_ms).subscribe("c0/1")
+        return story.arrive("c0/1", "p0/1", expiration_ms=expiration_ms).lose("c0").drain("q0").at(1000).end()
+
+    assert kind(told(EPOCH_MS + 999), "RDL-002") is SILENT
+    assert kind(told(EPOCH_MS + 1100), "RDL-002") is FAILS
+
+
+def test_an_unknown_settlement_excuses_the_message() -> None:
+    assert kind(given().ack("c0/1", "p0/1", result="unknown").lose("c0").drain("q0").end(), "RDL-002") is SILENT
+
+
+# -- RDL-003
+
+
+def test_what_was_settled_never_comes_again() -> None:
+    assert kind(given().ack("c0/1", "p0/1"), "RDL-003") is HOLDS
+    told = given().ack("c0/1", "p0/1").lose("c0").subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True)
+    verdict = judge(told)["RDL-003"]
+    assert (verdict.verdict, verdict.outcome) == (FAILS, "redelivered")
+    assert "c1/1" in verdict.text
+
+
+def test_an_unconfirmed_settlement_promises_nothing() -> None:
+    told = given().ack("c0/1", "p0/1", result="unknown").lose("c0").subscribe("c1/1")
+    assert kind(told.arrive("c1/1", "p0/1", redelivered=True), "RDL-003") is SILENT
+
+
+def test_a_library_that_does_not_wait_may_lose_its_settlement_with_the_connection() -> None:
+    def told(how: str) -> Chronicle:
+        story = Chronicle().connect("p0").connect("c0", via="jms").connect("c1").send("p0/1").subscribe("c0/1")
+        story.arrive("c0/1", "p0/1").ack("c0/1", "p0/1")
+        story = (
+            story.leave("c0/1")
+            if how == "close"
+            else story.rest(None).lose("c0")
+            if how == "rest"
+            else story.lose("c0")
+        )
+        return story.subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True)
+
+    assert kind(told("drop"), "RDL-003") is SILENT
+    assert kind(told("close"), "RDL-003") is FAILS
+    assert kind(told("rest"), "RDL-003") is FAILS
+
+
+def test_an_auto_acknowledged_message_is_settled_once_the_writer_is_at_rest() -> None:
+    def told(*, rest: bool) -> Chronicle:
+        story = given(ack="auto")
+        story = story.rest(None) if rest else story
+        return story.lose("c0").subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True)
+
+    assert kind(told(rest=True), "RDL-003") is FAILS
+    assert kind(told(rest=False), "RDL-003") is SILENT
+
+
+# -- RDL-004
+
+
+def rejected(*, persistent: bool = True, **declared: Any) -> Chronicle:
+    story = Chronicle(**declared).connect("p0").connect("c0").send("p0/1", persistent=persistent).subscribe("c0/1")
+    return story.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").nack("c0/1", "p0/1")
+
+
+def test_a_rejected_message_becomes_one_dead_letter() -> None:
+    def letter(**fields: Any) -> Chronicle:
+        return rejected().drain("q0", DLQ).arrive("drain/2", "p0/1", dest=DLQ, **fields)
+
+    assert outcome(letter(original_dest="q0").end(), "RDL-004") == (HOLDS, "dead-lettered")
+    assert outcome(rejected().drain("q0", DLQ).end(), "RDL-004") == (FAILS, "no-dead-letter")
+    assert outcome(letter(original_dest="q1").end(), "RDL-004") == (FAILS, "wrong-origin")
+    assert outcome(letter(expiration_ms=EPOCH_MS).end(), "RDL-004") == (FAILS, "expires")
+    twice = letter(original_dest="q0").arrive("drain/2", "p0/1", dest=DLQ, original_dest="q0").end()
+    assert outcome(twice, "RDL-004") == (FAILS, "twice")
+    again = letter(original_dest="q0").arrive("drain/1", "p0/1", redelivered=True).end()
+    assert outcome(again, "RDL-004") == (FAILS, "redelivered")
+
+
+def test_only_what_is_kept_for_dead_letters_is_expected_there() -> None:
+    assert kind(rejected(persistent=False).drain("q0", DLQ).end(), "RDL-004") is SILENT
+    assert kind(rejected(persistent=False, dead_letter_non_persistent=True).drain("q0", DLQ).end(), "RDL-004") is FAILS
+    assert kind(rejected().drain("q0").end(), "RDL-004") is SILENT
+
+
+def test_the_dead_letter_is_there_at_rest() -> None:
+    assert outcome(rejected().rest(DLQ, size=0), "RDL-004") == (FAILS, "late")
+    assert kind(rejected().rest(DLQ, size=1), "RDL-004") is HOLDS
+    assert kind(rejected().read(DLQ, size=0), "RDL-004") is SILENT
+
+
+# -- RDL-005
+
+
+def test_what_came_back_is_first_and_in_order() -> None:
+    def told(*order: str) -> Chronicle:
+        story = given(2).send("p0/3").lose("c0").rest(None).subscribe("c1/1")
+        return story.arrive("c1/1", *order)
+
+    assert kind(told("p0/1", "p0/2", "p0/3"), "RDL-005") is HOLDS
+    assert outcome(told("p0/2", "p0/1", "p0/3"), "RDL-005") == (FAILS, "reordered")
+    assert outcome(told("p0/3", "p0/1", "p0/2"), "RDL-005") == (FAILS, "behind")
+    assert kind(told("p0/3"), "RDL-005") is SILENT
+
+
+def test_order_is_undecided_while_the_first_consumer_may_still_be_there() -> None:
+    told = given(2).send("p0/3").lose("c0").subscribe("c1/1").arrive("c1/1", "p0/3", "p0/1", "p0/2")
+    assert kind(told, "RDL-005") is SILENT
+
+
+def test_on_one_connection_the_goodbye_comes_before_the_next_subscription() -> None:
+    told = given(2).send("p0/3").leave("c0/1").subscribe("c0/2").arrive("c0/2", "p0/3", "p0/1", "p0/2")
+    assert kind(told, "RDL-005") is FAILS
+
+
+def test_order_is_undecided_with_a_third_consumer() -> None:
+    told = given(2).subscribe("c1/9").send("p0/3").lose("c0").rest(None).subscribe("c1/1")
+    assert kind(told.arrive("c1/1", "p0/2", "p0/1"), "RDL-005") is SILENT
+
+
+# -- RDL-006
+
+
+def test_one_dead_letter_may_be_delivered_again() -> None:
+    def told() -> Chronicle:
+        story = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1", expiration_ms=1)
+        return story.subscribe("c0/1", DLQ).arrive("c0/1", "p0/1", original_dest="q0")
+
+    assert kind(told(), "RDL-006") is HOLDS
+    again = told().lose("c0").subscribe("c1/1", DLQ).arrive("c1/1", "p0/1", original_dest="q0", redelivered=True)
+    assert kind(again, "RDL-006") is HOLDS
+    second = told().subscribe("c1/1", DLQ).arrive("c1/1", "p0/1", original_dest="q0")
+    assert outcome(second, "RDL-006") == (FAILS, "twice")
+    settled = told().ack("c0/1", "p0/1").lose("c0").subscribe("c1/1", DLQ).arrive("c1/1", "p0/1", original_dest="q0")
+    assert outcome(settled, "RDL-006") == (FAILS, "twice")

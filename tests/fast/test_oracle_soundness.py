@@ -1,0 +1,159 @@
+"""The oracles of the books raise no false alarm: not on the reference broker, and not when less of it is seen.
+
+Random programs run in the simulated world, whose histories are exact. Then the same histories are blurred: receipts
+are lost, instants become intervals, closes at the broker's end and what it says of its silence are left out. Whoever
+sees less may find less, but must not find more: a violation in a blurred history that a sharp one does not have is a
+defect of the oracle.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from conformance.generate.programs import program_for_seed
+from conformance.history import (
+    Ack,
+    ClockSample,
+    Closed,
+    Counters,
+    Event,
+    Fault,
+    Header,
+    History,
+    Nack,
+    Phase,
+    Send,
+    Subscribe,
+)
+from conformance.oracles.base import Oracle
+from conformance.oracles.delivery import DeliveryOracle
+from conformance.oracles.inactivity import InactivityOracle
+from conformance.oracles.inflight import InFlightOracle
+from conformance.oracles.memory import MemoryOracle
+from conformance.oracles.prefetch import PrefetchOracle
+from conformance.oracles.redelivery import RedeliveryOracle
+from conformance.oracles.wall import WallClocks
+from conformance.verdict import Verdict, VerdictKind
+from conformance.worlds.simulated.world import SimulatedWorld
+
+SEEDS = range(40)
+BLUR_NS = 30_000_000
+MAKERS: tuple[type[Oracle], ...] = (
+    InFlightOracle,
+    PrefetchOracle,
+    RedeliveryOracle,
+    MemoryOracle,
+    InactivityOracle,
+    DeliveryOracle,
+)
+
+Blur = Callable[[Event, random.Random], Event | None]
+
+
+def judge(history: History) -> list[Verdict]:
+    """The verdicts of all oracles of the books, which share one fold."""
+    clocks = WallClocks()
+    oracles = [make(clocks) for make in MAKERS]
+    for oracle in oracles:
+        oracle.start(history.header)
+    for event in history.events:
+        if isinstance(event, ClockSample):
+            clocks.sample(event)
+        elif isinstance(event, Fault):
+            clocks.fault(event)
+        for oracle in oracles:
+            if event.__struct_config__.tag in oracle.kinds:
+                oracle.feed(event)
+    return [verdict for oracle in oracles for verdict in oracle.finish()]
+
+
+def violations(history: History) -> list[str]:
+    return [f"{v.requirement}: {v.text}" for v in judge(history) if v.verdict is VerdictKind.VIOLATED]
+
+
+def run(seed: int) -> History:
+    return SimulatedWorld(seed=seed).run(program_for_seed(seed))
+
+
+def blurred(history: History, world: str, seed: int, *blurs: Blur) -> History:
+    chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    events: list[Event] = []
+    for event in history.events:
+        seen: Event | None = event
+        for blur in blurs:
+            seen = None if seen is None else blur(seen, chance)
+        if seen is not None:
+            events.append(msgspec.structs.replace(seen, seq=len(events) + 1))
+    header: Header = msgspec.structs.replace(history.header, world=world)
+    return History(header, events)
+
+
+def without_the_brokers_end(event: Event, chance: random.Random) -> Event | None:
+    return None if isinstance(event, Closed) and event.host == "b" else event
+
+
+def without_idle_times(event: Event, chance: random.Random) -> Event | None:
+    return msgspec.structs.replace(event, idle_ns=None) if isinstance(event, Closed) else event
+
+
+def with_lost_receipts(event: Event, chance: random.Random) -> Event | None:
+    if (
+        isinstance(event, Send | Ack | Nack | Subscribe)
+        and event.result == "ok"
+        and event.host != "drain"
+        and chance.random() < 0.25
+    ):
+        return msgspec.structs.replace(event, result="unknown")
+    return event
+
+
+def with_wide_intervals(event: Event, chance: random.Random) -> Event | None:
+    if isinstance(event, Counters | ClockSample | Phase):
+        return event
+    return msgspec.structs.replace(event, t0=max(0, event.t0 - chance.randrange(BLUR_NS)))
+
+
+def test_no_alarm_on_the_reference_broker() -> None:
+    for seed in SEEDS:
+        history = run(seed)
+        assert violations(history) == [], seed
+        unsure = [v.requirement for v in judge(history) if v.verdict is VerdictKind.INCONCLUSIVE]
+        assert unsure == [], seed
+
+
+@pytest.mark.parametrize(
+    ("world", "blurs"),
+    [
+        ("simulated", (with_lost_receipts,)),
+        ("simulated", (with_wide_intervals,)),
+        ("live", (without_the_brokers_end,)),
+        ("live", (without_the_brokers_end, without_idle_times, with_wide_intervals, with_lost_receipts)),
+    ],
+)
+def test_no_alarm_when_less_is_seen(world: str, blurs: tuple[Blur, ...]) -> None:
+    for seed in SEEDS:
+        assert violations(blurred(run(seed), world, seed, *blurs)) == [], seed
+
+
+def test_the_same_event_offered_by_six_oracles_is_taken_once() -> None:
+    history = run(next(iter(SEEDS)))
+    clocks = WallClocks()
+    alone = RedeliveryOracle(clocks)
+    alone.start(history.header)
+    for event in history.events:
+        if event.__struct_config__.tag in alone.kinds:
+            alone.feed(event)
+    together = [v for v in judge(history) if v.requirement in alone.requirements]
+    assert [v.verdict for v in alone.finish()] == [v.verdict for v in together]
+
+
+def test_two_runs_at_once_keep_separate_books() -> None:
+    one, other = WallClocks(), WallClocks()
+    first = [make(one) for make in MAKERS]
+    second = [make(other) for make in MAKERS]
+    assert len({id(oracle.books) for oracle in first if hasattr(oracle, "books")}) == 1
+    assert len({id(oracle.books) for oracle in (*first, *second) if hasattr(oracle, "books")}) == 2

@@ -1,0 +1,208 @@
+"""The configuration file and the command line of ``serve``: what is good is used, what is bad gets one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reference_broker import server
+from reference_broker import settings as settings_module
+from reference_broker.core.config import BrokerConfig, ConfigError
+from reference_broker.settings import ServerSettings, broker_config, read_settings
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+
+def flat(thing: object) -> object:
+    """A settings object as nested plain data, for comparing."""
+    if isinstance(thing, list):
+        return [flat(item) for item in thing]
+    names = getattr(type(thing), "__slots__", None)
+    return thing if names is None else {name: flat(getattr(thing, name)) for name in names}
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "broker.toml"
+    path.write_text(text)
+    return path
+
+
+def test_every_key_is_used(tmp_path: Path) -> None:
+    settings = read_settings(
+        written(
+            tmp_path,
+            """
+            [server]
+            host = "::1"
+            port = 0
+            admin_port = 7
+            [stomp]
+            max_headers = 3
+            max_header_bytes = 128
+            max_body_bytes = 9
+            [broker]
+            name = "bb"
+            memory_limit_bytes = 1
+            memory_high_water_percent = 50
+            page_size = 2
+            dead_letter_non_persistent = true
+            [broker.generation]
+            monitor = "classic"
+            expiry = "documented"
+            memory = "G1"
+            [broker.timestamping]
+            future_only = true
+            ttl_ceiling_ms = 10
+            zero_expiration_override_ms = 20
+            process_network_messages = true
+            [broker.monitor]
+            read_ms = -1
+            initial_delay_ms = 3
+            use_keep_alive = false
+            connect_timeout_ms = 0
+            [[broker.destinations]]
+            match = "A.>"
+            expire_period_ms = 0
+            memory_limit_bytes = 5
+            """,
+        )
+    )
+    assert flat(settings) == {
+        "host": "::1",
+        "port": 0,
+        "admin_port": 7,
+        "limits": {"max_headers": 3, "max_header_bytes": 128, "max_body_bytes": 9},
+        "broker": {
+            "name": "bb",
+            "memory_limit_bytes": 1,
+            "memory_high_water_percent": 50,
+            "page_size": 2,
+            "dead_letter_non_persistent": True,
+            "generation": {"monitor": "classic", "expiry": "documented", "memory": "G1", "in-flight": "exact"},
+            "timestamping": {
+                "future_only": True,
+                "ttl_ceiling_ms": 10,
+                "zero_expiration_override_ms": 20,
+                "process_network_messages": True,
+            },
+            "monitor": {"read_ms": -1, "initial_delay_ms": 3, "use_keep_alive": False, "connect_timeout_ms": 0},
+            "destinations": [{"match": "A.>", "expire_period_ms": 0, "memory_limit_bytes": 5}],
+        },
+    }
+
+
+def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
+    assert flat(read_settings(written(tmp_path, ""))) == flat(ServerSettings())
+
+
+def test_the_example_in_the_document_shows_every_key_with_its_default(tmp_path: Path) -> None:
+    """Only the admin port and the time-stamping plug-in are shown although they are off by default."""
+    example = DOCUMENT.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    settings = read_settings(written(tmp_path, example))
+    assert settings.admin_port == 0
+    assert settings.broker.timestamping is not None
+    settings.admin_port = settings.broker.timestamping = None
+    assert flat(settings) == flat(ServerSettings())
+    shown = {line.split("=")[0].strip() for line in example.splitlines() if "=" in line.split("#")[0]}
+    tables = {"timestamping", "monitor", "generation", "destinations"}
+    for rows in ("_SERVER", "_STOMP", "_BROKER", "_TIMESTAMPING", "_MONITOR", "_DESTINATION"):
+        assert set(getattr(settings_module, rows)) - tables <= shown
+
+
+BAD = [
+    ("[server]\nport = 70000", "server.port = 70000 must be an integer from 0 to 65535"),
+    ("[server]\nport = true", "server.port = True must be an integer"),
+    ("[server]\nport = '1'", "server.port = '1' must be an integer"),
+    ("[server]\nhost = ''", "server.host = '' must be a text that is not empty"),
+    ("[sever]\nport = 1", "sever is unknown; did you mean server?"),
+    ("[server]\nxyz = 1", "server: xyz is unknown; one of host, port, admin_port"),
+    ("server = 1", "server = 1 must be a table"),
+    ("[stomp]\nmax_headers = 0", "stomp.max_headers = 0 must be an integer of at least 1"),
+    ("[broker]\nmemory_limit_bytes = 1.5", "broker.memory_limit_bytes = 1.5 must be an integer of at least 0"),
+    ("[broker]\nmemory_high_water_percent = 101", "must be an integer from 1 to 100"),
+    ("[broker]\nmemory_limit_byte = 1", "memory_limit_byte is unknown; did you mean memory_limit_bytes?"),
+    (
+        "[broker.generation]\nmonitor = 'new'",
+        "broker: generation 'new' of area 'monitor' is unknown; one of documented",
+    ),
+    ("[broker.generation]\ncolour = 'red'", "generation area 'colour' is unknown"),
+    ("[broker.timestamping]\nfuture_only = 1", "broker.timestamping.future_only = 1 must be true or false"),
+    (
+        "[broker.monitor]\ninitial_delay_ms = -1",
+        "broker.monitor.initial_delay_ms = -1 must be an integer of at least 0",
+    ),
+    ("[[broker.destinations]]\nexpire_period_ms = 1", "broker.destinations[0] has no match"),
+    ("[broker]\ndestinations = [1]", "broker.destinations[0] = 1 must be a table"),
+    ("[broker]\ndestinations = 1", "broker.destinations = 1 must be a list of tables"),
+    ("port = ", "is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD)
+def test_bad_files_are_refused_with_value_and_remedy(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        read_settings(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="; give the path of a TOML file"):
+        read_settings(tmp_path / "nothing.toml")
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b"# \xff")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        read_settings(path)
+
+
+def test_the_broker_object_of_a_program_is_the_same_thing() -> None:
+    data = {
+        "generation": {"memory": "G1"},
+        "timestamping": {"future_only": True, "ttl_ceiling_ms": 0, "zero_expiration_override_ms": 0},
+        "memory_limit_bytes": 1048576,
+        "destinations": [{"match": ">", "expire_period_ms": 1000, "memory_limit_bytes": None}],
+    }
+    config = broker_config(data)
+    assert config.timestamping is not None
+    assert config.timestamping.future_only
+    assert config.generation["memory"] == "G1"
+    assert flat(config.destinations) == [{"match": ">", "expire_period_ms": 1000, "memory_limit_bytes": 0}]
+    assert flat(broker_config({})) == flat(BrokerConfig())
+
+
+# -- the command line, as far as it goes without opening a port
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--host", "192.0.2.1"], "host '192.0.2.1' is not a loopback address; use 127.0.0.1, ::1 or localhost"),
+        (["--host", "example"], "host 'example' is not a loopback address"),
+        (["--config", "nothing.toml"], "nothing.toml cannot be read"),
+    ],
+)
+def test_bad_settings_exit_with_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert server.main(argv) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--port", "70000"], "'70000' is not a port; use 0 (a free one) to 65535"),
+        (["--port", "-1"], "'-1' is not a port"),
+        (["--admin-port", "x"], "'x' is not a port"),
+        (["--log-level", "LOUD"], "LOUD"),
+        (["--unknown"], "unrecognized arguments: --unknown"),
+    ],
+)
+def test_bad_usage_exits_with_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        server.main(argv)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,120 @@
+"""Guard: every flag of every command has a test that it changes something (DESIGN section 9).
+
+``TESTS`` says which test that is; a flag without an entry, an entry without a flag, and a test that does not exist are
+all failures. Whether the test is good is for reviewers.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from conformance.cli import COMMANDS
+from tests.guards.tree import ROOT
+
+CLI = "tests/fast/test_cli.py"
+SERVER = "tests/live/test_server.py"
+LIVE = "tests/live/test_live_command.py"
+CAMPAIGN = "tests/live/test_campaign.py"
+
+TESTS: dict[str, dict[str, str]] = {
+    "run": {
+        "--broker": f"{CLI}::test_run_refuses_nonsense",
+        "--url": f"{CLI}::test_run_refuses_nonsense",
+        "--home": f"{LIVE}::test_a_home_folder_without_a_broker_is_refused",
+        "--tier": f"{CLI}::test_tier_chooses_the_worlds",
+        "--seed": f"{CLI}::test_seed_and_programs_choose_what_runs",
+        "--programs": f"{CLI}::test_seed_and_programs_choose_what_runs",
+        "--budget": f"{CLI}::test_budget_cuts_seeds_short",
+        "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
+        "--out": f"{CLI}::test_run_writes_its_report_where_out_says",
+        "--jobs": f"{CLI}::test_jobs_do_not_change_the_digest",
+        "--mutant": f"{CLI}::test_a_planted_defect_turns_the_run_red",
+        "--inconclusive-max": f"{CLI}::test_inconclusive_max_decides_between_0_and_3",
+        "--json": f"{CLI}::test_json_output_is_json",
+    },
+    "list": {"--requirement": f"{CLI}::test_list_selects", "--json": f"{CLI}::test_json_output_is_json"},
+    "replay": {
+        "--seed": f"{CLI}::test_replay_by_seed_file_and_name",
+        "--tier": f"{LIVE}::test_replay_live",
+        "--broker": f"{LIVE}::test_replay_live",
+        "--url": f"{LIVE}::test_replay_live",
+        "--home": f"{LIVE}::test_a_home_folder_without_a_broker_is_refused",
+        "--mutant": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
+        "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
+        "--shrink": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
+        "--out": f"{CLI}::test_replay_by_seed_file_and_name",
+        "--json": f"{CLI}::test_json_output_is_json",
+    },
+    "judge": {
+        "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
+        "--json": f"{CLI}::test_json_output_is_json",
+    },
+    "mutants": {
+        "--programs": f"{CLI}::test_mutants_command",
+        "--seed": f"{CLI}::test_mutants_command",
+        "--jobs": f"{CLI}::test_mutants_command",
+        "--canary": f"{CLI}::test_the_canary_sings",
+        "--json": f"{CLI}::test_json_output_is_json",
+    },
+    "parity": {
+        "--programs": f"{LIVE}::test_parity_command",
+        "--seed": f"{LIVE}::test_parity_command",
+        "--json": f"{LIVE}::test_parity_command",
+    },
+    "campaign": {
+        "--programs": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--seed": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--master": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--out": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--mutant": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--json": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+    },
+    "serve": {
+        "--admin-port": f"{SERVER}::test_the_admin_port",
+        "--config": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
+        "--host": "tests/fast/test_settings.py::test_bad_settings_exit_with_2",
+        "--log-level": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
+        "--mutant": f"{LIVE}::test_serve_plants_a_defect",
+        "--port": f"{SERVER}::test_a_port_in_use_exits_with_4",
+    },
+    "doctor": {"--install": f"{CLI}::test_doctor_reports", "--json": f"{CLI}::test_doctor_reports"},
+    "report": {},
+}
+
+
+@cache
+def flags_of(command: str) -> tuple[str, ...]:
+    environment = os.environ | {"COLUMNS": "200", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "conformance", command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=environment,
+        cwd=ROOT,
+    )
+    found = re.findall(r"^(?:  |)(?:-\w, )?(--[a-z][a-z-]+)", done.stdout, re.MULTILINE)
+    return tuple(sorted({flag for flag in found if flag != "--help"}))
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_flag_has_a_test(command: str) -> None:
+    assert sorted(TESTS[command]) == list(flags_of(command))
+    for flag, where in TESTS[command].items():
+        path, name = where.split("::")
+        assert name in names_in(ROOT / path), f"{command} {flag}: {where} does not exist"

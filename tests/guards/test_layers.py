@@ -1,0 +1,80 @@
+"""Guard: who may import whom (DESIGN section 3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.guards.tree import PACKAGES, ROOT, imports, module_name, source_files
+
+#: package prefix -> prefixes of ours that it may import. The longest prefix that fits a file decides.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "reference_broker": ("reference_broker",),
+    "chaos": ("chaos",),
+    "conformance": ("conformance", "reference_broker", "chaos"),
+    "conformance.oracles": (
+        "conformance.oracles",
+        "conformance.history",
+        "conformance.verdict",
+        "conformance.program",
+        "conformance.requirements",
+    ),
+    "conformance.requirements": ("conformance.requirements",),
+    "conformance.cli": ("conformance.cli", "conformance.installation", "conformance.exits"),
+    "reports": ("reports", "conformance"),
+    "reports.render": ("reports", "conformance"),
+}
+#: What the writers may know of conformance: data types, not machinery.
+DATA_ONLY = (
+    "conformance.history",
+    "conformance.verdict",
+    "conformance.program",
+    "conformance.results",
+    "conformance.failure",
+    "conformance.requirements",
+)
+
+
+def rule_for(module: str) -> tuple[str, ...]:
+    fitting = [prefix for prefix in ALLOWED if module == prefix or module.startswith(prefix + ".")]
+    return ALLOWED[max(fitting, key=len)]
+
+
+def violations(path: Path) -> list[str]:
+    module = module_name(path)
+    allowed = rule_for(module)
+    found = []
+    for name in imports(path):
+        if name.split(".")[0] not in PACKAGES:
+            continue
+        if not any(name == prefix or name.startswith(prefix + ".") for prefix in allowed):
+            found.append(f"{module} imports {name}; allowed are {', '.join(allowed)}")
+    return found
+
+
+@pytest.mark.parametrize("path", source_files(), ids=module_name)
+def test_imports_follow_the_layers(path: Path) -> None:
+    assert violations(path) == []
+
+
+@pytest.mark.parametrize("room", ["render", "aggregate"])
+def test_writers_know_only_data(room: str) -> None:
+    for path in sorted((ROOT / "reports" / room).rglob("*.py")):
+        for name in imports(path):
+            if name.startswith("conformance."):
+                assert name.startswith(DATA_ONLY), (
+                    f"{module_name(path)} imports {name}; a writer knows {DATA_ONLY} only"
+                )
+
+
+def test_the_guard_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker file that imports the suite must be caught."""
+    bad = tmp_path / "reference_broker" / "bad.py"
+    bad.parent.mkdir()
+    bad.write_text("from conformance import program\n")
+    monkeypatch.setattr("tests.guards.tree.ROOT", tmp_path)
+    assert violations(bad) == [
+        "reference_broker.bad imports conformance; allowed are reference_broker",
+        "reference_broker.bad imports conformance.program; allowed are reference_broker",
+    ]

@@ -1,0 +1,47 @@
+"""Guard: files of at most 500 lines (median at most 200), functions of at most 70, a header in every module (DESIGN
+section 9).
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.guards.tree import module_name, parsed, source_files
+
+FILE_LINES_MAX = 500
+MEDIAN_LINES_MAX = 200
+FUNCTION_LINES_MAX = 70
+
+
+def long_functions(path: Path) -> list[str]:
+    found = []
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                found.append(f"{path}:{node.lineno}: {node.name} has {length} lines")
+    return found
+
+
+@pytest.mark.parametrize("path", source_files(), ids=module_name)
+def test_size_and_header(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= FILE_LINES_MAX, f"{path} has {lines} lines"
+    assert long_functions(path) == []
+    if lines:
+        assert ast.get_docstring(parsed(path)), f"{path} has no module docstring: say what it decides"
+
+
+def test_median() -> None:
+    sizes = [path.read_text(encoding="utf-8").count("\n") for path in source_files()]
+    assert median(size for size in sizes if size) <= MEDIAN_LINES_MAX
+
+
+def test_the_guard_can_fail(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX)
+    assert len(long_functions(bad)) == 1

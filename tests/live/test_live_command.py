@@ -1,0 +1,146 @@
+"""Commands that start real processes, as a user calls them: what they leave behind, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chaos.processes import pid_alive
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).resolve().parents[2]
+#: How long children may outlive their runner.
+GONE_S = 5.0
+
+
+def brokerproof(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "conformance", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+    )
+
+
+def descendants(pid: int) -> list[int]:
+    """Pids of all processes below ``pid``, by the kernel's account."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+    found: list[int] = []
+    frontier = [pid]
+    while frontier:
+        frontier = [child for child, parent in parents.items() if parent in frontier]
+        found += frontier
+    return found
+
+
+def wait_until(condition: Callable[[], bool], deadline_s: float) -> bool:
+    """Poll a condition; whether it became true in time."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+def test_kill_minus_nine_leaves_nobody(tmp_path: Path) -> None:
+    """The runner dies without a word in the middle of a live run; five seconds later none of its children lives."""
+    with (tmp_path / "log").open("wb") as log:
+        runner = subprocess.Popen(
+            [sys.executable, "-m", "conformance", "run", "--tier", "live", "--out", str(tmp_path / "out")],
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            assert wait_until(lambda: len(descendants(runner.pid)) >= 4, 60), (tmp_path / "log").read_text()
+            children = descendants(runner.pid)
+        finally:
+            os.kill(runner.pid, signal.SIGKILL)
+            runner.wait()
+    assert wait_until(lambda: not any(pid_alive(pid) for pid in children), GONE_S)
+
+
+def test_a_home_folder_without_a_broker_is_refused(tmp_path: Path) -> None:
+    done = brokerproof("run", "--broker", "activemq", "--home", str(tmp_path), "--out", str(tmp_path / "out"))
+    again = brokerproof("replay", "live-000-1", "--tier", "live", "--broker", "activemq", "--home", str(tmp_path))
+    for refused in (done, again):
+        assert refused.returncode in {2, 4}
+        assert str(tmp_path) in refused.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_replay_live(tmp_path: Path) -> None:
+    """A program replays in real processes: on the reference broker, and on a broker that is known by its URL only."""
+    program = ROOT / "conformance" / "corpus" / "live-redelivery.json"
+    done = brokerproof("replay", str(program), "--tier", "live", "--out", str(tmp_path / "a"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"world":"live"' in (tmp_path / "a" / "history.jsonl").read_text().splitlines()[0]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "conformance", "serve", "--port", "0", "--mutant", "redelivery-unmarked"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip().removeprefix("listening on ")
+        done = brokerproof("replay", str(program), "--tier", "live", "--broker", "stomp", "--url", url)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(10)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "RDL-002 (MUST)" in done.stdout
+    done = brokerproof("replay", str(program), "--broker", "activemq")
+    assert done.returncode == 2
+    assert "needs --tier live" in done.stderr
+
+
+def test_parity_command() -> None:
+    done = brokerproof("parity", "--programs", "2", "--seed", "11", "--json", timeout_s=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) >= 2
+    other = brokerproof("parity", "--programs", "1", "--seed", "12", "--json", timeout_s=200)
+    assert other.returncode == 0, other.stdout + other.stderr
+    assert other.stdout != done.stdout
+
+
+def test_serve_plants_a_defect(tmp_path: Path) -> None:
+    """A served mutant behaves like one: the suite, which is only given the URL, finds it."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "conformance", "serve", "--port", "0", "--mutant", "redelivery-unmarked"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip().removeprefix("listening on ")
+        assert url.startswith("stomp://127.0.0.1:")
+        done = brokerproof(
+            "run", "--broker", "stomp", "--url", url, "--requirement", "RDL-002", "--out", str(tmp_path), timeout_s=200
+        )
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(10)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "RDL-002" in done.stdout

@@ -1,0 +1,235 @@
+"""The JMS agent: the stock Java client in a process of its own, where the consumer's clock matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from conformance.adapters.activemq import ActiveMQAdapter
+from conformance.agents import protocol
+from conformance.agents.library import DELAY_LEAST_MS
+from conformance.history import Ack, Arrive, Closed, Connect, Consume, Counters, Discard, History, Leave, Nack, Send
+from conformance.outcomes import outcomes
+from conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
+from conformance.steps import Ack as AckStep
+from conformance.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
+from conformance.steps import Leave as LeaveStep
+from conformance.steps import Nack as NackStep
+from conformance.steps import Send as SendStep
+from conformance.worlds.live.laboratory import JMS, Laboratory
+from conformance.worlds.live.world import LiveWorld
+from tests.live.bench import activemq, events, make_laboratory
+
+pytestmark = pytest.mark.live
+
+
+class Stage:
+    """One broker and its laboratory for all tests."""
+
+    def __init__(self, laboratory: Laboratory, adapter: ActiveMQAdapter) -> None:
+        self.laboratory = laboratory
+        self.adapter = adapter
+
+    def run(self, *steps: AnyStep, links: list[LinkSpec] | None = None, check: bool = True) -> History:
+        hosts = [
+            HostSpec("b", "broker"),
+            HostSpec("p0", "client", "jms"),
+            HostSpec("c0", "client", "jms", expiry_check=check),
+        ]
+        spec = BrokerSpec(dead_letter_non_persistent=True)
+        return LiveWorld(self.adapter, self.laboratory).run(
+            Program(FORMAT, spec, hosts, links or [], ["q0", "t0"], list(steps))
+        )
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    adapter = activemq()
+    with make_laboratory(tmp_path_factory.mktemp("jms")) as laboratory:
+        yield Stage(laboratory, adapter)
+        adapter.close()
+
+
+def test_client_acknowledgement_settles_all_that_the_session_delivered(stage: Stage) -> None:
+    history = stage.run(
+        SendStep(count=5), Subscribe(host=1, prefetch=10), Take(deadline_ms=2000, count=3), AckStep(upto=0)
+    )
+    (ack,) = events(history, Ack, "c0")
+    assert (ack.result, ack.mode, ack.messages) == ("ok", "cumulative", ["p0/1", "p0/2", "p0/3"])
+    assert list(outcomes(history).values()) == ["consumed"] * 3 + ["drained"] * 2
+    assert {connect.via for connect in events(history, Connect) if connect.host != "drain"} == {"jms"}
+
+
+def test_individual_acknowledgement_settles_one(stage: Stage) -> None:
+    steps = [
+        SendStep(count=3),
+        Subscribe(host=1, prefetch=10, ack="individual"),
+        Take(deadline_ms=2000, count=3),
+        AckStep(upto=1),
+    ]
+    history = stage.run(*steps)
+    assert [ack.messages for ack in events(history, Ack, "c0")] == [["p0/2"]]
+    assert outcomes(history) == {"p0/1": "consumed+drained", "p0/2": "consumed", "p0/3": "consumed+drained"}
+
+
+def test_automatic_acknowledgement_is_the_librarys_and_never_known(stage: Stage) -> None:
+    history = stage.run(
+        SendStep(count=2), Subscribe(host=1, prefetch=10, ack="auto"), Take(deadline_ms=2000, count=2), Settle()
+    )
+    assert [(ack.result, ack.mode) for ack in events(history, Ack, "c0")] == [("unknown", "auto")] * 2
+    assert list(outcomes(history).values()) == ["consumed"] * 2
+
+
+@pytest.mark.parametrize("dispatch", ["async", "sync"])
+def test_the_window_is_the_brokers(stage: Stage, dispatch: str) -> None:
+    steps = [SendStep(count=5), Subscribe(host=1, prefetch=2, dispatch=dispatch), Advance(ms=200), Settle()]  # type: ignore[arg-type]
+    history = stage.run(*steps)
+    assert [arrive.message for arrive in events(history, Arrive, "c0")] == ["p0/1", "p0/2"]
+    look = next(found for found in events(history, Counters) if found.dest == "q0")
+    assert (look.size, look.in_flight) == (5, 2)
+
+
+def test_a_message_that_dies_in_the_buffer_is_thrown_away_at_receive(stage: Stage) -> None:
+    """It arrived alive; then the consumer's clock jumps over its expiration."""
+    steps = [
+        SendStep(ttl_ms=120_000),
+        SendStep(),
+        Subscribe(host=1, prefetch=10),
+        Advance(ms=200),
+        Clock(host=2, jump_ms=300_000),
+        Take(deadline_ms=1000),
+        AckStep(),
+    ]
+    history = stage.run(*steps)
+    assert [arrive.message for arrive in events(history, Arrive, "c0")] == ["p0/1", "p0/2"]
+    assert [consume.message for consume in events(history, Consume, "c0")] == ["p0/2"]
+    assert [discard.message for discard in events(history, Discard, "c0")] == ["p0/1"]
+    assert outcomes(history) == {"p0/1": "dead-letter", "p0/2": "consumed"}
+
+
+def test_without_the_check_it_is_consumed(stage: Stage) -> None:
+    steps = [
+        SendStep(ttl_ms=120_000),
+        Subscribe(host=1, prefetch=10),
+        Advance(ms=200),
+        Clock(host=2, jump_ms=300_000),
+        Take(deadline_ms=1000),
+        AckStep(),
+    ]
+    history = stage.run(*steps, check=False)
+    assert outcomes(history) == {"p0/1": "consumed"}
+    assert not any(connect.expiry_check for connect in events(history, Connect, "c0"))
+
+
+def test_a_socket_that_vanishes_gives_back_what_was_not_settled(stage: Stage) -> None:
+    steps = [
+        SendStep(count=2),
+        Subscribe(host=1, prefetch=10),
+        Take(deadline_ms=2000),
+        LeaveStep(how="drop"),
+        Settle(),
+        Subscribe(host=1, prefetch=10),
+        Take(deadline_ms=2000, count=2),
+        AckStep(upto=1),
+    ]
+    history = stage.run(*steps)
+    assert [leave.how for leave in events(history, Leave, "c0")] == ["drop", "close"]
+    assert events(history, Closed) == []
+    again = [arrive for arrive in events(history, Arrive, "c0") if arrive.consumer == "c0/2"]
+    assert [(arrive.message, arrive.redelivered, arrive.delivery_count) for arrive in again] == [
+        ("p0/1", True, 2),
+        ("p0/2", True, 2),
+    ]
+
+
+def test_a_killed_client_comes_back(stage: Stage) -> None:
+    steps = [
+        SendStep(),
+        Subscribe(host=1),
+        Take(deadline_ms=2000),
+        LeaveStep(how="kill"),
+        Settle(),
+        Subscribe(host=1),
+        Take(deadline_ms=3000),
+        AckStep(),
+    ]
+    history = stage.run(*steps)
+    assert [consume.consumer for consume in events(history, Consume, "c0")] == ["c0/1", "c0/2"]
+    assert outcomes(history) == {"p0/1": "consumed"}
+
+
+def test_there_is_no_nack_in_jms_and_that_is_said(stage: Stage) -> None:
+    history = stage.run(SendStep(), Subscribe(host=1, ack="individual"), Take(deadline_ms=2000), NackStep())
+    (nack,) = events(history, Nack)
+    assert nack.result == "fail"
+    assert nack.refusal is not None
+    assert nack.refusal.startswith(protocol.UNSUPPORTED)
+    assert outcomes(history) == {"p0/1": "consumed+drained"}
+
+
+def test_a_disabled_timestamp_switches_the_time_to_live_off_too(stage: Stage) -> None:
+    history = stage.run(SendStep(ttl_ms=1000, stamp="zero"))
+    (send,) = events(history, Send)
+    assert (send.expiration_ms, send.timestamp_ms) == (0, 0)
+
+
+def test_a_topic_reaches_who_is_there(stage: Stage) -> None:
+    history = stage.run(
+        SendStep(dest=1), Subscribe(host=1, dest=1, prefetch=10), SendStep(dest=1), Take(deadline_ms=2000), AckStep()
+    )
+    assert [consume.message for consume in events(history, Consume)] == ["p0/2"]
+
+
+def test_a_monitor_keeps_a_healthy_link_open(stage: Stage) -> None:
+    links = [LinkSpec("c0", monitor=MonitorSpec(1000, 500))]
+    history = stage.run(SendStep(), Subscribe(host=1), Advance(ms=2500), Take(deadline_ms=1000), AckStep(), links=links)
+    assert events(history, Closed) == []
+    assert history.header.declared.monitor["c0"] == MonitorSpec(1000, 500)
+
+
+def test_an_initial_delay_that_the_library_cannot_keep_is_refused(stage: Stage) -> None:
+    links = [LinkSpec("c0", monitor=MonitorSpec(1000, DELAY_LEAST_MS - 1))]
+    history = stage.run(Subscribe(host=1), links=links)
+    (connect,) = events(history, Connect, "c0")
+    assert connect.result == "fail"
+    assert connect.refusal is not None
+    assert "handshake" in connect.refusal
+
+
+def test_a_broker_that_is_killed_is_noticed(stage: Stage) -> None:
+    """On a broker of its own: the others go on with theirs."""
+    world = LiveWorld(stage.adapter, stage.laboratory)
+    spec = BrokerSpec(memory_limit_bytes=63 * 1024 * 1024)
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", "jms")]
+    world.open(Program(FORMAT, spec, hosts, [], ["q0"], []))
+    try:
+        world.apply(SendStep())
+        world.endpoint.broker.kill()  # type: ignore[attr-defined]  # an ActiveMQ endpoint
+        world.apply(Advance(ms=500))
+        closed = [event for event in world.recorder.events if isinstance(event, Closed)]
+        assert [(event.host, event.who) for event in closed] == [("c0", "broker")]
+    finally:
+        world.broker_spoilt = True
+        world.shut()
+
+
+def test_an_agent_is_used_again_but_never_set_back(stage: Stage) -> None:
+    for agent in list(stage.laboratory._idle):
+        if agent.via == JMS:
+            stage.laboratory._idle.remove(agent)
+            agent.quit()
+    path = stage.adapter.jars.client_class_path
+    first = stage.laboratory.hire(JMS, 0, path)
+    first.greet()
+    stage.laboratory.release(first)
+    ahead = stage.laboratory.hire(JMS, 60_000, path)
+    assert ahead is first
+    ahead.greet()
+    stage.laboratory.release(ahead)
+    behind = stage.laboratory.hire(JMS, 0, path)
+    assert behind is not first
+    behind.greet()
+    assert msgspec.structs.asdict(protocol.Hello(id=1)) == {"id": 1}
+    stage.laboratory.release(behind)

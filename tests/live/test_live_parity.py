@@ -1,0 +1,83 @@
+"""Parity: the reference broker in both worlds. A sample of what ``brokerproof parity`` compares, and proof that it can
+disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from conformance.adapters.reference import ReferenceAdapter
+from conformance.corpus.stories import stories
+from conformance.exits import OK
+from conformance.generate.programs import program_for_seed
+from conformance.parity import compare, fit_for_parity, main, paced, parity_programs, run_parity
+from conformance.worlds.live.laboratory import Laboratory
+from conformance.worlds.live.world import LiveWorld
+from conformance.worlds.simulated.world import SimulatedWorld
+from tests.live.bench import make_laboratory
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    with make_laboratory(tmp_path_factory.mktemp("parity")) as laboratory:
+        yield laboratory
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_seeded_programs_agree(laboratory: Laboratory, seed: int) -> None:
+    run, _, _ = run_parity(ReferenceAdapter(), laboratory, f"seed-{seed}", fit_for_parity(program_for_seed(seed)), seed)
+    assert run.differences == []
+
+
+@pytest.mark.parametrize("name", ["live-delay", "live-in-flight", "live-redelivery", "live-000-1-stomp", "live-limit"])
+def test_stories_agree(laboratory: Laboratory, name: str) -> None:
+    run, _, _ = run_parity(ReferenceAdapter(), laboratory, name, paced(stories()[name].program))
+    assert run.differences == []
+
+
+def test_a_broker_that_is_set_otherwise_is_found_out(laboratory: Laboratory) -> None:
+    """The same program, but only the live broker keeps letters of volatile messages."""
+    program = paced(stories()["live-000-1-stomp"].program)
+    steps = [
+        msgspec.structs.replace(step, persistent=False) if hasattr(step, "ttl_ms") else step for step in program.steps
+    ]
+    volatile = program.with_steps(steps)
+    strict = msgspec.structs.replace(
+        volatile, broker=msgspec.structs.replace(volatile.broker, dead_letter_non_persistent=False)
+    )
+    live = LiveWorld(ReferenceAdapter(), laboratory).run(volatile)
+    found = compare(SimulatedWorld().run(strict), live)
+    assert ("outcome", "p0/1", "gone", "dead-letter") in [(d.what, d.about, d.simulated, d.live) for d in found]
+
+
+def test_a_mutant_in_one_world_is_found_out(laboratory: Laboratory) -> None:
+    program = paced(stories()["live-delay"].program)
+    live = LiveWorld(ReferenceAdapter("delay-ignored"), laboratory).run(program)
+    whats = {difference.what for difference in compare(SimulatedWorld().run(program), live)}
+    assert {"order", "time until arrival"} <= whats
+
+
+def test_the_programs_are_the_corpus_and_the_seeds() -> None:
+    programs = list(parity_programs(3, 40))
+    assert [name for name, _, _ in programs[-3:]] == ["seed-40", "seed-41", "seed-42"]
+    assert [seed for _, _, seed in programs[-3:]] == [40, 41, 42]
+    assert {"live-delay", "live-silent-link"} <= {name for name, _, _ in programs}
+
+
+def test_the_command_says_so(
+    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del laboratory
+    whole = parity_programs
+    monkeypatch.setattr("conformance.parity.parity_programs", lambda count, seed: list(whole(count, seed))[-count:])
+    assert main(["--programs", "2", "--seed", "5", "--json"]) == OK
+    lines = [msgspec.json.decode(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["name"] for line in lines] == ["seed-5", "seed-6"]
+    assert all(line["differences"] == [] for line in lines)
+    assert main(["--programs", "1", "--seed", "7"]) == OK
+    assert capsys.readouterr().out.startswith("seed-7: agree (")

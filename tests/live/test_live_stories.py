@@ -1,0 +1,209 @@
+"""The live stories on real ActiveMQ: 5.17.2 must do what the feasibility study saw, 5.12.3 what makes it a finding.
+
+Brokers are shared by the stories of one setting; the order of the tests is the order in which that is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from conformance.adapters.activemq import ActiveMQAdapter
+from conformance.corpus.stories import SKEW_MS, TTL_MS, Story, stories
+from conformance.history import Ack, Arrive, ClockSample, Closed, Consume, Counters, Discard, Fault, History, Send
+from conformance.known import load_known
+from conformance.outcomes import outcomes
+from conformance.verdict import VerdictKind
+from conformance.worlds.live.laboratory import Laboratory
+from conformance.worlds.live.runs import plan_of, run_live
+from conformance.worlds.live.world import LiveWorld
+from conformance.worlds.simulated.world import SimulatedWorld
+from tests.live.bench import activemq, events, make_laboratory
+
+pytestmark = pytest.mark.live
+STORIES = stories()
+#: Real clocks are read to the millisecond; a run on a busy machine takes its time between two steps.
+TOLERANCE_MS = 1500
+
+
+def in_order() -> list[str]:
+    """By settings, then by the broker's clock, never backwards."""
+    return sorted(
+        STORIES,
+        key=lambda name: (repr(STORIES[name].program.broker), STORIES[name].program.broker_host().clock.offset_ms),
+    )
+
+
+class Stage:
+    """A laboratory, a release, and what was played so far."""
+
+    def __init__(self, laboratory: Laboratory, adapter: ActiveMQAdapter) -> None:
+        self.laboratory = laboratory
+        self.adapter = adapter
+        self.played: dict[str, History] = {}
+
+    def play(self, name: str) -> History:
+        if name not in self.played:
+            self.played[name] = LiveWorld(self.adapter, self.laboratory).run(STORIES[name].program)
+        return self.played[name]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    adapter = activemq()
+    with make_laboratory(tmp_path_factory.mktemp("stage")) as laboratory:
+        yield Stage(laboratory, adapter)
+        adapter.close()
+
+
+@pytest.fixture(scope="module")
+def old_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    adapter = activemq("5.12.3")
+    with make_laboratory(tmp_path_factory.mktemp("old")) as laboratory:
+        yield Stage(laboratory, adapter)
+        adapter.close()
+
+
+@pytest.mark.parametrize("name", in_order())
+def test_it_ends_as_it_is_told(stage: Stage, name: str) -> None:
+    assert outcomes(stage.play(name)) == STORIES[name].outcomes
+
+
+def real_ms(history: History, at_ns: int) -> int:
+    """Real wall time at an instant: the draining host's clock is right."""
+    sample = events(history, ClockSample, "drain")[0]
+    return sample.wall_ms + (at_ns - (sample.t0 + sample.t1) // 2) // 1_000_000
+
+
+def stamps(history: History) -> tuple[int, int]:
+    """Timestamp and expiration of the one message as its consumer got them, from the real time of its send."""
+    (arrive,), (send,) = events(history, Arrive, "c0"), events(history, Send)
+    base_ms = real_ms(history, send.t1)
+    return arrive.timestamp_ms - base_ms, arrive.expiration_ms - base_ms
+
+
+@pytest.mark.parametrize(
+    ("row", "timestamp_ms", "expiration_ms"),
+    [
+        ("1-plugin", SKEW_MS, SKEW_MS + TTL_MS),
+        ("2-unchecked", -SKEW_MS, TTL_MS - SKEW_MS),
+        ("2-future", 0, TTL_MS),
+        ("3-stomp", 0, TTL_MS),
+        ("13", 0, TTL_MS),
+        ("14", -SKEW_MS, 60_000 - SKEW_MS),
+        ("11", SKEW_MS, SKEW_MS + TTL_MS),
+    ],
+)
+def test_stamps_are_what_the_table_says(stage: Stage, row: str, timestamp_ms: int, expiration_ms: int) -> None:
+    found = stamps(stage.play(f"live-000-{row}"))
+    assert found[0] == pytest.approx(timestamp_ms, abs=TOLERANCE_MS)
+    assert found[1] == pytest.approx(expiration_ms, abs=TOLERANCE_MS)
+
+
+@pytest.mark.parametrize(("row", "enqueued", "expired"), [("1", 0, 0), ("12", 0, 0), ("3", 1, 1), ("2-plugin", 1, 1)])
+def test_a_loss_on_arrival_is_invisible_in_the_queues_figures(
+    stage: Stage, row: str, enqueued: int, expired: int
+) -> None:
+    look = next(
+        found for found in events(stage.play(f"live-000-{row}"), Counters) if found.dest == "q0" and found.at_rest
+    )
+    assert (look.size, look.enqueued, look.expired) == (0, enqueued, expired)
+
+
+@pytest.mark.parametrize("row", ["3", "6", "2-plugin", "4", "9"])
+def test_what_the_library_throws_away_arrived_and_is_told(stage: Stage, row: str) -> None:
+    history = stage.play(f"live-000-{row}")
+    assert [arrive.message for arrive in events(history, Arrive, "c0")] == ["p0/1"]
+    assert [discard.message for discard in events(history, Discard, "c0")] == ["p0/1"]
+    assert events(history, Consume, "c0") == []
+
+
+@pytest.mark.parametrize("row", ["3-unchecked", "2-unchecked", "3-stomp"])
+def test_what_is_not_checked_is_not_thrown_away(stage: Stage, row: str) -> None:
+    history = stage.play(f"live-000-{row}")
+    assert events(history, Discard) == []
+    assert [ack.result for ack in events(history, Ack, "c0")] == ["ok"]
+
+
+@pytest.mark.parametrize("row", ["1", "3", "1-volatile"])
+def test_a_dead_letter_has_lost_its_expiration(stage: Stage, row: str) -> None:
+    (letter,) = events(stage.play(f"live-000-{row}"), Arrive, "drain")
+    assert (letter.dest, letter.original_dest, letter.expiration_ms) == ("ActiveMQ.DLQ", "q0", 0)
+
+
+def test_a_silent_link_is_closed_by_the_broker_and_proven(stage: Stage) -> None:
+    history = stage.play("live-silent-link")
+    stall = events(history, Fault)[0]
+    if stall.evidence is None:
+        pytest.skip("not run: no Toxiproxy server here, so the stall has no evidence")
+    assert stall.evidence["bytes_in"] > 0
+    assert stall.evidence["bytes_out"] == 0
+    (closed,) = events(history, Closed, "b")
+    assert closed.who == "broker"
+    assert "inactive" in closed.reason
+    assert closed.idle_ns is not None
+    assert 1_950_000_000 <= closed.idle_ns <= 3_600_000_000
+    assert events(stage.play("live-quiet-link"), Closed) == []
+
+
+def judged(stage: Stage, name: str) -> dict[str, VerdictKind]:
+    wanted = tuple(requirement.id for requirement in _catalogue())
+    result = run_live(stage.adapter, stage.laboratory, STORIES[name].program, name, wanted=wanted)
+    assert result.problem == ""
+    return {verdict.requirement: verdict.verdict for verdict in result.verdicts}
+
+
+def _catalogue():  # type: ignore[no-untyped-def]
+    from conformance.requirements.catalogue import default_catalogue
+
+    return default_catalogue().judged()
+
+
+@pytest.mark.parametrize("requirement", sorted(load_known("activemq 5.17.2").by_requirement))
+def test_a_known_deviation_still_fails_and_turns_nothing_red(stage: Stage, requirement: str) -> None:
+    for name in load_known("activemq 5.17.2").by_requirement[requirement].programs:
+        verdicts = judged(stage, name)
+        assert verdicts[requirement] is VerdictKind.KNOWN_FAILURE
+        assert VerdictKind.VIOLATED not in verdicts.values()
+
+
+def test_the_other_stories_violate_nothing(stage: Stage) -> None:
+    from conformance.judge import judge_history
+
+    known = load_known("activemq 5.17.2").by_requirement
+    for name in in_order():
+        for verdict in judge_history(stage.play(name)):
+            if verdict.requirement not in known:
+                assert verdict.verdict is not VerdictKind.VIOLATED, f"{name}: {verdict.requirement}: {verdict.text}"
+                assert verdict.verdict is not VerdictKind.INCONCLUSIVE, f"{name}: {verdict.requirement}: {verdict.text}"
+
+
+def test_a_broker_is_shared_and_never_set_back(stage: Stage) -> None:
+    for name in in_order():
+        stage.play(name)
+    brokers = [process for process in stage.laboratory.supervisor.processes if process.name.startswith("activemq")]
+    assert len(brokers) <= len({repr(STORIES[name].program.broker) for name in STORIES}) + 6
+
+
+def test_an_older_release_delivers_delayed_messages_early_and_the_run_says_so(old_stage: Stage) -> None:
+    verdicts = judged(old_stage, "live-delay")
+    assert verdicts["DLY-001"] is VerdictKind.VIOLATED
+    assert "DLY-001" not in load_known("activemq 5.12.3").by_requirement
+
+
+@pytest.mark.parametrize("row", ["3", "2-plugin", "3-unchecked", "1"])
+def test_an_older_release_behaves_like_its_generation_of_the_reference(old_stage: Stage, row: str) -> None:
+    """Before 5.14 the client's word is not believed: the message stays on its queue."""
+    story: Story = STORIES[f"live-000-{row}"]
+    program = old_stage.adapter.effective(story.program)
+    assert program.broker.generation["expiry"] == "documented"
+    broker = msgspec.structs.replace(program.broker, generation={"expiry": "documented"})
+    simulated = SimulatedWorld().run(msgspec.structs.replace(program, broker=broker))
+    assert outcomes(old_stage.play(story.name)) == outcomes(simulated)
+
+
+def test_the_plan_takes_every_story_on_this_release(stage: Stage) -> None:
+    planned = {name for name, _ in plan_of(stage.adapter)}
+    assert set(STORIES) <= planned

@@ -1,0 +1,110 @@
+"""Brokers known by their URL alone: probing finds what they can do, whoever they are."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from chaos.brokers.activemq import ActiveMQ
+from conformance.adapters.probing import probe, read_clock
+from conformance.adapters.reference import ReferenceAdapter
+from conformance.adapters.stomp_url import StompUrlAdapter
+from conformance.corpus.stories import stories
+from conformance.exits import SuiteProblem
+from conformance.history import ClockSample, Counters, Skipped
+from conformance.judge import judge_history
+from conformance.outcomes import outcomes
+from conformance.steps import Clock
+from conformance.steps import Send as SendStep
+from conformance.verdict import VerdictKind
+from conformance.worlds.live.laboratory import Laboratory
+from conformance.worlds.live.runs import plan_of
+from conformance.worlds.live.world import LiveWorld
+from tests.live.bench import activemq, events, make_laboratory, program
+
+pytestmark = pytest.mark.live
+OFFERED = {"dead-letter", "delay", "monitor", "nack", "persistent", "prefetch", "topics", "ttl"}
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    with make_laboratory(tmp_path_factory.mktemp("url")) as laboratory:
+        yield laboratory
+
+
+@pytest.fixture(scope="module")
+def running(laboratory: Laboratory) -> Iterator[StompUrlAdapter]:
+    """A reference server that somebody else started."""
+    endpoint = ReferenceAdapter().open(program(), laboratory)
+    yield StompUrlAdapter(f"stomp://127.0.0.1:{endpoint.port('stomp')}")
+    endpoint.dispose()
+
+
+def test_the_reference_server_can_all_that_stomp_can_show(running: StompUrlAdapter) -> None:
+    assert set(running.capabilities()) == OFFERED
+    assert not running.found().stamps
+
+
+def test_activemq_is_found_to_be_the_same(laboratory: Laboratory) -> None:
+    """Without its scheduler: what is not there is found out, too."""
+    broker = ActiveMQ(laboratory.supervisor, activemq().jars, laboratory.folder / "plain", management=False)
+    broker.start()
+    try:
+        assert set(probe("127.0.0.1", broker.stomp_port).capabilities) == OFFERED - {"delay"}
+    finally:
+        broker.stop()
+
+
+def test_a_program_runs_and_is_judged_for_what_was_found(running: StompUrlAdapter, laboratory: Laboratory) -> None:
+    history = LiveWorld(running, laboratory).run(stories()["live-redelivery"].program)
+    assert outcomes(history) == stories()["live-redelivery"].outcomes
+    assert set(history.header.capabilities) == OFFERED
+    assert history.header.broker == running.label
+    assert events(history, Counters) == []
+    verdicts = {verdict.requirement: verdict for verdict in judge_history(history)}
+    assert not [verdict for verdict in verdicts.values() if verdict.verdict is VerdictKind.VIOLATED]
+    assert verdicts["INF-001"].verdict is VerdictKind.NOT_APPLICABLE
+    assert verdicts["RDL-002"].verdict is VerdictKind.SATISFIED
+
+
+def test_its_clock_is_read_and_never_set(running: StompUrlAdapter, laboratory: Laboratory) -> None:
+    history = LiveWorld(running, laboratory).run(program(SendStep(), Clock(host=0, jump_ms=5000)))
+    assert events(history, ClockSample, "b")
+    assert [skipped.step["do"] for skipped in events(history, Skipped)] == ["clock"]
+
+
+def test_what_it_cannot_be_is_refused_with_the_reason(running: StompUrlAdapter) -> None:
+    assert "clock" in running.refusal(program(broker_ms=1000))
+    assert "JMS" in running.refusal(stories()["live-000-3"].program)
+    assert "configured" in running.refusal(stories()["live-future-only"].program)
+    assert running.refusal(stories()["live-delay"].program) == ""
+    names = {name for name, _ in plan_of(running)}
+    assert {"live-delay", "live-redelivery", "live-in-flight"} <= names
+    assert "live-000-1-stomp" not in names
+
+
+def test_nobody_listening_is_a_problem_with_a_remedy() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(SuiteProblem, match="is it running"):
+        StompUrlAdapter(f"stomp://127.0.0.1:{port}").capabilities()
+
+
+def test_something_else_listening_is_no_broker() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(SuiteProblem, match="no STOMP broker answers"):
+            StompUrlAdapter(f"stomp://127.0.0.1:{listener.getsockname()[1]}").found()
+        thread.join(5)
+    assert read_clock("127.0.0.1", 1) is None

@@ -1,0 +1,324 @@
+"""The server as a process, over real sockets: the node of the fast tests with bytes, clocks and signals around it.
+
+Method: each test starts its own server on free ports, talks STOMP with plain sockets and our codec, and reads the
+broker's own view from the admin port. Waiting is always for a condition with a deadline. Time windows are judged from
+outside: the earliest possible start, the latest possible end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from reference_broker.stomp.codec import FrameDecoder, encode
+from reference_broker.stomp.frames import Frame, Heartbeat
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 20.0
+#: Scheduling lateness allowed on a loaded machine (inactivity.md section 4).
+LATE_S = 2.0
+
+
+class Server:
+    """A server process. ``stop`` ends it by its pid."""
+
+    def __init__(self, *argv: str) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reference_broker.server", "--port", "0", "--admin-port", "0", *argv],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,  # a line that was read ahead would hide from select
+            cwd=ROOT,
+            env=environment,
+        )
+        assert self.process.stdout is not None
+        self.lines = [self._line(), self._line()]
+        ports = [int(line.rsplit(":", 1)[1]) for line in self.lines]
+        self.admin_port, self.port = ports
+        self._admin = socket.create_connection(("127.0.0.1", self.admin_port), DEADLINE_S).makefile("rw")
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], DEADLINE_S)
+        line = self.process.stdout.readline().decode() if ready else ""
+        if not line:
+            self.stop()
+            pytest.fail("the server did not say that it listens")
+        return line.strip()
+
+    def ask(self, **request: object) -> dict[str, int]:
+        self._admin.write(json.dumps(request) + "\n")
+        self._admin.flush()
+        answer = json.loads(self._admin.readline())
+        assert "ok" in answer, answer
+        ok: dict[str, int] = answer["ok"]
+        return ok
+
+    def counters(self, name: str = "queue://q") -> dict[str, int]:
+        return self.ask(do="counters", dest=name)
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """(exit code, what it wrote to standard error)."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            _, errors = self.process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise
+        return self.process.returncode, errors.decode()
+
+
+class Client:
+    """A STOMP 1.2 client that does only what a test says."""
+
+    def __init__(
+        self, server: Server, *, connect: bool = True, receive_buffer: int = 0, heart_beat: str = "0,0"
+    ) -> None:
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(DEADLINE_S)
+        self.socket.connect(("127.0.0.1", server.port))
+        self.decoder = FrameDecoder()
+        self.items: list[Frame | Heartbeat] = []
+        if connect:
+            self.send("CONNECT", {"accept-version": "1.2", "host": "b", "heart-beat": heart_beat})
+            assert self.frame().command == "CONNECTED"
+
+    def send(self, command: str, headers: dict[str, str], body: bytes = b"") -> None:
+        self.socket.sendall(encode(Frame(command, headers, body)))
+
+    def frame(self) -> Frame:
+        """The next frame; heart-beats are skipped."""
+        while True:
+            while self.items:
+                item = self.items.pop(0)
+                if isinstance(item, Frame):
+                    return item
+            data = self.socket.recv(65536)
+            assert data, "the server closed the connection"
+            self.items += self.decoder.feed(data)
+
+    def closed(self, deadline_s: float = DEADLINE_S) -> float:
+        """Wait for the end of the stream; returns the monotonic time at which it was seen."""
+        self.socket.settimeout(deadline_s)
+        with contextlib.suppress(ConnectionResetError):
+            while self.socket.recv(65536):
+                pass
+        return time.monotonic()
+
+    def request(self, command: str, headers: dict[str, str], body: bytes = b"") -> Frame:
+        """Send with a receipt and return the answer."""
+        self.send(command, {**headers, "receipt": "r"}, body)
+        return self.frame()
+
+    def works(self) -> bool:
+        return self.request("SEND", {"destination": "/queue/probe"}, b"x").command == "RECEIPT"
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    yield running
+    running.stop()
+
+
+def test_connect_send_receive_acknowledge(server: Server) -> None:
+    assert server.lines[1] == f"listening on stomp://127.0.0.1:{server.port}"
+    client = Client(server)
+    headers = {"id": "s", "destination": "/queue/q", "ack": "client"}
+    assert client.request("SUBSCRIBE", headers).command == "RECEIPT"
+    assert client.request("SEND", {"destination": "/queue/q", "persistent": "true"}, b"\0one").command == "RECEIPT"
+    message = client.frame()
+    assert (message.command, message.body) == ("MESSAGE", b"\0one")
+    assert (message.headers["subscription"], message.headers["persistent"]) == ("s", "true")
+    assert server.counters()["in_flight"] == 1
+    assert client.request("ACK", {"id": message.headers["ack"]}).command == "RECEIPT"
+    counters = server.counters()
+    assert (counters["size"], counters["in_flight"], counters["dequeued"]) == (0, 0, 1)
+    assert client.request("DISCONNECT", {}).command == "RECEIPT"
+    client.closed()
+    until(lambda: server.ask(do="counters")["connections"] == 0, "the connection is forgotten")
+
+
+@pytest.mark.parametrize(
+    ("wire", "text"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: b\r\n\r\n", "begins no command"),
+        (b"SEND\ndestination:/queue/q\nbroken\n\nx\0", "'broken' has no name before a colon"),
+        (b"SEND\ndestination:/queue/q\ncontent-length:99999999999\n\nx", "larger than 16777216 bytes"),
+        (b"SEND\ndestination:/queue/q\nexpires:soon\n\nx\0", "expires:soon is not a number"),
+        (b"SEND\na:" + b"b" * 20_000, "longer than 10240 bytes"),
+    ],
+)
+def test_malformed_and_oversized_frames_get_error_and_close_while_others_are_served(
+    server: Server, wire: bytes, text: str
+) -> None:
+    bystander = Client(server)
+    client = Client(server)
+    client.socket.sendall(wire)
+    error = client.frame()
+    assert error.command == "ERROR"
+    assert text in error.body.decode()
+    client.closed()
+    assert bystander.works()
+    assert Client(server).works()
+
+
+def test_the_error_arrives_although_the_client_goes_on_sending(server: Server) -> None:
+    """A socket that is closed over unread input is reset, which could destroy the ERROR on its way."""
+    client = Client(server)
+    client.socket.sendall(b"SEND\ndestination:/queue/q\n\n" + b"x" * (16 * 1024 * 1024 + 1))
+    with contextlib.suppress(ConnectionError):
+        client.socket.sendall(b"x" * (4 * 1024 * 1024))
+    error = client.frame()
+    assert "the body is larger than 16777216 bytes" in error.body.decode()
+    assert Client(server).works()
+
+
+def test_a_port_in_use_exits_with_4(server: Server) -> None:
+    command = [sys.executable, "-m", "reference_broker.server", "--port", str(server.port)]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, cwd=ROOT, check=False)
+    assert second.returncode == 4
+    assert (
+        f"port {server.port} on 127.0.0.1 is in use; stop the other process or choose another --port" in second.stderr
+    )
+    assert second.stderr.count("\n") == 1
+    assert second.stdout == ""
+    assert Client(server).works()
+
+
+def test_an_admin_port_in_use_exits_with_4(server: Server) -> None:
+    command = [sys.executable, "-m", "reference_broker.server", "--port", "0", "--admin-port", str(server.admin_port)]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, cwd=ROOT, check=False)
+    assert second.returncode == 4
+    assert f"port {server.admin_port} on 127.0.0.1 is in use" in second.stderr
+    assert "--admin-port" in second.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_stop_it_cleanly(number: int) -> None:
+    server = Server()
+    client = Client(server)
+    code, errors = server.stop(number)
+    assert (code, errors) == (0, "")
+    client.closed()
+
+
+def test_the_admin_port() -> None:
+    server = Server()
+    try:
+        before_ns = time.monotonic_ns()
+        now = server.ask(do="now")
+        assert before_ns <= now["mono_ns"] <= time.monotonic_ns(), "both processes share one monotonic clock"
+        assert abs(now["wall_ms"] - time.time_ns() // 1_000_000) < 60_000
+        client = Client(server)
+        client.request("SEND", {"destination": "/queue/q"}, b"x")
+        assert server.ask(do="destinations") == {"destinations": ["queue://q"]}
+        server.ask(do="purge", dest="queue://q")
+        assert server.counters()["size"] == 0
+        with pytest.raises(AssertionError, match="do = 'fly' is unknown; one of now"):
+            server.ask(do="fly")
+        with pytest.raises(AssertionError, match="dest = 'queue://none' does not exist"):
+            server.counters("queue://none")
+        server.ask(do="quit")
+        assert server.process.wait(DEADLINE_S) == 0
+    finally:
+        server.stop()
+
+
+def test_the_configuration_file_and_the_log_level_have_an_effect(tmp_path: Path) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text("[stomp]\nmax_body_bytes = 3\n[broker.timestamping]\nzero_expiration_override_ms = 60000\n")
+    for level, lines in (("DEBUG", 2), ("INFO", 1), ("WARN", 0)):
+        server = Server("--config", str(path), "--log-level", level)
+        try:
+            client = Client(server)
+            client.request("SUBSCRIBE", {"id": "s", "destination": "/queue/q"})
+            client.request("SEND", {"destination": "/queue/q", "timestamp": "5"}, b"123")
+            assert int(client.frame().headers["expires"]) > 0
+            client.send("SEND", {"destination": "/queue/q"}, b"1234")
+            assert "larger than 3 bytes" in client.frame().headers["message"]
+            client.closed()
+        finally:
+            _, errors = server.stop()
+        assert len(errors.splitlines()) == lines, errors
+
+
+def test_a_silent_client_is_closed_in_its_window_and_a_beating_one_stays(server: Server) -> None:
+    """heart-beat:500,0 in the documented generation: R = 1000 ms, closed within [R, 1.1 R] after the last byte."""
+    beating = Client(server, heart_beat="500,0")
+    silent = Client(server, heart_beat="500,0")
+    sent_before = time.monotonic()
+    silent.socket.sendall(b"\n")
+    sent_after = time.monotonic()
+    while not select.select([silent.socket], [], [], 0.2)[0]:
+        beating.socket.sendall(b"\n")
+        assert time.monotonic() < sent_after + DEADLINE_S
+    seen = silent.closed()
+    assert seen - sent_before >= 1.0, "closed early"
+    assert seen - sent_after <= 1.1 + LATE_S, "closed late"
+    assert beating.works()
+    _, errors = server.stop()
+    host, port = silent.socket.getsockname()
+    assert f"Channel was inactive for too (>1000) long: tcp://{host}:{port}" in errors
+
+
+def test_the_server_beats(server: Server) -> None:
+    """heart-beat:0,400: a byte at least every 400 ms, with a server that aims at every 200."""
+    start = time.monotonic()
+    client = Client(server, heart_beat="0,400")
+    for _ in range(5):
+        assert client.socket.recv(1) == b"\n"
+    assert time.monotonic() - start <= 5 * 0.4 + LATE_S
+    assert time.monotonic() - start >= 4 * 0.2, "faster than promised by half"
+
+
+def test_a_stalled_reader_shows_in_the_in_flight_count(server: Server) -> None:
+    """Messages that the kernel does not take are not transmitted: in-flight stays below what was assigned, and swings
+    negative when the consumer leaves without reading (seed 003). All is balanced once the socket is gone.
+    """
+    count, body = 200, b"x" * 65536
+    reader = Client(server, receive_buffer=4096)
+    subscribe = {"id": "s", "destination": "/queue/q", "ack": "client", "activemq.prefetchSize": str(count)}
+    assert reader.request("SUBSCRIBE", subscribe).command == "RECEIPT"
+    producer = Client(server)
+    for _ in range(count):
+        assert producer.request("SEND", {"destination": "/queue/q"}, body).command == "RECEIPT"
+    written = server.counters()["in_flight"]
+    assert 0 < written < count
+    assert server.counters()["size"] == count
+    reader.send("UNSUBSCRIBE", {"id": "s"})
+    until(lambda: server.counters()["consumers"] == 0, "the consumer has left")
+    assert server.counters()["in_flight"] == written - count
+    bodies = 0
+    while server.counters()["in_flight"] != 0:
+        bodies += len(reader.socket.recv(1 << 20))
+    assert bodies > 0
+    assert producer.works()
+    reader.socket.close()
+    until(lambda: server.ask(do="counters")["connections"] == 1, "the reader is forgotten")
+    assert (server.counters()["in_flight"], server.counters()["size"]) == (0, count)

@@ -1,0 +1,66 @@
+"""The pytest plugin from outside: the same digest with and without workers, and a planted defect turns it red."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def judge(*options: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    installed = any(point.name == "brokerproof" for point in entry_points(group="pytest11"))
+    plugin = [] if installed else ["-p", "conformance.pytest_plugin"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-q", "--pyargs", "conformance", *options],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "CI": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def digest(output: str) -> str:
+    found = re.search(r"verdict digest: (sha256:[0-9a-f]{64})", output)
+    assert found is not None, output[-3000:]
+    return found.group(1)
+
+
+def test_workers_do_not_change_the_digest(tmp_path: Path) -> None:
+    results = [judge("--brokerproof-programs", "120", "-n", workers, cwd=tmp_path) for workers in ("0", "2")]
+    assert [result.returncode for result in results] == [0, 0], results[0].stdout[-3000:]
+    assert digest(results[0].stdout) == digest(results[1].stdout)
+    assert "satisfied" in results[0].stdout
+
+
+def test_options_choose_what_is_judged(tmp_path: Path) -> None:
+    one = judge("--brokerproof-programs", "60", "--brokerproof-requirement", "DLY-*", cwd=tmp_path)
+    other = judge(
+        "--brokerproof-programs", "60", "--brokerproof-requirement", "DLY-*", "--brokerproof-seed", "500", cwd=tmp_path
+    )
+    assert one.returncode == other.returncode == 0
+    assert digest(one.stdout) != digest(other.stdout)
+    line = next(line for line in one.stdout.splitlines() if "satisfied" in line)
+    assert sum(int(number) for number in re.findall(r"\d+", line)) == 9, "nine judged requirements of area DLY"
+
+
+def test_a_planted_defect_turns_it_red(tmp_path: Path) -> None:
+    result = judge("--brokerproof-programs", "50", "--brokerproof-mutant", "delay-1ms-early", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "DLY-001 (MUST)" in result.stdout
+    assert "brokerproof replay --seed" in result.stdout
+
+
+@pytest.mark.parametrize("option", ["--brokerproof-requirement", "--brokerproof-mutant"])
+def test_nonsense_is_refused(option: str, tmp_path: Path) -> None:
+    result = judge("--brokerproof-programs", "1", option, "nonsense", cwd=tmp_path)
+    assert result.returncode != 0
+    assert "nonsense" in result.stdout + result.stderr
