@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 #: Programs that let more real time pass than this run in the simulated world only.
 REAL_MS_MAX = 15_000
+PATIENCE_MS = 5_000
 #: What goes wrong around a broker: nobody's verdict.
 TROUBLE = (
     SuiteProblem,
@@ -84,9 +85,11 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
 
 
 def real_ms(program: Program) -> int:
-    """How much real time the steps of a program may take, at least."""
+    """How much real time the steps of a program may take, about: a take with more than ``PATIENCE_MS`` is one that is
+    answered, and its deadline only patience with a slow machine.
+    """
     waits = [step.ms for step in program.steps if isinstance(step, Advance)]
-    takes = [step.deadline_ms for step in program.steps if isinstance(step, Take)]
+    takes = [step.deadline_ms for step in program.steps if isinstance(step, Take) and step.deadline_ms <= PATIENCE_MS]
     return sum(waits) + sum(takes)
 
 
