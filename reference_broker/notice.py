@@ -6,6 +6,11 @@ outside observer can know: the times are the caller's business, because a sessio
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reference_broker.core.message import Property
+
 
 class Notice:
     """Base of all notices."""
@@ -59,7 +64,7 @@ class Delivered(Notice):
         redelivered: bool,
         delivery_count: int,
         original_destination: str,
-        properties: dict[str, str],
+        properties: dict[str, Property],
         ack_id: str,
     ) -> None:
         self.consumer = consumer

@@ -6,6 +6,7 @@ from reference_broker.core.acknowledgement import Acknowledgement, Rule
 from reference_broker.core.deadletter import DeadLetter
 from reference_broker.core.destination import Destination
 from reference_broker.core.ledger import Counters, Ledger
+from reference_broker.core.line import Line
 from reference_broker.core.memory import Memory, MemoryTree, SharedMarkMemory
 from reference_broker.core.message import QUEUE, Message
 from reference_broker.core.prefetch import Prefetch
@@ -124,24 +125,24 @@ class MarksNothing(Redelivery):
 class ForgetsReturn(Ordering):
     """Messages that come back are lost."""
 
-    def put_back(self, queue: Queue, references: list[Reference]) -> None:
-        super().put_back(queue, references[1:])
+    def put_back(self, line: Line, references: list[Reference]) -> None:
+        super().put_back(line, references[1:])
 
 
 class ReturnsReversed(Ordering):
     """Messages that come back stand in reverse order."""
 
-    def put_back(self, queue: Queue, references: list[Reference]) -> None:
-        waiting = queue.take_returned()
+    def put_back(self, line: Line, references: list[Reference]) -> None:
+        waiting = line.take_returned()
         waiting.extend(reversed(references))
-        queue.put_first(waiting)
+        line.put_first(waiting)
 
 
 class OverLimit(Memory):
     """Everything stays in memory, whatever the limit."""
 
     def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:  # noqa: ARG002 - the defect is to ignore them
-        return not queue.stored
+        return not queue.line.stored
 
     def admit(  # the defect is to ignore who asks
         self, tree: MemoryTree, destination: Destination, _subscription: Subscription, reference: Reference

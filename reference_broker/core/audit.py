@@ -107,14 +107,14 @@ def check_queue(queue: Queue) -> None:
     in_flight = [
         d.reference for s in queue.subscriptions.values() for d in s.dispatched if d.reference.state == ASSIGNED
     ]
-    line = list(queue.loaded.values()) + list(queue.stored.values())
+    line = list(queue.line)
     aside = list(queue.aside.values())
     same(f"{name}: enqueued - dequeued", counters.enqueued - counters.dequeued, counters.size)
     same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight))
     same(f"{name}: scheduled", counters.scheduled, len(queue.scheduled))
     same(f"{name}: states in line", [r for r in line if r.state != WAITING], [])
     same(f"{name}: states aside", [r for r in aside if r.state != ASIDE or r.charged], [])
-    same(f"{name}: stored messages in memory", [r for r in queue.stored.values() if r.charged], [])
+    same(f"{name}: stored messages in memory", [r for r in queue.line.stored.values() if r.charged], [])
     mortal = sum(1 for r in line + aside if r.message.expiration_ms > 0) + sum(
         1 for i in queue.scheduled.values() if i.message.expiration_ms > 0
     )
@@ -137,7 +137,7 @@ def references(destination: Destination) -> list[Reference]:
     """Everything that a destination could be charged for."""
     held = [d.reference for s in destination.subscriptions.values() for d in s.dispatched]
     if isinstance(destination, Queue):
-        held += list(destination.loaded.values()) + list(destination.stored.values()) + list(destination.aside.values())
+        held += list(destination.line) + list(destination.aside.values())
     elif isinstance(destination, Topic):
         held += [reference for s in destination.subscriptions.values() for reference in s.pending]
     return held

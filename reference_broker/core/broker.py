@@ -4,9 +4,10 @@
 the same events at the same instants give the same effects. This module decides who may ask for what, and what a
 refusal is called; everything else is in the module named after the behaviour:
 
-    a message arrives    timestamping, expiry, delay, matching, queue / topic, memory
-    it goes to somebody  rotation, prefetch, memory, expiry, destination, ledger
-    it comes to an end   acknowledgement, ledger, deadletter, redelivery
+    a message arrives    arrival, timestamping, expiry, delay, matching, queue / topic, line, memory
+    it goes to somebody  dispatching, rotation, prefetch, memory, expiry, destination, ledger
+    it comes to an end   acknowledgement, settlement, transaction, ledger, deadletter, redelivery
+    an operator asks     management
     what they share      region (order of work inside one event), policies (what can be swapped), audit (what must hold)
 
 Rules:
@@ -15,8 +16,7 @@ Rules:
   causes. A refused request has changed nothing.
 * Refusal codes are stable words: ``unknown-connection``, ``bad-destination``, ``duplicate-consumer``,
   ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``,
-  ``unknown-ack-kind``, ``unknown-message``.
-* A sent message becomes the broker's own: it is stamped and marked in place.
+  ``unknown-ack-kind``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
@@ -28,34 +28,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from reference_broker.core import audit, delay, timestamping
-from reference_broker.core.acknowledgement import BY_COUNT, BY_ONE, KEPT
-from reference_broker.core.destination import CONSUMED
+from reference_broker.core import audit
+from reference_broker.core.arrival import Arrivals
 from reference_broker.core.effects import Accepted, Effect, Logged, Refused
 from reference_broker.core.events import (
     Ack,
+    Begin,
+    Commit,
     Connect,
     Disconnect,
     Event,
-    Purge,
+    Rollback,
     Send,
     Subscribe,
     Tick,
     Transmitted,
     Unsubscribe,
 )
+from reference_broker.core.management import Management
 from reference_broker.core.matching import fault
 from reference_broker.core.policies import Policies
 from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.region import Region
+from reference_broker.core.settlement import Settlements
 from reference_broker.core.subscription import Subscription
+from reference_broker.core.transaction import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reference_broker.core.config import BrokerConfig
     from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message
 
 UNKNOWN_CONNECTION = "unknown-connection"
 
@@ -73,23 +76,40 @@ class Connection:
 class Broker:
     """The pure core."""
 
-    __slots__ = ("_connections", "_handlers", "_region", "_serial", "_subscriptions")
+    __slots__ = (
+        "_arrivals",
+        "_connections",
+        "_handlers",
+        "_management",
+        "_region",
+        "_serial",
+        "_settlements",
+        "_subscriptions",
+        "_transactions",
+    )
 
     def __init__(self, config: BrokerConfig, policies: Policies | None = None) -> None:
         self._region = Region(config, policies if policies is not None else Policies.from_config(config))
+        self._arrivals = Arrivals(self._region)
+        self._settlements = Settlements(self._region)
+        self._transactions = Transactions(self._region, self._arrivals, self._settlements)
+        self._management = Management(self._region)
         self._connections: dict[int, Connection] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._serial = 0
         handlers: dict[type[Event], object] = {
             Ack: self._ack,
+            Begin: self._begin,
+            Commit: self._commit,
             Connect: self._connect,
             Disconnect: self._disconnect,
-            Purge: self._purge,
+            Rollback: self._rollback,
             Send: self._send,
             Subscribe: self._subscribe,
             Tick: self._tick,
             Transmitted: self._transmitted,
             Unsubscribe: self._unsubscribe,
+            **self._management.handlers(),
         }
         # Each handler takes its own event; the table pairs them, which the type checker cannot see.
         self._handlers = cast("dict[type[Event], Callable[[Event], None]]", handlers)
@@ -177,6 +197,7 @@ class Broker:
         connection = self._connections.pop(event.connection, None)
         if connection is None:
             return  # closed twice: the socket and the monitor may both say so
+        self._transactions.forget(event.connection)
         # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
         for subscription in connection.subscriptions.values():
             del self._subscriptions[subscription.consumer]
@@ -229,49 +250,24 @@ class Broker:
     # -- messages
 
     def _send(self, event: Send) -> None:
-        region = self._region
         message = event.message
-        code, text = self._objection(event.connection, message)
+        if event.connection not in self._connections:
+            text = self._connect_first(event.connection)
+            self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
+            return
+        code, text = self._arrivals.objection(message)
+        if not code and event.transaction:
+            code, text = self._transactions.objection(event.connection, event.transaction)
         if code:
             self._refuse(event.connection, event.request, code, text)
             return
-        region.number(message)
-        self._stamp(message, event.network)
+        message.sender = event.connection
+        self._arrivals.take_over(message, network=event.network)
         self._accept(event.connection, event.request)
-        destination = region.destination(message.destination)
-        if region.is_expired(message):
-            destination.refuse_expired(message)
-            return
-        remaining_ms = region.policies.delay.remaining_ms(message, region.now)
-        if remaining_ms > 0:
-            destination.schedule(message, region.policies.delay.due_ns(remaining_ms, region.now))
+        if event.transaction:
+            self._transactions.send(event.connection, event.transaction, message)
         else:
-            destination.publish(message)
-
-    def _objection(self, connection: int, message: Message) -> tuple[str, str]:
-        """Why a send must be refused: (code, text); ("", "") if nothing speaks against it."""
-        if connection not in self._connections:
-            return UNKNOWN_CONNECTION, self._connect_first(connection)
-        region = self._region
-        name = message.destination
-        destination = region.destinations.get(name)
-        if destination is None:
-            wrong = fault(name)
-            if wrong:
-                return "bad-destination", wrong
-        elif destination.holds(message.message_id):
-            return "duplicate-id", f"message id {message.message_id!r} is on {name} already; give each message its own"
-        if message.delay_ms == 0 and message.deliver_at_ms == 0:
-            return "", ""
-        code = region.policies.delay.refusal(message, region.now)
-        asked = f"delay {message.delay_ms} ms, delivery time {message.deliver_at_ms} ms"
-        return code, f"{asked} at {region.now.wall_ms} ms; wait 0 to {delay.MAX_DELAY_MS} ms"
-
-    def _stamp(self, message: Message, network: bool) -> None:
-        old_ms = message.timestamp_ms
-        if self._region.policies.timestamping.stamp(message, self._region.now.wall_ms, network):
-            text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"
-            self._region.effects.append(Logged("DEBUG", timestamping.LOGGER, text))
+            self._arrivals.admit(message)
 
     def _ack(self, event: Ack) -> None:
         subscription = self._owned(event.connection, event.consumer, event.request)
@@ -280,12 +276,8 @@ class Broker:
         policies = self._region.policies
         rule = policies.acknowledgement.rule(event.kind)
         if rule is None:
-            self._refuse(
-                event.connection,
-                event.request,
-                "unknown-ack-kind",
-                f"acknowledgement type {event.kind} is unknown; use 0 to 6",
-            )
+            text = f"acknowledgement type {event.kind} is unknown; use 0 to 6"
+            self._refuse(event.connection, event.request, "unknown-ack-kind", text)
             return
         deliveries = policies.acknowledgement.select(subscription, rule, event.first, event.last)
         if deliveries is None:
@@ -293,54 +285,50 @@ class Broker:
             text = f"{rule.name} acknowledgement {bounds} does not fit what consumer {event.consumer!r} holds"
             self._refuse(event.connection, event.request, "unknown-message", text)
             return
+        if event.transaction:
+            code, text = self._transactions.objection(event.connection, event.transaction)
+            if code:
+                self._refuse(event.connection, event.request, code, text)
+                return
+            self._accept(event.connection, event.request)
+            self._transactions.acknowledge(event.connection, event.transaction, subscription, rule, deliveries)
+            return
         self._accept(event.connection, event.request)
-        destination = subscription.destination
         if not deliveries:
             self._region.effects.append(
                 Logged("DEBUG", __name__, f"{rule.name} acknowledgement of {event.last!r} ignored")
             )
-        elif rule.outcome != KEPT:
-            for delivery in deliveries:
-                destination.take_off(subscription, delivery)
-                destination.settle(subscription, delivery, rule.outcome)
-            if rule.narrows == BY_COUNT:
-                policies.prefetch.narrow(subscription, len(deliveries))
-            elif rule.narrows == BY_ONE:
-                policies.prefetch.narrow(subscription, 1)
-            destination.window_opened(subscription)
-        elif rule.widens:
-            fresh = [delivery for delivery in deliveries if not delivery.seen]
-            for delivery in fresh:
-                delivery.seen = True
-            policies.prefetch.widen(subscription, len(fresh))
-            destination.window_opened(subscription)
+        else:
+            self._settlements.apply(subscription, rule, deliveries)
 
     def _transmitted(self, event: Transmitted) -> None:
-        dispatch = event.dispatch
-        if not dispatch.asynchronous:
-            return  # counted when it was assigned
-        region = self._region
-        region.policies.ledger.transmitted(region.destinations[dispatch.message.destination].counters)
-        subscription = self._subscriptions.get(dispatch.consumer)
-        if subscription is None or not subscription.auto_ack or event.failed:
-            return
-        delivery = subscription.dispatched.index.get(dispatch.message.message_id)
-        if delivery is None or delivery.dispatch is not dispatch:
-            return  # settled meanwhile, or written for an earlier subscription of the same name
-        destination = subscription.destination
-        destination.take_off(subscription, delivery)
-        destination.settle(subscription, delivery, CONSUMED)
-        region.policies.prefetch.narrow(subscription, 1)
-        destination.window_opened(subscription)
+        self._settlements.transmitted(event, self._subscriptions.get(event.dispatch.consumer))
 
-    # -- management and time
+    # -- transactions
 
-    def _purge(self, event: Purge) -> None:
-        destination = self._region.destinations.get(event.destination)
-        if destination is None:
-            self._warn(f"{event.destination} does not exist; Purge ignored")
-            return
-        destination.purge()
+    def _begin(self, event: Begin) -> None:
+        self._answer(event, self._transactions.begin(event.connection, event.transaction))
+
+    def _commit(self, event: Commit) -> None:
+        code, text = self._transactions.objection(event.connection, event.transaction)
+        self._answer(event, (code, text))
+        if not code:
+            self._transactions.commit(event.connection, event.transaction)
+
+    def _rollback(self, event: Rollback) -> None:
+        code, text = self._transactions.objection(event.connection, event.transaction)
+        self._answer(event, (code, text))
+        if not code:
+            self._transactions.rollback(event.connection, event.transaction)
+
+    def _answer(self, event: Begin, objection: tuple[str, str]) -> None:
+        code, text = objection
+        if code:
+            self._refuse(event.connection, event.request, code, text)
+        else:
+            self._accept(event.connection, event.request)
+
+    # -- time
 
     def _tick(self, _event: Tick) -> None:
         region = self._region

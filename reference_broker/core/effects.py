@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reference_broker.core.message import Message
+    from reference_broker.core.records import Record
 
 
 class Effect:
@@ -70,3 +71,46 @@ class Logged(Effect):
         self.level = level
         self.logger = logger
         self.text = text
+
+
+class NoMessage(Effect):
+    """Tell a consumer that there is nothing (more): the end of a browse, or of a pull that found nothing (OpenWire:
+    a MessageDispatch without a message).
+    """
+
+    __slots__ = ("connection", "consumer")
+
+    def __init__(self, connection: int, consumer: str) -> None:
+        self.connection = connection
+        self.consumer = consumer
+
+
+class Counted(Effect):
+    """An operator's request succeeded and concerned so many messages."""
+
+    __slots__ = ("count", "request")
+
+    def __init__(self, request: int, count: int) -> None:
+        self.request = request
+        self.count = count
+
+
+class Throttled(Effect):
+    """Producer flow control: stop (``blocked``) or start again to read from a connection."""
+
+    __slots__ = ("blocked", "connection")
+
+    def __init__(self, connection: int, blocked: bool) -> None:
+        self.connection = connection
+        self.blocked = blocked
+
+
+class Journalled(Effect):
+    """Something that must outlive the process. All records of one event are one unit: storage keeps all or none, and
+    no ``Accepted`` of that event, nor any later one, may reach a client before they are safe.
+    """
+
+    __slots__ = ("record",)
+
+    def __init__(self, record: Record) -> None:
+        self.record = record

@@ -53,13 +53,30 @@ class Disconnect(Event):
 
 
 class Subscribe(Event):
-    """A consumer attaches (ConsumerInfo). ``prefetch`` counts messages; ``dispatch_async`` False dispatches on the
-    calling thread.
+    """A consumer attaches (ConsumerInfo).
 
-    ``auto_ack`` True: the broker settles a message as soon as it is written (STOMP ``ack:auto``).
+    ``destination`` may be a wildcard or composite name. ``prefetch`` counts messages; 0 is a pull consumer, -1 asks for
+    the default of its kind. ``dispatch_async`` False dispatches on the calling thread. ``auto_ack`` True: the broker
+    settles a message as soon as it is written (STOMP ``ack:auto``). ``selector`` "" is none. ``durable`` is the name of
+    a durable subscription, "" is none. ``priority`` is the consumer's (-128 to 127). ``exclusive``, ``no_local`` and
+    ``browser`` as in JMS and ConsumerInfo.
     """
 
-    __slots__ = ("auto_ack", "connection", "consumer", "destination", "dispatch_async", "prefetch", "request")
+    __slots__ = (
+        "auto_ack",
+        "browser",
+        "connection",
+        "consumer",
+        "destination",
+        "dispatch_async",
+        "durable",
+        "exclusive",
+        "no_local",
+        "prefetch",
+        "priority",
+        "request",
+        "selector",
+    )
 
     def __init__(
         self,
@@ -70,6 +87,12 @@ class Subscribe(Event):
         *,
         dispatch_async: bool = True,
         auto_ack: bool = False,
+        selector: str = "",
+        no_local: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        browser: bool = False,
+        durable: str = "",
         request: int = 0,
     ) -> None:
         self.connection = connection
@@ -78,6 +101,12 @@ class Subscribe(Event):
         self.prefetch = prefetch
         self.dispatch_async = dispatch_async
         self.auto_ack = auto_ack
+        self.selector = selector
+        self.no_local = no_local
+        self.exclusive = exclusive
+        self.priority = priority
+        self.browser = browser
+        self.durable = durable
         self.request = request
 
 
@@ -99,14 +128,19 @@ class Unsubscribe(Event):
 
 
 class Send(Event):
-    """A producer sends one message. ``network``: it came over a bridge (non-empty broker path)."""
+    """A producer sends one message. ``network``: it came over a bridge (non-empty broker path). ``transaction`` "" is
+    none.
+    """
 
-    __slots__ = ("connection", "message", "network", "request")
+    __slots__ = ("connection", "message", "network", "request", "transaction")
 
-    def __init__(self, connection: int, message: Message, *, network: bool = False, request: int = 0) -> None:
+    def __init__(
+        self, connection: int, message: Message, *, network: bool = False, transaction: str = "", request: int = 0
+    ) -> None:
         self.connection = connection
         self.message = message
         self.network = network
+        self.transaction = transaction
         self.request = request
 
 
@@ -117,16 +151,25 @@ class Ack(Event):
     the oldest unsettled one) to ``last`` inclusive, in dispatch order; INDIVIDUAL covers ``last`` alone.
     """
 
-    __slots__ = ("connection", "consumer", "first", "kind", "last", "request")
+    __slots__ = ("connection", "consumer", "first", "kind", "last", "request", "transaction")
 
     def __init__(
-        self, connection: int, consumer: str, kind: int, last: str, *, first: str = "", request: int = 0
+        self,
+        connection: int,
+        consumer: str,
+        kind: int,
+        last: str,
+        *,
+        first: str = "",
+        transaction: str = "",
+        request: int = 0,
     ) -> None:
         self.connection = connection
         self.consumer = consumer
         self.kind = kind
         self.first = first
         self.last = last
+        self.transaction = transaction
         self.request = request
 
 
@@ -142,13 +185,123 @@ class Transmitted(Event):
         self.failed = failed
 
 
-class Purge(Event):
-    """An operator empties a queue."""
+class Pull(Event):
+    """A pull consumer (prefetch 0) asks for one message. ``timeout_ms`` -1: only what is there now; 0: wait for ever;
+    above 0: wait so long. What ends the wait without a message is the effect ``NoMessage``.
+    """
 
-    __slots__ = ("destination",)
+    __slots__ = ("connection", "consumer", "request", "timeout_ms")
 
-    def __init__(self, destination: str) -> None:
+    def __init__(self, connection: int, consumer: str, timeout_ms: int, *, request: int = 0) -> None:
+        self.connection = connection
+        self.consumer = consumer
+        self.timeout_ms = timeout_ms
+        self.request = request
+
+
+class Begin(Event):
+    """A local transaction of a connection begins. ``transaction`` is a name of the client's, unique in its
+    connection.
+    """
+
+    __slots__ = ("connection", "request", "transaction")
+
+    def __init__(self, connection: int, transaction: str, *, request: int = 0) -> None:
+        self.connection = connection
+        self.transaction = transaction
+        self.request = request
+
+
+class Commit(Begin):
+    """Everything sent and acknowledged in the transaction takes effect, at once and together."""
+
+    __slots__ = ()
+
+
+class Rollback(Begin):
+    """Nothing sent or acknowledged in the transaction takes effect."""
+
+    __slots__ = ()
+
+
+class AddDestination(Event):
+    """A client creates a destination (DestinationInfo), for a temporary one the only way."""
+
+    __slots__ = ("connection", "destination", "request")
+
+    def __init__(self, connection: int, destination: str, *, request: int = 0) -> None:
+        self.connection = connection
         self.destination = destination
+        self.request = request
+
+
+class RemoveDestination(AddDestination):
+    """A client deletes a destination that nobody consumes from."""
+
+    __slots__ = ()
+
+
+class RemoveSubscription(Event):
+    """A client ends a durable subscription that is not in use (RemoveSubscriptionInfo, JMS ``unsubscribe``)."""
+
+    __slots__ = ("connection", "name", "request")
+
+    def __init__(self, connection: int, name: str, *, request: int = 0) -> None:
+        self.connection = connection
+        self.name = name
+        self.request = request
+
+
+class Operation(Event):
+    """Base of what an operator asks for. The answer is ``Counted`` (how many messages it concerned) or ``Refused``,
+    with connection 0.
+    """
+
+    __slots__ = ("destination", "request")
+
+    def __init__(self, destination: str, *, request: int = 0) -> None:
+        self.destination = destination
+        self.request = request
+
+
+class Purge(Operation):
+    """Empty a queue."""
+
+    __slots__ = ()
+
+
+class RemoveQueue(Operation):
+    """Purge a queue, forget it and what its store holds."""
+
+    __slots__ = ()
+
+
+class ResetStatistics(Operation):
+    """Set the totals of a destination ("": of all) to 0."""
+
+    __slots__ = ()
+
+
+class Move(Operation):
+    """Move messages that match ``selector`` ("": all) to another destination, at most ``count`` (0: all)."""
+
+    __slots__ = ("count", "selector", "target")
+
+    def __init__(self, destination: str, target: str, *, selector: str = "", count: int = 0, request: int = 0) -> None:
+        super().__init__(destination, request=request)
+        self.target = target
+        self.selector = selector
+        self.count = count
+
+
+class SetMemoryLimit(Operation):
+    """Change the memory limit of a destination, or of the broker (""), at run time; 0 is no limit."""
+
+    __slots__ = ("limit_bytes",)
+
+    def __init__(self, destination: str, limit_bytes: int, *, request: int = 0) -> None:
+        super().__init__(destination, request=request)
+        self.limit_bytes = limit_bytes
 
 
 class Tick(Event):

@@ -30,7 +30,7 @@ Policy ``memory``, two generations:
 Not modelled: the double charge of concurrent store writes, page-in without demand (sweep and browsers load nothing),
 one page per wake-up, producer flow control.
 
-Change together: ``queue.py`` (``evict``, ``page_in``), ``audit.py``, requirements MEM-*.
+Change together: ``line.py``, ``audit.py``, requirements MEM-*.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from reference_broker.core.subscription import Subscription
 
 MINIMUM_MESSAGE_BYTES = 1024
+#: What a property costs that is not a text.
+NUMBER_BYTES = 8
 
 
 class Usage:
@@ -118,12 +120,12 @@ class Memory:
         """What the message costs in memory."""
         size = MINIMUM_MESSAGE_BYTES + len(message.body)
         for name, value in message.properties.items():
-            size += len(name) + len(value)
+            size += len(name) + (len(value) if isinstance(value, str) else NUMBER_BYTES)
         return size
 
     def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
         """Whether an arriving message of that size stays in memory."""
-        return not queue.stored and self._has_space(tree, queue, size_bytes)
+        return not queue.line.stored and self._has_space(tree, queue, size_bytes)
 
     def admit(
         self, tree: MemoryTree, destination: Destination, subscription: Subscription, reference: Reference
@@ -141,9 +143,9 @@ class Memory:
     def read_ahead(self, tree: MemoryTree, queue: Queue) -> None:
         """A message was read from the store: read the rest of its page, as far as nobody has to give way."""
         for _ in range(1, tree.page_size):
-            if not queue.stored or not self._has_space(tree, queue, queue.next_stored().size_bytes):
+            if not queue.line.stored or not self._has_space(tree, queue, queue.line.next_stored().size_bytes):
                 return
-            queue.page_in()
+            queue.line.page_in()
 
     def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
         own = queue.usage
@@ -169,7 +171,7 @@ class Memory:
         """The queue that gives way: of those that hold waiting messages the largest, then the oldest."""
         chosen: Queue | None = None
         for queue in tree.queues:
-            if queue.loaded and (chosen is None or queue.usage.used_bytes > chosen.usage.used_bytes):
+            if queue.line.loaded and (chosen is None or queue.usage.used_bytes > chosen.usage.used_bytes):
                 chosen = queue
         return chosen
 
@@ -182,7 +184,7 @@ class SharedMarkMemory(Memory):
     def caches(self, tree: MemoryTree, queue: Queue, _size_bytes: int) -> bool:
         if not self.has_space(tree, queue):
             queue.caching = False
-        elif not queue.caching and not queue.loaded and not queue.stored:
+        elif not queue.caching and not len(queue.line):
             queue.caching = True
         return queue.caching
 
@@ -196,9 +198,9 @@ class SharedMarkMemory(Memory):
 
     def read_ahead(self, tree: MemoryTree, queue: Queue) -> None:
         for _ in range(1, tree.page_size):
-            if not queue.stored:
+            if not queue.line.stored:
                 return
-            queue.page_in()
+            queue.line.page_in()
 
     def has_space(self, tree: MemoryTree, destination: Destination) -> bool:
         """The cursor's gate: its own usage and the whole broker's below the mark."""

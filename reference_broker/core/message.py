@@ -1,16 +1,29 @@
 """A message as the broker holds it, and the names of destinations.
 
-A destination is written ``queue://NAME`` or ``topic://NAME``, as ActiveMQ writes it. Times are wall-clock milliseconds
+A destination is written ``queue://NAME`` or ``topic://NAME``, as ActiveMQ writes it (``temp-queue://``, ``temp-topic://``
+for those that live as long as a connection). Times are wall-clock milliseconds
 since the epoch; 0 or less in ``expiration_ms`` means "never expires", 0 or less in ``timestamp_ms`` means "the producer
 sent none" (both are exactly OpenWire's meaning).
 """
 
 from __future__ import annotations
 
+#: What a message property may be (JMS: boolean, integer, floating point, String). STOMP knows texts only.
+Property = str | bool | int | float
+
 QUEUE = "queue://"
 TOPIC = "topic://"
+TEMP_QUEUE = "temp-queue://"
+TEMP_TOPIC = "temp-topic://"
 DEAD_LETTER_QUEUE = QUEUE + "ActiveMQ.DLQ"
 DEFAULT_PRIORITY = 4
+
+
+def property_text(value: Property) -> str:
+    """A property as a text, as Java would write it: where a protocol has texts only."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
 
 
 class Message:
@@ -19,16 +32,22 @@ class Message:
     __slots__ = (
         "accepted_mono_ns",
         "body",
+        "correlation_id",
         "delay_ms",
         "deliver_at_ms",
         "destination",
         "expiration_ms",
+        "group_id",
+        "group_sequence",
+        "jms_type",
         "message_id",
         "original_destination",
         "persistent",
         "priority",
         "properties",
         "redelivery_count",
+        "reply_to",
+        "sender",
         "sequence",
         "timestamp_ms",
     )
@@ -45,7 +64,12 @@ class Message:
         deliver_at_ms: int = 0,
         persistent: bool = False,
         priority: int = DEFAULT_PRIORITY,
-        properties: dict[str, str] | None = None,
+        properties: dict[str, Property] | None = None,
+        correlation_id: str = "",
+        reply_to: str = "",
+        jms_type: str = "",
+        group_id: str = "",
+        group_sequence: int = 0,
     ) -> None:
         self.message_id = message_id
         self.destination = destination
@@ -60,6 +84,14 @@ class Message:
         self.persistent = persistent
         self.priority = priority
         self.properties = properties if properties is not None else {}
+        self.correlation_id = correlation_id
+        self.reply_to = reply_to
+        self.jms_type = jms_type
+        #: JMSXGroupID and JMSXGroupSeq; a sequence of -1 closes the group.
+        self.group_id = group_id
+        self.group_sequence = group_sequence
+        #: The connection that sent it, for noLocal; 0: the broker itself, or a connection before a restart.
+        self.sender = 0
         #: Deliveries attempted before the present one; JMSXDeliveryCount is this plus one.
         self.redelivery_count = 0
         #: Where a dead letter came from; empty for a message that was never moved.

@@ -1,22 +1,18 @@
 """A queue: each message goes to one consumer, first in, first out, and comes back if that consumer leaves without
 settling it.
 
-The waiting messages stand in one line, in two parts: ``loaded`` (what came back, then what is in memory), then
-``stored`` (what must be paged in first). Beside the line wait ``aside`` (generation ``documented`` of expiry:
+It decides how messages come, go and are counted. The waiting ones stand in a line (``line.py``); who gets what is
+decided in ``dispatching.py``. Beside the line wait ``aside`` (generation ``documented`` of expiry:
 discarded by a client as expired while the broker's clock disagrees) and ``scheduled`` (not due yet, invisible).
 
 Rules:
 
 * New and due messages join the line at its end; what comes back joins its front (policy ``ordering``).
-* A message leaves the line for a consumer only if it is alive by the broker's clock and memory admits it; the line
-  never overtakes itself, so a head that memory does not admit holds up the queue for that consumer.
-* Consumers with an open window stand in ``ready``, the ring of policy ``dispatch``. A consumer first gets what lies
-  aside and it has not refused, then the head of the line.
 * ``size`` = waiting + aside + in flight. Each message leaves exactly once: consumed, expired, poisoned or purged;
   ``enqueued - dequeued == size``.
 * Every operation on one message takes constant time; only the sweep and the purge walk the queue.
 
-Change together: ``audit.py``, ``memory.py``, ``expiry.py``.
+Change together: ``audit.py``, ``line.py``, ``dispatching.py``, ``expiry.py``.
 """
 
 from __future__ import annotations
@@ -27,6 +23,8 @@ from typing import TYPE_CHECKING
 
 from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
+from reference_broker.core.dispatching import pump
+from reference_broker.core.line import Line
 from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, WAITING, Reference
 
 if TYPE_CHECKING:
@@ -44,8 +42,7 @@ class Queue(Destination):
 
     def __init__(self, region: Region, name: str, number: int, policy: DestinationPolicy) -> None:
         super().__init__(region, name, number, policy)
-        self.loaded: OrderedDict[int, Reference] = OrderedDict()
-        self.stored: OrderedDict[int, Reference] = OrderedDict()
+        self.line = Line(region.memory, self)
         self.aside: OrderedDict[int, Reference] = OrderedDict()
         self.scheduled: dict[int, Scheduled] = {}
         self.ready: deque[Subscription] = deque()
@@ -74,11 +71,7 @@ class Queue(Destination):
         size_bytes = region.policies.memory.size_bytes(message)
         reference = Reference(message, self.next_order, size_bytes)
         self.next_order += 1
-        if region.policies.memory.caches(region.memory, self, size_bytes):
-            region.memory.charge(self, reference)
-            self.loaded[reference.order] = reference
-        else:
-            self.stored[reference.order] = reference
+        self.line.append(reference, region.policies.memory.caches(region.memory, self, size_bytes))
         self._await_expiry(message)
         region.wake(self)
 
@@ -105,7 +98,7 @@ class Queue(Destination):
         del self.scheduled[item.message.sequence]
         self.counters.scheduled -= 1
         self.live.discard(item.message.message_id)
-        self._forget_expiry(item.message)
+        self.forget_expiry(item.message)
 
     def _expire_scheduled(self, message: Message) -> None:
         """It was never visible, but it was accepted: the books show that it came and went."""
@@ -152,125 +145,15 @@ class Queue(Destination):
                 returning.append(reference)
                 self._await_expiry(reference.message)
         if returning:
-            region.policies.ordering.put_back(self, returning)
+            region.policies.ordering.put_back(self.line, returning)
         region.memory.relieved = True  # what came back can be evicted
         region.wake(self)
 
-    # -- the line
-
-    def take_returned(self) -> list[Reference]:
-        """Remove what came back earlier from the front of the line, and give it."""
-        taken: list[Reference] = []
-        while self.loaded:
-            order, reference = self.loaded.popitem(last=False)
-            if not reference.returned:
-                self.loaded[order] = reference
-                self.loaded.move_to_end(order, last=False)
-                break
-            taken.append(reference)
-        return taken
-
-    def put_first(self, references: list[Reference]) -> None:
-        """Put messages at the front of the line, in the order given."""
-        for reference in reversed(references):
-            self.loaded[reference.order] = reference
-            self.loaded.move_to_end(reference.order, last=False)
-
-    def put_last(self, references: list[Reference]) -> None:
-        """Put messages at the end of the line, in the order given. No rule of ours does so; defects planted by tests
-        do.
-        """
-        for reference in references:
-            self.region.memory.discharge(self, reference)
-            self.stored[reference.order] = reference
-
-    def next_stored(self) -> Reference:
-        """The first message of the line that is not in memory; there must be one."""
-        return next(iter(self.stored.values()))
-
-    def page_in(self) -> None:
-        """Load the first message of the line that is not in memory; there must be one."""
-        order, reference = self.stored.popitem(last=False)
-        self.region.memory.charge(self, reference)
-        self.loaded[order] = reference
-
     def evict(self) -> bool:
-        if not self.loaded:
-            return False
-        order, reference = self.loaded.popitem(last=True)
-        self.region.memory.discharge(self, reference)
-        self.stored[order] = reference
-        self.stored.move_to_end(order, last=False)
-        return True
-
-    # -- dispatch
+        return self.line.evict()
 
     def pump(self) -> None:
-        ready = self.ready
-        prefetch = self.region.policies.prefetch
-        self.region.memory.blocked.pop(self.name, None)
-        refusals = 0  # consumers in a row that could not be given anything
-        while refusals < len(ready) and (self.loaded or self.stored or self.aside):
-            subscription = ready[0]
-            reference = self._take(subscription)
-            if reference is None:
-                refusals += 1
-                ready.rotate(-1)
-                continue
-            refusals = 0
-            self.assign(subscription, reference)
-            if prefetch.is_open(subscription):
-                self.region.policies.dispatch.served(ready)
-            else:
-                subscription.ready = False
-                ready.popleft()
-
-    def _take(self, subscription: Subscription) -> Reference | None:
-        """The next message for this consumer, off the line, alive and loaded; None if there is none or memory does
-        not admit it.
-        """
-        region = self.region
-        if subscription.offers:
-            reference = self._take_offer(subscription)
-            if reference is not None:
-                return reference
-        while self.loaded or self.stored:
-            line = self.loaded or self.stored
-            order, reference = line.popitem(last=False)
-            message = reference.message
-            if region.is_expired(message):
-                self._forget_expiry(message)
-                self._expire(reference)
-                continue
-            if not reference.charged:
-                if not region.policies.memory.admit(region.memory, self, subscription, reference):
-                    line[order] = reference
-                    line.move_to_end(order, last=False)
-                    region.block(self)
-                    return None
-                if line is self.stored:
-                    region.policies.memory.read_ahead(region.memory, self)
-            self._forget_expiry(message)
-            return reference
-        return None
-
-    def _take_offer(self, subscription: Subscription) -> Reference | None:
-        region = self.region
-        while subscription.offers:
-            order, reference = subscription.offers[0]
-            if reference.state == ASIDE:
-                if region.is_expired(reference.message):
-                    self._forget_aside(order, reference)
-                    self._expire(reference)
-                elif region.policies.memory.admit(region.memory, self, subscription, reference):
-                    heapq.heappop(subscription.offers)
-                    self._forget_aside(order, reference)
-                    return reference
-                else:
-                    region.block(self)
-                    return None
-            heapq.heappop(subscription.offers)
-        return None
+        pump(self)
 
     # -- the end of a message
 
@@ -286,7 +169,7 @@ class Queue(Destination):
             self.region.dead_letter(message, self.name, "")
         elif outcome == CLIENT_EXPIRED:
             if self.region.policies.expiry.believes_client(message.expiration_ms, self.region.now.wall_ms):
-                self._expire(reference)
+                self.expire(reference)
             else:
                 self._refuse(subscription, reference)
 
@@ -301,7 +184,8 @@ class Queue(Destination):
         reference.move(GONE)
         self.live.discard(reference.message.message_id)
 
-    def _expire(self, reference: Reference) -> None:
+    def expire(self, reference: Reference) -> None:
+        """A message that is in the line no longer has expired."""
         self._leave(reference)
         self.counters.expired += 1
         self.region.report_expired(reference.message, self.name)
@@ -325,9 +209,10 @@ class Queue(Destination):
             if other.serial not in refused_by:
                 heapq.heappush(other.offers, (reference.order, reference))
 
-    def _forget_aside(self, order: int, reference: Reference) -> None:
+    def forget_aside(self, order: int, reference: Reference) -> None:
+        """A message that lay aside does so no longer."""
         del self.aside[order]
-        self._forget_expiry(reference.message)
+        self.forget_expiry(reference.message)
 
     # -- expiry while waiting
 
@@ -338,7 +223,8 @@ class Queue(Destination):
                 self.earliest_ms = expiration_ms
             self.mortal += 1
 
-    def _forget_expiry(self, message: Message) -> None:
+    def forget_expiry(self, message: Message) -> None:
+        """A message is not waiting any more."""
         if message.expiration_ms > 0:
             self.mortal -= 1
 
@@ -351,14 +237,19 @@ class Queue(Destination):
         if not region.policies.expiry.is_expired(self.earliest_ms, now.wall_ms):
             return
         self.earliest_ms = 0
-        for line in (self.loaded, self.stored, self.aside):
-            for order, reference in list(line.items()):
-                if region.is_expired(reference.message):
-                    del line[order]
-                    self._forget_expiry(reference.message)
-                    self._expire(reference)
-                else:
-                    self._note_expiration(reference.message.expiration_ms)
+        for reference in list(self.line):
+            if region.is_expired(reference.message):
+                self.line.remove(reference)
+                self.forget_expiry(reference.message)
+                self.expire(reference)
+            else:
+                self._note_expiration(reference.message.expiration_ms)
+        for order, reference in list(self.aside.items()):
+            if region.is_expired(reference.message):
+                self.forget_aside(order, reference)
+                self.expire(reference)
+            else:
+                self._note_expiration(reference.message.expiration_ms)
         for item in list(self.scheduled.values()):
             if region.is_expired(item.message):
                 self._unschedule(item)
@@ -377,11 +268,11 @@ class Queue(Destination):
             self._unschedule(item)
             self.counters.enqueued += 1
             self.counters.dequeued += 1
-        for line in (self.loaded, self.stored, self.aside):
-            for reference in line.values():
-                self._forget_expiry(reference.message)
-                self._leave(reference)
-            line.clear()
+        for reference in [*self.line, *self.aside.values()]:
+            self.forget_expiry(reference.message)
+            self._leave(reference)
+        self.line.clear()
+        self.aside.clear()
         for subscription in self.subscriptions.values():
             for delivery in subscription.dispatched:
                 if delivery.reference.state == ASSIGNED:

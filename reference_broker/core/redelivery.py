@@ -11,7 +11,7 @@ Rules:
 * Delivery delay does not apply again: it was served before the first delivery.
 * Nothing is redelivered on a topic.
 
-Change together: ``queue.py`` (``returned``, ``put_first``).
+Change together: ``line.py`` (``returned``, ``put_first``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reference_broker.core.queue import Queue
+    from reference_broker.core.line import Line
     from reference_broker.core.reference import Reference
     from reference_broker.core.subscription import Delivery
 
@@ -44,11 +44,11 @@ class Redelivery:
 class Ordering:
     """Policy ``ordering``: where messages that come back wait."""
 
-    def put_back(self, queue: Queue, references: list[Reference]) -> None:
+    def put_back(self, line: Line, references: list[Reference]) -> None:
         """``references`` come back from one consumer, in dispatch order; merge them with those that came back before
         and still wait.
         """
-        waiting = queue.take_returned()
+        waiting = line.take_returned()
         waiting.extend(references)
         waiting.sort(key=queue_order)
-        queue.put_first(waiting)
+        line.put_first(waiting)

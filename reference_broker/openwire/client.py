@@ -26,7 +26,7 @@ from collections import deque
 
 from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, STANDARD
 from reference_broker.core.instant import Now
-from reference_broker.core.message import DEFAULT_PRIORITY, Message
+from reference_broker.core.message import DEFAULT_PRIORITY, Message, Property
 from reference_broker.inactivity import Monitor, negotiate
 from reference_broker.notice import Connected, Delivered, Discarded, Failed, LogLine, Notice, Receipt
 from reference_broker.openwire.commands import (
@@ -126,7 +126,7 @@ class ClientSession(Client):
         delay_ms: int = 0,
         deliver_at_ms: int = 0,
         disable_timestamp: bool = False,
-        properties: dict[str, str] | None = None,
+        properties: dict[str, Property] | None = None,
         receipt: bool = False,
     ) -> Message:
         """Send a message stamped by this host's wall clock.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.message import DEFAULT_PRIORITY, Message
+from reference_broker.core.message import DEFAULT_PRIORITY, Message, Property
 
 #: RemoveInfo.last_delivered: the client does not tell, so every unsettled message counts as delivered.
 LAST_DELIVERED_UNKNOWN: Final = -2
@@ -147,7 +147,7 @@ class MessageDispatch(Command):
         persistent: bool = False,
         priority: int = DEFAULT_PRIORITY,
         original_destination: str = "",
-        properties: dict[str, str] | None = None,
+        properties: dict[str, Property] | None = None,
     ) -> None:
         super().__init__()
         self.consumer_id = consumer_id

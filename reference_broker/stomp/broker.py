@@ -31,7 +31,7 @@ from reference_broker.core.config import BrokerConfig
 from reference_broker.core.effects import Dispatch, Refused
 from reference_broker.core.events import INDIVIDUAL, POISON, STANDARD, Ack, Connect, Event, Send, Subscribe, Unsubscribe
 from reference_broker.core.instant import Now
-from reference_broker.core.message import DEFAULT_PRIORITY, TOPIC, Message
+from reference_broker.core.message import DEFAULT_PRIORITY, TOPIC, Message, property_text
 from reference_broker.inactivity import stomp_periods
 from reference_broker.session import Session, parse_long
 from reference_broker.stomp.frames import (
@@ -367,9 +367,9 @@ class BrokerSession(Session):
                 headers["ack"] = ack_id
         if message.properties:
             headers |= {
-                name: value
-                for name, value in message.properties.items()
-                if name not in _SEND_HEADERS and _representable(name, value, self.version)
+                name: text
+                for name, text in ((name, property_text(value)) for name, value in message.properties.items())
+                if name not in _SEND_HEADERS and _representable(name, text, self.version)
             }
         if self.version == V10:
             headers = {name: value for name, value in headers.items() if _representable(name, value, V10)}

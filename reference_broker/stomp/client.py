@@ -15,7 +15,7 @@ Known exception: a STOMP client never looks at the expiration of what it receive
 
 from __future__ import annotations
 
-from reference_broker.core.message import DEFAULT_PRIORITY
+from reference_broker.core.message import DEFAULT_PRIORITY, Property, property_text
 from reference_broker.inactivity import Monitor, stomp_periods
 from reference_broker.notice import Connected, Delivered, Failed, Notice, Receipt
 from reference_broker.session import Client, parse_long
@@ -98,7 +98,7 @@ class ClientSession(Client):
         persistent: bool = False,
         priority: int = DEFAULT_PRIORITY,
         delay_ms: int = 0,
-        properties: dict[str, str] | None = None,
+        properties: dict[str, Property] | None = None,
         receipt: bool = False,
     ) -> str:
         """Send a message.
@@ -118,7 +118,7 @@ class ClientSession(Client):
         if delay_ms:
             headers["AMQ_SCHEDULED_DELAY"] = str(delay_ms)
         if properties:
-            headers |= {name: value for name, value in properties.items() if name not in headers}
+            headers |= {name: property_text(value) for name, value in properties.items() if name not in headers}
         return self._request("SEND", headers, body, receipt)
 
     def subscribe(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reference_broker.core.events import EXPIRED, STANDARD
+from reference_broker.core.line import Line
 from reference_broker.core.policies import Policies
-from reference_broker.core.queue import Queue
 from reference_broker.core.redelivery import Ordering
 from reference_broker.core.reference import Reference
 from tests.fast.core_driver import Driver, Q, T, config_of
@@ -140,8 +140,8 @@ def test_closing_twice_and_unknown_connections_are_harmless() -> None:
 class ToTheTail(Ordering):
     """A defect: what comes back waits behind everything else."""
 
-    def put_back(self, queue: Queue, references: list[Reference]) -> None:
-        queue.put_last(references)
+    def put_back(self, line: Line, references: list[Reference]) -> None:
+        line.put_last(references)
 
 
 def test_ordering_is_a_policy() -> None:

@@ -1,0 +1,71 @@
+"""What happens to a message between a producer and the destinations that get it.
+
+Rules:
+
+* ``objection`` speaks before anything changes; ``take_over`` makes the message the broker's own (number, stamp);
+  ``admit`` puts it where it belongs: nowhere if it is expired, aside until it is due, else on its destination. A send
+  in a transaction is taken over at once and admitted at the commit.
+* A sent message is stamped and marked in place.
+
+Change together: ``timestamping.py``, ``expiry.py``, ``delay.py``, ``transaction.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reference_broker.core import delay, timestamping
+from reference_broker.core.effects import Logged
+from reference_broker.core.matching import fault
+
+if TYPE_CHECKING:
+    from reference_broker.core.message import Message
+    from reference_broker.core.region import Region
+
+
+class Arrivals:
+    """The way in."""
+
+    __slots__ = ("_region",)
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+
+    def objection(self, message: Message) -> tuple[str, str]:
+        """Why a send must be refused: (code, text); ("", "") if nothing speaks against it."""
+        region = self._region
+        name = message.destination
+        destination = region.destinations.get(name)
+        if destination is None:
+            wrong = fault(name)
+            if wrong:
+                return "bad-destination", wrong
+        elif destination.holds(message.message_id):
+            return "duplicate-id", f"message id {message.message_id!r} is on {name} already; give each message its own"
+        if message.delay_ms == 0 and message.deliver_at_ms == 0:
+            return "", ""
+        code = region.policies.delay.refusal(message, region.now)
+        asked = f"delay {message.delay_ms} ms, delivery time {message.deliver_at_ms} ms"
+        return code, f"{asked} at {region.now.wall_ms} ms; wait 0 to {delay.MAX_DELAY_MS} ms"
+
+    def take_over(self, message: Message, *, network: bool) -> None:
+        """The broker accepts the message: from now on it answers for it."""
+        region = self._region
+        region.number(message)
+        old_ms = message.timestamp_ms
+        if region.policies.timestamping.stamp(message, region.now.wall_ms, network):
+            text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"
+            region.effects.append(Logged("DEBUG", timestamping.LOGGER, text))
+
+    def admit(self, message: Message) -> None:
+        """Put an accepted message where it belongs."""
+        region = self._region
+        destination = region.destination(message.destination)
+        if region.is_expired(message):
+            destination.refuse_expired(message)
+            return
+        remaining_ms = region.policies.delay.remaining_ms(message, region.now)
+        if remaining_ms > 0:
+            destination.schedule(message, region.policies.delay.due_ns(remaining_ms, region.now))
+        else:
+            destination.publish(message)
