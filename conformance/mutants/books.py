@@ -13,7 +13,7 @@ from reference_broker.core.prefetch import Prefetch
 from reference_broker.core.queue import Queue
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.reference import Reference
-from reference_broker.core.subscription import Delivery, Subscription
+from reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
 class ForgetsClose(Ledger):
@@ -70,15 +70,16 @@ class OneMore(Prefetch):
     """One message more than the window allows."""
 
     def is_open(self, subscription: Subscription) -> bool:
-        return len(subscription.dispatched.index) - subscription.extension <= subscription.prefetch
+        consumer = subscription.consumer
+        return len(consumer.dispatched.index) - consumer.extension <= consumer.prefetch
 
 
 class OneLess(Prefetch):
     """Windows of more than one message are never filled."""
 
     def is_open(self, subscription: Subscription) -> bool:
-        held = len(subscription.dispatched.index) - subscription.extension
-        return held < max(1, subscription.prefetch - 1)
+        held = len(subscription.consumer.dispatched.index) - subscription.consumer.extension
+        return held < max(1, subscription.consumer.prefetch - 1)
 
 
 class Grudging(Prefetch):
@@ -88,11 +89,11 @@ class Grudging(Prefetch):
         self._full: dict[str, bool] = {}
 
     def is_open(self, subscription: Subscription) -> bool:
-        held = len(subscription.dispatched.index) - subscription.extension
-        if held >= subscription.prefetch:
-            self._full[subscription.consumer] = True
-        width = subscription.prefetch
-        if self._full.get(subscription.consumer, False):
+        held = len(subscription.consumer.dispatched.index) - subscription.consumer.extension
+        if held >= subscription.consumer.prefetch:
+            self._full[subscription.consumer.name] = True
+        width = subscription.consumer.prefetch
+        if self._full.get(subscription.consumer.name, False):
             width = max(1, width // 2)
         return held < width
 
@@ -102,7 +103,10 @@ class CountsWaiting(Prefetch):
 
     def is_open(self, subscription: Subscription) -> bool:
         waiting = subscription.destination.counters.scheduled
-        return len(subscription.dispatched.index) - subscription.extension + waiting < subscription.prefetch
+        return (
+            len(subscription.consumer.dispatched.index) - subscription.consumer.extension + waiting
+            < subscription.consumer.prefetch
+        )
 
 
 class FirstOnly(Prefetch):
@@ -176,8 +180,8 @@ class Leaks(Memory):
 class RoundsAcknowledgement(Acknowledgement):
     """An acknowledgement of a range settles all but its last message."""
 
-    def select(self, subscription: Subscription, rule: Rule, first: str, last: str) -> list[Delivery] | None:
-        found = super().select(subscription, rule, first, last)
+    def select(self, consumer: Consumer, rule: Rule, first: str, last: str) -> list[Delivery] | None:
+        found = super().select(consumer, rule, first, last)
         return found[:-1] if found is not None and len(found) > 1 else found
 
 

@@ -24,7 +24,7 @@ from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED
 from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD, UNMATCHED
 
 if TYPE_CHECKING:
-    from reference_broker.core.subscription import Delivery, Subscription
+    from reference_broker.core.subscription import Consumer, Delivery
 
 # Scope: which deliveries.
 RANGE: Final = 0
@@ -71,11 +71,11 @@ class Acknowledgement:
         """The row for an acknowledgement type; None if the number means nothing."""
         return RULES.get(kind)
 
-    def select(self, subscription: Subscription, rule: Rule, first: str, last: str) -> list[Delivery] | None:
+    def select(self, consumer: Consumer, rule: Rule, first: str, last: str) -> list[Delivery] | None:
         """The deliveries meant, oldest first; None if the acknowledgement fits nothing that this consumer holds."""
         if rule.scope == RANGE:
-            return subscription.dispatched.between(first, last)
+            return consumer.dispatched.between(first, last)
         if rule.scope == NOTHING:
             return []
-        delivery = subscription.dispatched.index.get(last)
+        delivery = consumer.dispatched.index.get(last)
         return [] if delivery is None else [delivery]

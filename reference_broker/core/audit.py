@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
     from reference_broker.core.reference import Reference
     from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Subscription
+    from reference_broker.core.subscription import Consumer
 
 
 class Inconsistent(Exception):
@@ -30,29 +30,30 @@ def same(what: str, one: object, other: object) -> None:
         raise Inconsistent(f"{what}: {one!r} is not {other!r}")
 
 
-def check(region: Region, subscriptions: dict[str, Subscription]) -> None:
+def check(region: Region, consumers: dict[str, Consumer]) -> None:
     """Check the whole broker; raise ``Inconsistent`` at the first contradiction."""
     total_bytes = 0
-    consumers = 0
+    places = 0
+    for consumer in consumers.values():
+        check_list(consumer)
     for name, destination in region.destinations.items():
         same(f"{name}: name", destination.name, name)
         check_ledger(destination)
         for subscription in destination.subscriptions.values():
-            same(
-                f"{name}: subscription {subscription.consumer}", subscriptions.get(subscription.consumer), subscription
-            )
-            check_list(subscription)
+            consumer = subscription.consumer
+            same(f"{name}: consumer {consumer.name}", consumers.get(consumer.name), consumer)
+            same(f"{name}: place of {consumer.name}", subscription in consumer.subscriptions, True)
         held = references(destination)
         charged = [reference for reference in held if reference.charged]
         same(f"{name}: memory", destination.usage.used_bytes, sum(reference.size_bytes for reference in charged))
         total_bytes += destination.usage.used_bytes
-        consumers += len(destination.subscriptions)
+        places += len(destination.subscriptions)
         if isinstance(destination, Queue):
             check_queue(destination)
         if not isinstance(region.policies.memory, SharedMarkMemory):
             check_limit(f"{name}: memory", destination.usage.used_bytes, destination.usage.limit_bytes)
     same("broker: memory", region.memory.root.used_bytes, total_bytes)
-    same("broker: consumers", len(subscriptions), consumers)
+    same("broker: places of consumers", sum(len(c.subscriptions) for c in consumers.values()), places)
     if not isinstance(region.policies.memory, SharedMarkMemory):
         check_limit("broker: memory", total_bytes, region.memory.root.limit_bytes)
     same("broker: unfinished work", (len(region.awake), len(region.letters), len(region.effects)), (0, 0, 0))
@@ -72,30 +73,30 @@ def check_ledger(destination: Destination) -> None:
     counters, name = destination.counters, destination.name
     same(f"{name}: in_flight = dispatched - removed", counters.in_flight, counters.dispatched - counters.removed)
     same(f"{name}: no more is written than assigned", counters.dispatched <= counters.assigned, True)
-    held = sum(len(subscription.dispatched) for subscription in destination.subscriptions.values())
+    held = sum(len(subscription.deliveries()) for subscription in destination.subscriptions.values())
     same(f"{name}: in_flight + unwritten", counters.in_flight + counters.assigned - counters.dispatched, held)
 
 
-def check_list(subscription: Subscription) -> None:
+def check_list(consumer: Consumer) -> None:
     """The list, its index and its numbers agree; the reserve is on the list."""
-    deliveries = list(subscription.dispatched)
+    deliveries = list(consumer.dispatched)
     same(
-        f"{subscription.consumer}: list and index",
+        f"{consumer.name}: list and index",
         deliveries,
-        [d for d in deliveries if subscription.dispatched.index.get(d.reference.message.message_id) is d],
+        [d for d in deliveries if consumer.dispatched.index.get(d.reference.message.message_id) is d],
     )
-    same(f"{subscription.consumer}: length", len(deliveries), len(subscription.dispatched))
+    same(f"{consumer.name}: length", len(deliveries), len(consumer.dispatched))
     numbers = [delivery.number for delivery in deliveries]
-    same(f"{subscription.consumer}: dispatch order", numbers, sorted(numbers))
-    same(f"{subscription.consumer}: extension", subscription.extension >= 0, True)
+    same(f"{consumer.name}: dispatch order", numbers, sorted(numbers))
+    same(f"{consumer.name}: extension", consumer.extension >= 0, True)
     reserved = [delivery.reference for delivery in deliveries if delivery.reference.reserved]
-    same(f"{subscription.consumer}: reserve", reserved, [] if subscription.reserve is None else [subscription.reserve])
+    same(f"{consumer.name}: reserve", reserved, [] if consumer.reserve is None else [consumer.reserve])
     for delivery in deliveries:
         reference = delivery.reference
-        same(f"{subscription.consumer}: state of {reference.message!r}", reference.state in (ASSIGNED, DROPPED), True)
+        same(f"{consumer.name}: state of {reference.message!r}", reference.state in (ASSIGNED, DROPPED), True)
         if reference.state == ASSIGNED:
             same(
-                f"{subscription.consumer}: {reference.message!r} is charged or reserved",
+                f"{consumer.name}: {reference.message!r} is charged or reserved",
                 reference.charged != reference.reserved,
                 True,
             )
@@ -105,7 +106,7 @@ def check_queue(queue: Queue) -> None:
     """Conservation, the two parts of the line, what can expire, the ring."""
     counters, name = queue.counters, queue.name
     in_flight = [
-        d.reference for s in queue.subscriptions.values() for d in s.dispatched if d.reference.state == ASSIGNED
+        d.reference for s in queue.subscriptions.values() for d in s.deliveries() if d.reference.state == ASSIGNED
     ]
     line = list(queue.line)
     aside = list(queue.aside.values())
@@ -124,18 +125,22 @@ def check_queue(queue: Queue) -> None:
     is_open = queue.region.policies.prefetch.is_open
     same(
         f"{name}: open windows",
-        [s.consumer for s in queue.subscriptions.values() if is_open(s)],
-        [s.consumer for s in ready],
+        [s.consumer.name for s in queue.subscriptions.values() if is_open(s)],
+        [s.consumer.name for s in ready],
     )
     if line and ready:
-        same(f"{name}: {ready[0].consumer} may get {line[0].message!r} but", name in queue.region.memory.blocked, True)
+        same(
+            f"{name}: {ready[0].consumer.name} may get {line[0].message!r} but",
+            name in queue.region.memory.blocked,
+            True,
+        )
         if queue.region.policies.memory.wakes_on_relief:
-            same(f"{name}: starving consumers", [s.consumer for s in ready if s.reserve is None], [])
+            same(f"{name}: starving consumers", [s.consumer.name for s in ready if s.consumer.reserve is None], [])
 
 
 def references(destination: Destination) -> list[Reference]:
     """Everything that a destination could be charged for."""
-    held = [d.reference for s in destination.subscriptions.values() for d in s.dispatched]
+    held = [d.reference for s in destination.subscriptions.values() for d in s.deliveries()]
     if isinstance(destination, Queue):
         held += list(destination.line) + list(destination.aside.values())
     elif isinstance(destination, Topic):

@@ -51,13 +51,14 @@ from reference_broker.core.policies import Policies
 from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.region import Region
 from reference_broker.core.settlement import Settlements
-from reference_broker.core.subscription import Subscription
+from reference_broker.core.subscription import Consumer, Subscription
 from reference_broker.core.transaction import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reference_broker.core.config import BrokerConfig
+    from reference_broker.core.destination import Destination
     from reference_broker.core.instant import Now
 
 UNKNOWN_CONNECTION = "unknown-connection"
@@ -66,11 +67,11 @@ UNKNOWN_CONNECTION = "unknown-connection"
 class Connection:
     """What the broker knows about one connection."""
 
-    __slots__ = ("client_id", "subscriptions")
+    __slots__ = ("client_id", "consumers")
 
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id
-        self.subscriptions: dict[str, Subscription] = {}
+        self.consumers: dict[str, Consumer] = {}
 
 
 class Broker:
@@ -79,12 +80,12 @@ class Broker:
     __slots__ = (
         "_arrivals",
         "_connections",
+        "_consumers",
         "_handlers",
         "_management",
         "_region",
         "_serial",
         "_settlements",
-        "_subscriptions",
         "_transactions",
     )
 
@@ -95,7 +96,7 @@ class Broker:
         self._transactions = Transactions(self._region, self._arrivals, self._settlements)
         self._management = Management(self._region)
         self._connections: dict[int, Connection] = {}
-        self._subscriptions: dict[str, Subscription] = {}
+        self._consumers: dict[str, Consumer] = {}
         self._serial = 0
         handlers: dict[type[Event], object] = {
             Ack: self._ack,
@@ -175,7 +176,7 @@ class Broker:
             "expired": sum(counters.expired for counters in every),
             "scheduled": sum(counters.scheduled for counters in every),
             "connections": len(self._connections),
-            "consumers": len(self._subscriptions),
+            "consumers": len(self._consumers),
             "destinations": len(every),
         }
 
@@ -183,7 +184,7 @@ class Broker:
         """Raise ``audit.Inconsistent`` unless everything that must always hold, holds. For tests: it walks the whole
         broker.
         """
-        audit.check(self._region, self._subscriptions)
+        audit.check(self._region, self._consumers)
 
     # -- connections
 
@@ -199,9 +200,10 @@ class Broker:
             return  # closed twice: the socket and the monitor may both say so
         self._transactions.forget(event.connection)
         # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
-        for subscription in connection.subscriptions.values():
-            del self._subscriptions[subscription.consumer]
-            subscription.destination.detach(subscription, UNKNOWN)
+        for consumer in connection.consumers.values():
+            del self._consumers[consumer.name]
+            for subscription in consumer.subscriptions:
+                subscription.destination.detach(subscription, UNKNOWN)
 
     def _subscribe(self, event: Subscribe) -> None:
         connection = self._connections.get(event.connection)
@@ -211,7 +213,7 @@ class Broker:
             self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
         elif wrong:
             self._refuse(event.connection, event.request, "bad-destination", wrong)
-        elif event.consumer in self._subscriptions:
+        elif event.consumer in self._consumers:
             self._refuse(
                 event.connection,
                 event.request,
@@ -223,29 +225,28 @@ class Broker:
                 event.connection, event.request, "bad-prefetch", f"prefetch {event.prefetch} is negative; use 0 or more"
             )
         else:
-            self._serial += 1
-            subscription = Subscription(
-                event.connection,
-                event.consumer,
-                self._region.destination(event.destination),
-                event.prefetch,
-                dispatch_async=event.dispatch_async,
-                auto_ack=event.auto_ack,
-                serial=self._serial,
-            )
-            self._subscriptions[event.consumer] = subscription
-            connection.subscriptions[event.consumer] = subscription
+            consumer = Consumer(event, event.prefetch)
+            self._consumers[event.consumer] = consumer
+            connection.consumers[event.consumer] = consumer
             self._accept(event.connection, event.request)
-            subscription.destination.attach(subscription)
+            self._place(consumer, self._region.destination(event.destination))
+
+    def _place(self, consumer: Consumer, destination: Destination) -> None:
+        """The consumer consumes from one more destination."""
+        self._serial += 1
+        subscription = Subscription(consumer, destination, self._serial)
+        consumer.subscriptions.append(subscription)
+        destination.attach(subscription)
 
     def _unsubscribe(self, event: Unsubscribe) -> None:
-        subscription = self._owned(event.connection, event.consumer, event.request)
-        if subscription is None:
+        consumer = self._owned(event.connection, event.consumer, event.request)
+        if consumer is None:
             return
-        del self._subscriptions[event.consumer]
-        del self._connections[event.connection].subscriptions[event.consumer]
+        del self._consumers[event.consumer]
+        del self._connections[event.connection].consumers[event.consumer]
         self._accept(event.connection, event.request)
-        subscription.destination.detach(subscription, event.last_delivered)
+        for subscription in consumer.subscriptions:
+            subscription.destination.detach(subscription, event.last_delivered)
 
     # -- messages
 
@@ -270,8 +271,8 @@ class Broker:
             self._arrivals.admit(message)
 
     def _ack(self, event: Ack) -> None:
-        subscription = self._owned(event.connection, event.consumer, event.request)
-        if subscription is None:
+        consumer = self._owned(event.connection, event.consumer, event.request)
+        if consumer is None:
             return
         policies = self._region.policies
         rule = policies.acknowledgement.rule(event.kind)
@@ -279,7 +280,7 @@ class Broker:
             text = f"acknowledgement type {event.kind} is unknown; use 0 to 6"
             self._refuse(event.connection, event.request, "unknown-ack-kind", text)
             return
-        deliveries = policies.acknowledgement.select(subscription, rule, event.first, event.last)
+        deliveries = policies.acknowledgement.select(consumer, rule, event.first, event.last)
         if deliveries is None:
             bounds = f"from {event.first!r} to {event.last!r}"
             text = f"{rule.name} acknowledgement {bounds} does not fit what consumer {event.consumer!r} holds"
@@ -291,7 +292,7 @@ class Broker:
                 self._refuse(event.connection, event.request, code, text)
                 return
             self._accept(event.connection, event.request)
-            self._transactions.acknowledge(event.connection, event.transaction, subscription, rule, deliveries)
+            self._transactions.acknowledge(event.connection, event.transaction, consumer, rule, deliveries)
             return
         self._accept(event.connection, event.request)
         if not deliveries:
@@ -299,10 +300,10 @@ class Broker:
                 Logged("DEBUG", __name__, f"{rule.name} acknowledgement of {event.last!r} ignored")
             )
         else:
-            self._settlements.apply(subscription, rule, deliveries)
+            self._settlements.apply(consumer, rule, deliveries)
 
     def _transmitted(self, event: Transmitted) -> None:
-        self._settlements.transmitted(event, self._subscriptions.get(event.dispatch.consumer))
+        self._settlements.transmitted(event, self._consumers.get(event.dispatch.consumer))
 
     # -- transactions
 
@@ -345,11 +346,11 @@ class Broker:
 
     # -- answers
 
-    def _owned(self, connection: int, consumer: str, request: int) -> Subscription | None:
+    def _owned(self, connection: int, consumer: str, request: int) -> Consumer | None:
         """The consumer, if it exists and belongs to the connection; else the request is refused."""
-        subscription = self._subscriptions.get(consumer)
-        if subscription is not None and subscription.connection == connection:
-            return subscription
+        found = self._consumers.get(consumer)
+        if found is not None and found.connection == connection:
+            return found
         self._refuse(
             connection,
             request,

@@ -61,7 +61,6 @@ class Destination:
         #: Stands in the region's list of destinations to pump.
         self.awake = False
         self.next_order = 1
-        self.next_number = 1
 
     # -- what happens to it
 
@@ -93,7 +92,7 @@ class Destination:
         """A consumer goes."""
         raise NotImplementedError
 
-    def settle(self, subscription: Subscription, delivery: Delivery, outcome: int) -> None:
+    def settle(self, delivery: Delivery, outcome: int) -> None:
         """A delivery, already off the consumer's list and the ledger, ends with ``outcome``."""
         raise NotImplementedError
 
@@ -128,25 +127,25 @@ class Destination:
         """Put a loaded message on the consumer's list, and on its way."""
         region = self.region
         message = reference.message
-        asynchronous = subscription.dispatch_async
+        consumer = subscription.consumer
+        asynchronous = consumer.dispatch_async
         reference.move(ASSIGNED)
-        dispatch = Dispatch(
-            subscription.connection, subscription.consumer, message, message.redelivery_count, asynchronous
-        )
-        delivery = Delivery(reference, dispatch, self.next_number)
-        self.next_number += 1
-        subscription.dispatched.append(delivery)
+        dispatch = Dispatch(consumer.connection, consumer.name, message, message.redelivery_count, asynchronous)
+        region.dispatches += 1
+        delivery = Delivery(subscription, reference, dispatch, region.dispatches)
+        consumer.dispatched.append(delivery)
         region.policies.ledger.assigned(self.counters, asynchronous)
         region.effects.append(dispatch)
-        if subscription.auto_ack and not asynchronous:
-            self.take_off(subscription, delivery)
-            self.settle(subscription, delivery, CONSUMED)
+        if consumer.auto_ack and not asynchronous:
+            self.take_off(delivery)
+            self.settle(delivery, CONSUMED)
 
-    def take_off(self, subscription: Subscription, delivery: Delivery) -> None:
+    def take_off(self, delivery: Delivery) -> None:
         """Take one delivery off the consumer's list and the ledger, because it is settled."""
-        subscription.dispatched.remove(delivery)
+        consumer = delivery.subscription.consumer
+        consumer.dispatched.remove(delivery)
         reference = delivery.reference
         if reference.reserved:
             reference.reserved = False
-            subscription.reserve = None
+            consumer.reserve = None
         self.region.policies.ledger.settled(self.counters, 1)

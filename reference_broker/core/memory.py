@@ -134,8 +134,8 @@ class Memory:
         if self._make_room(tree, destination, reference.size_bytes):
             tree.charge(destination, reference)
             return True
-        if subscription.reserve is None:
-            subscription.reserve = reference
+        if subscription.consumer.reserve is None:
+            subscription.consumer.reserve = reference
             reference.reserved = True
             return True
         return False

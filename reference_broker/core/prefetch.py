@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reference_broker.core.subscription import Subscription
+    from reference_broker.core.subscription import Consumer, Subscription
 
 
 class Prefetch:
@@ -26,14 +26,15 @@ class Prefetch:
 
     def is_open(self, subscription: Subscription) -> bool:
         """Whether the broker may assign one more message."""
-        return len(subscription.dispatched.index) - subscription.extension < subscription.prefetch
+        consumer = subscription.consumer
+        return len(consumer.dispatched.index) - consumer.extension < consumer.prefetch
 
-    def widen(self, subscription: Subscription, count: int) -> None:
+    def widen(self, consumer: Consumer, count: int) -> None:
         """``count`` messages were reported DELIVERED for the first time."""
-        subscription.extension += count
+        consumer.extension += count
 
-    def narrow(self, subscription: Subscription, count: int) -> None:
+    def narrow(self, consumer: Consumer, count: int) -> None:
         """Settling took ``count`` off the extension."""
-        extension = subscription.extension
+        extension = consumer.extension
         if extension:
-            subscription.extension = extension - count if extension > count else 0
+            consumer.extension = extension - count if extension > count else 0

@@ -110,7 +110,7 @@ class Queue(Destination):
     # -- consumers
 
     def attach(self, subscription: Subscription) -> None:
-        self.subscriptions[subscription.consumer] = subscription
+        self.subscriptions[subscription.consumer.name] = subscription
         subscription.offers = list(self.aside.items())
         heapq.heapify(subscription.offers)
         self.window_opened(subscription)
@@ -124,11 +124,11 @@ class Queue(Destination):
 
     def detach(self, subscription: Subscription, last_delivered: int) -> None:
         region = self.region
-        del self.subscriptions[subscription.consumer]
+        del self.subscriptions[subscription.consumer.name]
         if subscription.ready:
             subscription.ready = False
             self.ready.remove(subscription)
-        deliveries = list(subscription.dispatched)
+        deliveries = subscription.deliveries()
         region.policies.ledger.left(self.counters, len(deliveries))
         region.policies.redelivery.mark(deliveries, last_delivered)
         returning: list[Reference] = []
@@ -157,7 +157,7 @@ class Queue(Destination):
 
     # -- the end of a message
 
-    def settle(self, subscription: Subscription, delivery: Delivery, outcome: int) -> None:
+    def settle(self, delivery: Delivery, outcome: int) -> None:
         reference = delivery.reference
         message = reference.message
         if reference.state == DROPPED:
@@ -171,7 +171,7 @@ class Queue(Destination):
             if self.region.policies.expiry.believes_client(message.expiration_ms, self.region.now.wall_ms):
                 self.expire(reference)
             else:
-                self._refuse(subscription, reference)
+                self._refuse(delivery.subscription, reference)
 
     def _leave(self, reference: Reference) -> None:
         reference.move(GONE)
@@ -274,7 +274,7 @@ class Queue(Destination):
         self.line.clear()
         self.aside.clear()
         for subscription in self.subscriptions.values():
-            for delivery in subscription.dispatched:
+            for delivery in subscription.deliveries():
                 if delivery.reference.state == ASSIGNED:
                     self._drop(delivery.reference)
         self.region.wake(self)

@@ -40,6 +40,7 @@ class Region:
         "config",
         "delays",
         "destinations",
+        "dispatches",
         "effects",
         "letters",
         "memory",
@@ -64,6 +65,8 @@ class Region:
         self.awake: deque[Destination] = deque()
         #: Dead letters to be put on their queue.
         self.letters: deque[Message] = deque()
+        #: The number of the last dispatch.
+        self.dispatches = 0
         #: The last arrival number.
         self.sequence = 0
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reference_broker.core.acknowledgement import Rule
     from reference_broker.core.events import Transmitted
     from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Delivery, Subscription
+    from reference_broker.core.subscription import Consumer, Delivery
 
 
 class Settlements:
@@ -28,40 +28,46 @@ class Settlements:
     def __init__(self, region: Region) -> None:
         self._region = region
 
-    def apply(self, subscription: Subscription, rule: Rule, deliveries: list[Delivery]) -> None:
+    def apply(self, consumer: Consumer, rule: Rule, deliveries: list[Delivery]) -> None:
         """Carry an acknowledgement out; ``deliveries`` are on the consumer's list, oldest first."""
-        policies = self._region.policies
-        destination = subscription.destination
+        prefetch = self._region.policies.prefetch
         if rule.outcome != KEPT:
             for delivery in deliveries:
-                destination.take_off(subscription, delivery)
-                destination.settle(subscription, delivery, rule.outcome)
+                destination = delivery.subscription.destination
+                destination.take_off(delivery)
+                destination.settle(delivery, rule.outcome)
             if rule.narrows == BY_COUNT:
-                policies.prefetch.narrow(subscription, len(deliveries))
+                prefetch.narrow(consumer, len(deliveries))
             elif rule.narrows == BY_ONE:
-                policies.prefetch.narrow(subscription, 1)
-            destination.window_opened(subscription)
+                prefetch.narrow(consumer, 1)
         elif rule.widens:
             fresh = [delivery for delivery in deliveries if not delivery.seen]
             for delivery in fresh:
                 delivery.seen = True
-            policies.prefetch.widen(subscription, len(fresh))
-            destination.window_opened(subscription)
+            prefetch.widen(consumer, len(fresh))
+        else:
+            return
+        self._reopen(consumer)
 
-    def transmitted(self, event: Transmitted, subscription: Subscription | None) -> None:
-        """The transport has written a dispatch; ``subscription`` has its consumer's name, if one has."""
+    def transmitted(self, event: Transmitted, consumer: Consumer | None) -> None:
+        """The transport has written a dispatch; ``consumer`` has the name that it was for, if one has."""
         dispatch = event.dispatch
         if not dispatch.asynchronous:
             return  # counted when it was assigned
         region = self._region
         region.policies.ledger.transmitted(region.destinations[dispatch.message.destination].counters)
-        if subscription is None or not subscription.auto_ack or event.failed:
+        if consumer is None or not consumer.auto_ack or event.failed:
             return
-        delivery = subscription.dispatched.index.get(dispatch.message.message_id)
+        delivery = consumer.dispatched.index.get(dispatch.message.message_id)
         if delivery is None or delivery.dispatch is not dispatch:
-            return  # settled meanwhile, or written for an earlier subscription of the same name
-        destination = subscription.destination
-        destination.take_off(subscription, delivery)
-        destination.settle(subscription, delivery, CONSUMED)
-        region.policies.prefetch.narrow(subscription, 1)
-        destination.window_opened(subscription)
+            return  # settled meanwhile, or written for an earlier consumer of the same name
+        destination = delivery.subscription.destination
+        destination.take_off(delivery)
+        destination.settle(delivery, CONSUMED)
+        region.policies.prefetch.narrow(consumer, 1)
+        self._reopen(consumer)
+
+    def _reopen(self, consumer: Consumer) -> None:
+        """The window may have opened, for all that it consumes from."""
+        for subscription in consumer.subscriptions:
+            subscription.destination.window_opened(subscription)

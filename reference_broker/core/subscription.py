@@ -1,10 +1,11 @@
-"""One consumer of one destination: its window and its list of dispatched messages.
+"""A consumer, its places at destinations, its window and its list of dispatched messages.
 
 It decides in which order messages are on the list, and finds ranges of it for acknowledgements. Whether the window is
 open is the policy ``prefetch``.
 
 Rules:
 
+* A consumer has one window and one list, over all destinations that it consumes from.
 * The list is in dispatch order, oldest first. Finding by message id, appending, and removing any entry take constant
   time; a range costs its own length.
 * ``extension`` widens the window by the messages of which the client said that its application has them (DELIVERED).
@@ -23,20 +24,22 @@ if TYPE_CHECKING:
 
     from reference_broker.core.destination import Destination
     from reference_broker.core.effects import Dispatch
+    from reference_broker.core.events import Subscribe
     from reference_broker.core.reference import Reference
 
 
 class Delivery:
     """One entry of a dispatched list."""
 
-    __slots__ = ("after", "before", "dispatch", "number", "reference", "seen")
+    __slots__ = ("after", "before", "dispatch", "number", "reference", "seen", "subscription")
 
-    def __init__(self, reference: Reference, dispatch: Dispatch, number: int) -> None:
+    def __init__(self, subscription: Subscription, reference: Reference, dispatch: Dispatch, number: int) -> None:
+        self.subscription = subscription
         self.reference = reference
         #: The effect that carried it: tells a late report about an earlier delivery of the same message from one
         #: about this.
         self.dispatch = dispatch
-        #: Position in dispatch order; grows with every assignment.
+        #: Position in dispatch order; grows with every assignment of the broker.
         self.number = number
         #: The client reported it DELIVERED, so that it widened the window already.
         self.seen = False
@@ -106,52 +109,71 @@ class Dispatched:
         return found
 
 
-class Subscription:
-    """A consumer, as the destination sees it."""
+class Consumer:
+    """One consumer: what it asked for, its window, and what it owes an answer for."""
 
     __slots__ = (
         "auto_ack",
+        "browser",
         "connection",
-        "consumer",
-        "destination",
         "dispatch_async",
         "dispatched",
+        "durable",
+        "exclusive",
         "extension",
-        "offers",
-        "pending",
+        "name",
+        "no_local",
         "prefetch",
-        "ready",
+        "priority",
         "reserve",
-        "serial",
+        "selector",
+        "subscriptions",
     )
 
-    def __init__(
-        self,
-        connection: int,
-        consumer: str,
-        destination: Destination,
-        prefetch: int,
-        *,
-        dispatch_async: bool,
-        auto_ack: bool,
-        serial: int,
-    ) -> None:
-        self.connection = connection
-        self.consumer = consumer
-        self.destination = destination
+    def __init__(self, event: Subscribe, prefetch: int) -> None:
+        self.connection = event.connection
+        self.name = event.consumer
+        #: Messages that may be on the list; 0: it pulls.
         self.prefetch = prefetch
-        self.dispatch_async = dispatch_async
-        self.auto_ack = auto_ack
-        #: Number of this subscription in the broker: a name may come back, this does not.
-        self.serial = serial
+        self.dispatch_async = event.dispatch_async
+        self.auto_ack = event.auto_ack
+        #: The text of the selector; "" is none.
+        self.selector = event.selector
+        self.no_local = event.no_local
+        self.exclusive = event.exclusive
+        self.priority = event.priority
+        self.browser = event.browser
+        #: Name of the durable subscription; "" is none.
+        self.durable = event.durable
+        #: Its places at destinations, one each: a plain name has one, a wildcard as many as match.
+        self.subscriptions: list[Subscription] = []
         self.extension = 0
         self.dispatched = Dispatched()
+        #: The message that is in flight to it without being counted in memory.
+        self.reserve: Reference | None = None
+
+
+class Subscription:
+    """A consumer's place at one destination."""
+
+    __slots__ = ("consumer", "destination", "offers", "pending", "ready", "serial")
+
+    def __init__(self, consumer: Consumer, destination: Destination, serial: int) -> None:
+        self.consumer = consumer
+        self.destination = destination
+        #: Number of this subscription in the broker: a name may come back, this does not.
+        self.serial = serial
         #: Queues: whether it stands in the destination's ring of consumers with an open window. Topics: whether it is
         #: due to be looked at.
         self.ready = False
-        #: The message that is in flight to it without being counted in memory.
-        self.reserve: Reference | None = None
         #: Topics: what was published to it and is not dispatched yet.
         self.pending: deque[Reference] = deque()
         #: Queues: messages that another consumer discarded as expired, as a heap of (order, reference).
         self.offers: list[tuple[int, Reference]] = []
+
+    def deliveries(self) -> list[Delivery]:
+        """What the consumer holds of this destination, oldest first."""
+        held = list(self.consumer.dispatched)
+        if len(self.consumer.subscriptions) > 1:
+            return [delivery for delivery in held if delivery.subscription is self]
+        return held

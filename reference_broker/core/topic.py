@@ -67,7 +67,7 @@ class Topic(Destination):
             self.refuse_expired(message)
             return
         audience = item.audience if item.audience is not None else []
-        self._publish_to(message, [s for s in audience if self.subscriptions.get(s.consumer) is s])
+        self._publish_to(message, [s for s in audience if self.subscriptions.get(s.consumer.name) is s])
 
     def _publish_to(self, message: Message, audience: list[Subscription]) -> None:
         self.counters.enqueued += 1
@@ -83,11 +83,11 @@ class Topic(Destination):
         self.region.wake(self)
 
     def attach(self, subscription: Subscription) -> None:
-        self.subscriptions[subscription.consumer] = subscription
+        self.subscriptions[subscription.consumer.name] = subscription
 
     def detach(self, subscription: Subscription, _last_delivered: int) -> None:
-        del self.subscriptions[subscription.consumer]
-        deliveries = list(subscription.dispatched)
+        del self.subscriptions[subscription.consumer.name]
+        deliveries = subscription.deliveries()
         self.region.policies.ledger.left(self.counters, len(deliveries))
         for delivery in deliveries:
             self._leave(delivery.reference)
@@ -132,7 +132,7 @@ class Topic(Destination):
             pending.popleft()
             self.assign(subscription, reference)
 
-    def settle(self, _subscription: Subscription, delivery: Delivery, outcome: int) -> None:
+    def settle(self, delivery: Delivery, outcome: int) -> None:
         self._leave(delivery.reference)
         self.counters.dequeued += 1
         if outcome == CLIENT_EXPIRED:

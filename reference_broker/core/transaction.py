@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from reference_broker.core.message import Message
     from reference_broker.core.region import Region
     from reference_broker.core.settlement import Settlements
-    from reference_broker.core.subscription import Delivery, Subscription
+    from reference_broker.core.subscription import Consumer, Delivery
 
 
 class Acknowledged:
     """What one acknowledgement in a transaction meant."""
 
-    __slots__ = ("deliveries", "rule", "subscription")
+    __slots__ = ("consumer", "deliveries", "rule")
 
-    def __init__(self, subscription: Subscription, rule: Rule, deliveries: list[Delivery]) -> None:
-        self.subscription = subscription
+    def __init__(self, consumer: Consumer, rule: Rule, deliveries: list[Delivery]) -> None:
+        self.consumer = consumer
         self.rule = rule
         self.deliveries = deliveries
 
@@ -75,16 +75,16 @@ class Transactions:
         self._open[connection][name].messages.append(message)
 
     def acknowledge(
-        self, connection: int, name: str, subscription: Subscription, rule: Rule, deliveries: list[Delivery]
+        self, connection: int, name: str, consumer: Consumer, rule: Rule, deliveries: list[Delivery]
     ) -> None:
         """Hold an acknowledgement until the commit."""
-        self._open[connection][name].acknowledged.append(Acknowledged(subscription, rule, deliveries))
+        self._open[connection][name].acknowledged.append(Acknowledged(consumer, rule, deliveries))
 
     def commit(self, connection: int, name: str) -> None:
         """Carry everything out: acknowledgements first, then sends, as they came."""
         transaction = self._open[connection].pop(name)
         for one in transaction.acknowledged:
-            self._settlements.apply(one.subscription, one.rule, one.deliveries)
+            self._settlements.apply(one.consumer, one.rule, one.deliveries)
         for message in transaction.messages:
             self._arrivals.admit(message)
 
