@@ -180,8 +180,10 @@ class Leaks(Memory):
 class RoundsAcknowledgement(Acknowledgement):
     """An acknowledgement of a range settles all but its last message."""
 
-    def select(self, consumer: Consumer, rule: Rule, first: str, last: str) -> list[Delivery] | None:
-        found = super().select(consumer, rule, first, last)
+    def select(
+        self, consumer: Consumer, rule: Rule, first: str, last: str, destination: str = ""
+    ) -> list[Delivery] | None:
+        found = super().select(consumer, rule, first, last, destination)
         return found[:-1] if found is not None and len(found) > 1 else found
 
 

@@ -71,11 +71,15 @@ class Acknowledgement:
         """The row for an acknowledgement type; None if the number means nothing."""
         return RULES.get(kind)
 
-    def select(self, consumer: Consumer, rule: Rule, first: str, last: str) -> list[Delivery] | None:
-        """The deliveries meant, oldest first; None if the acknowledgement fits nothing that this consumer holds."""
+    def select(
+        self, consumer: Consumer, rule: Rule, first: str, last: str, destination: str = ""
+    ) -> list[Delivery] | None:
+        """The deliveries meant, oldest first; None if the acknowledgement fits nothing that this consumer holds.
+        ``destination`` says which copy of ``last`` is meant, if there are several.
+        """
         if rule.scope == RANGE:
-            return consumer.dispatched.between(first, last)
+            return consumer.dispatched.between(first, last, destination)
         if rule.scope == NOTHING:
             return []
-        delivery = consumer.dispatched.index.get(last)
+        delivery = consumer.dispatched.find(last, destination)
         return [] if delivery is None else [delivery]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reference_broker.core.matching import covers
 from reference_broker.core.memory import SharedMarkMemory
 from reference_broker.core.queue import Queue
 from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, WAITING
@@ -36,6 +37,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
     places = 0
     for consumer in consumers.values():
         check_list(consumer)
+        check_places(region, consumer)
     for name, destination in region.destinations.items():
         same(f"{name}: name", destination.name, name)
         check_ledger(destination)
@@ -83,7 +85,7 @@ def check_list(consumer: Consumer) -> None:
     same(
         f"{consumer.name}: list and index",
         deliveries,
-        [d for d in deliveries if consumer.dispatched.index.get(d.reference.message.message_id) is d],
+        [d for d in deliveries if consumer.dispatched.index.get(d.key) is d],
     )
     same(f"{consumer.name}: length", len(deliveries), len(consumer.dispatched))
     numbers = [delivery.number for delivery in deliveries]
@@ -100,6 +102,16 @@ def check_list(consumer: Consumer) -> None:
                 reference.charged != reference.reserved,
                 True,
             )
+
+
+def check_places(region: Region, consumer: Consumer) -> None:
+    """A consumer has one place at each destination, and a wildcard none too few or too many."""
+    held = [subscription.destination.name for subscription in consumer.subscriptions]
+    same(f"{consumer.name}: one place each", len(held), len(dict.fromkeys(held)))
+    same(f"{consumer.name}: scattered", consumer.scattered, len(held) > 1)
+    if consumer.patterns:
+        covered = [name for name in region.destinations if covers(consumer.patterns, name)]
+        same(f"{consumer.name}: places that it lacks", [name for name in covered if name not in held], [])
 
 
 def check_queue(queue: Queue) -> None:

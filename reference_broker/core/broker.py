@@ -46,19 +46,18 @@ from reference_broker.core.events import (
     Unsubscribe,
 )
 from reference_broker.core.management import Management
-from reference_broker.core.matching import fault
+from reference_broker.core.matching import consumer_fault
 from reference_broker.core.policies import Policies
 from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.region import Region
 from reference_broker.core.settlement import Settlements
-from reference_broker.core.subscription import Consumer, Subscription
+from reference_broker.core.subscription import Consumer
 from reference_broker.core.transaction import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reference_broker.core.config import BrokerConfig
-    from reference_broker.core.destination import Destination
     from reference_broker.core.instant import Now
 
 UNKNOWN_CONNECTION = "unknown-connection"
@@ -84,7 +83,6 @@ class Broker:
         "_handlers",
         "_management",
         "_region",
-        "_serial",
         "_settlements",
         "_transactions",
     )
@@ -97,7 +95,6 @@ class Broker:
         self._management = Management(self._region)
         self._connections: dict[int, Connection] = {}
         self._consumers: dict[str, Consumer] = {}
-        self._serial = 0
         handlers: dict[type[Event], object] = {
             Ack: self._ack,
             Begin: self._begin,
@@ -202,12 +199,11 @@ class Broker:
         # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
         for consumer in connection.consumers.values():
             del self._consumers[consumer.name]
-            for subscription in consumer.subscriptions:
-                subscription.destination.detach(subscription, UNKNOWN)
+            self._region.places.leave(consumer, UNKNOWN)
 
     def _subscribe(self, event: Subscribe) -> None:
         connection = self._connections.get(event.connection)
-        wrong = fault(event.destination)
+        wrong = consumer_fault(event.destination)
         if connection is None:
             text = self._connect_first(event.connection)
             self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
@@ -229,14 +225,7 @@ class Broker:
             self._consumers[event.consumer] = consumer
             connection.consumers[event.consumer] = consumer
             self._accept(event.connection, event.request)
-            self._place(consumer, self._region.destination(event.destination))
-
-    def _place(self, consumer: Consumer, destination: Destination) -> None:
-        """The consumer consumes from one more destination."""
-        self._serial += 1
-        subscription = Subscription(consumer, destination, self._serial)
-        consumer.subscriptions.append(subscription)
-        destination.attach(subscription)
+            self._region.places.settle_in(consumer, event.destination)
 
     def _unsubscribe(self, event: Unsubscribe) -> None:
         consumer = self._owned(event.connection, event.consumer, event.request)
@@ -245,8 +234,7 @@ class Broker:
         del self._consumers[event.consumer]
         del self._connections[event.connection].consumers[event.consumer]
         self._accept(event.connection, event.request)
-        for subscription in consumer.subscriptions:
-            subscription.destination.detach(subscription, event.last_delivered)
+        self._region.places.leave(consumer, event.last_delivered)
 
     # -- messages
 
@@ -280,7 +268,7 @@ class Broker:
             text = f"acknowledgement type {event.kind} is unknown; use 0 to 6"
             self._refuse(event.connection, event.request, "unknown-ack-kind", text)
             return
-        deliveries = policies.acknowledgement.select(consumer, rule, event.first, event.last)
+        deliveries = policies.acknowledgement.select(consumer, rule, event.first, event.last, event.destination)
         if deliveries is None:
             bounds = f"from {event.first!r} to {event.last!r}"
             text = f"{rule.name} acknowledgement {bounds} does not fit what consumer {event.consumer!r} holds"

@@ -100,6 +100,9 @@ class Destination:
         """The consumer's window may have opened."""
         raise NotImplementedError
 
+    def window_closed(self, subscription: Subscription) -> None:
+        """The consumer's window was filled by another destination."""
+
     def purge(self) -> None:
         """The operator empties it."""
         raise NotImplementedError
@@ -130,12 +133,20 @@ class Destination:
         consumer = subscription.consumer
         asynchronous = consumer.dispatch_async
         reference.move(ASSIGNED)
-        dispatch = Dispatch(consumer.connection, consumer.name, message, message.redelivery_count, asynchronous)
+        dispatch = Dispatch(
+            consumer.connection, consumer.name, message, message.redelivery_count, asynchronous, self.counters
+        )
         region.dispatches += 1
         delivery = Delivery(subscription, reference, dispatch, region.dispatches)
         consumer.dispatched.append(delivery)
         region.policies.ledger.assigned(self.counters, asynchronous)
         region.effects.append(dispatch)
+        if consumer.scattered:
+            consumer.turn = subscription.serial
+            if not region.policies.prefetch.is_open(subscription):
+                for other in consumer.subscriptions:
+                    if other is not subscription:
+                        other.destination.window_closed(other)
         if consumer.auto_ack and not asynchronous:
             self.take_off(delivery)
             self.settle(delivery, CONSUMED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reference_broker.core.ledger import Counters
     from reference_broker.core.message import Message
     from reference_broker.core.records import Record
 
@@ -27,10 +28,16 @@ class Dispatch(Effect):
     before the write is done.
     """
 
-    __slots__ = ("asynchronous", "connection", "consumer", "message", "redelivery_count")
+    __slots__ = ("asynchronous", "connection", "consumer", "counters", "message", "redelivery_count")
 
     def __init__(
-        self, connection: int, consumer: str, message: Message, redelivery_count: int, asynchronous: bool
+        self,
+        connection: int,
+        consumer: str,
+        message: Message,
+        redelivery_count: int,
+        asynchronous: bool,
+        counters: Counters | None = None,
     ) -> None:
         self.connection = connection
         self.consumer = consumer
@@ -38,6 +45,8 @@ class Dispatch(Effect):
         #: Copied when the message is assigned: a later redelivery must not rewrite what is on its way already.
         self.redelivery_count = redelivery_count
         self.asynchronous = asynchronous
+        #: Where the ledger books it when it is written: its destination's, also if that has been removed meanwhile.
+        self.counters = counters
 
 
 class Accepted(Effect):

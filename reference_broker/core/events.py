@@ -149,9 +149,10 @@ class Ack(Event):
 
     ``kind`` is one of the constants above. STANDARD, POISON, EXPIRED and DELIVERED cover the range from ``first`` ("" =
     the oldest unsettled one) to ``last`` inclusive, in dispatch order; INDIVIDUAL covers ``last`` alone.
+    ``destination`` says which copy of ``last`` is meant, for consumers of several destinations; "": the oldest.
     """
 
-    __slots__ = ("connection", "consumer", "first", "kind", "last", "request", "transaction")
+    __slots__ = ("connection", "consumer", "destination", "first", "kind", "last", "request", "transaction")
 
     def __init__(
         self,
@@ -161,11 +162,13 @@ class Ack(Event):
         last: str,
         *,
         first: str = "",
+        destination: str = "",
         transaction: str = "",
         request: int = 0,
     ) -> None:
         self.connection = connection
         self.consumer = consumer
+        self.destination = destination
         self.kind = kind
         self.first = first
         self.last = last

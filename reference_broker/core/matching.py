@@ -1,4 +1,4 @@
-"""Which policy entry applies to a destination, and which destination names are usable at all.
+"""Names of destinations: which are usable, what a wildcard covers, which policy entry applies.
 
 Rules:
 
@@ -10,35 +10,87 @@ Rules:
 * A pattern may say ``queue://`` or ``topic://``; without it, it covers both, and loses against the same pattern with
   it. Of equals the first in the configuration wins.
 * No entry: the defaults of ``DestinationPolicy``.
-* Wildcard and composite destinations are for consumers of a later release: refused, never taken for a plain name.
+* A consumer may name a wildcard, and several destinations joined by commas; a producer several, but no wildcard. No
+  name holds a comma or a line feed.
 """
 
 from __future__ import annotations
 
 from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.message import QUEUE, TOPIC
+from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 
 LITERAL, ONE, REST = 0, 1, 2
 
+PREFIXES = (QUEUE, TOPIC, TEMP_QUEUE, TEMP_TOPIC)
+
 
 def split(destination: str) -> tuple[str, str]:
-    """("queue://" or "topic://" or "", the name after it)."""
-    for prefix in (QUEUE, TOPIC):
+    """(the prefix that says the kind, or "", and the name after it)."""
+    for prefix in PREFIXES:
         if destination.startswith(prefix):
             return prefix, destination[len(prefix) :]
     return "", destination
 
 
+def is_queue(destination: str) -> bool:
+    """Whether a name is that of a queue, temporary or not; otherwise it is a topic."""
+    return destination.startswith((QUEUE, TEMP_QUEUE))
+
+
+def is_temporary(destination: str) -> bool:
+    """Whether a destination lives as long as a connection."""
+    return destination.startswith((TEMP_QUEUE, TEMP_TOPIC))
+
+
+def is_wild(destination: str) -> bool:
+    """Whether a name is a wildcard."""
+    elements = split(destination)[1].split(".")
+    return "*" in elements or ">" in elements
+
+
+def members(destination: str) -> list[str]:
+    """The destinations that a name stands for, each once, as written; a part without a prefix is of the first part's
+    kind.
+    """
+    if "," not in destination:
+        return [destination]
+    kind, rest = split(destination)
+    found: list[str] = []
+    for part in rest.split(","):
+        name = part.strip()
+        if not split(name)[0]:
+            name = kind + name
+        if name not in found:
+            found.append(name)
+    return found
+
+
 def fault(destination: str) -> str:
-    """What is wrong with a destination that a client names, in one sentence with the remedy; "" if it is usable."""
+    """What is wrong with one destination that a producer names, in one sentence with the remedy; "" if it is usable."""
     prefix, name = split(destination)
-    if not prefix or not name:
+    if not prefix or not name or "\n" in name or "," in name:
         return f"destination {destination!r} is not usable; write {QUEUE}NAME or {TOPIC}NAME"
-    if "," in name:
-        return f"composite destination {destination!r} is not supported; name one destination"
-    if "*" in name.split(".") or ">" in name.split("."):
-        return f"wildcard destination {destination!r} is not supported; name one destination"
+    if is_wild(destination):
+        return f"wildcard destination {destination!r} is for consumers; name one destination"
     return ""
+
+
+def consumer_fault(destination: str) -> str:
+    """What is wrong with a destination that a consumer names: one, a wildcard, or several, joined by commas."""
+    for name in members(destination):
+        if is_wild(name) and is_temporary(name):
+            return f"wildcard destination {name!r} is temporary; name one destination"
+        if is_wild(name) and ">" in split(name)[1].split(".")[:-1]:
+            return f"wildcard destination {name!r} has '>' before its end; use '*' for one element"
+        wrong = "" if is_wild(name) and split(name)[0] else fault(name)
+        if wrong:
+            return wrong
+    return ""
+
+
+def covers(patterns: list[str], destination: str) -> bool:
+    """Whether any of a consumer's wildcards covers a destination. Both have their prefix."""
+    return any(matches(pattern, destination) for pattern in patterns)
 
 
 def matches(pattern: str, destination: str) -> bool:

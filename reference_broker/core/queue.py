@@ -122,6 +122,11 @@ class Queue(Destination):
             self.ready.append(subscription)
         self.region.wake(self)
 
+    def window_closed(self, subscription: Subscription) -> None:
+        if subscription.ready:
+            subscription.ready = False
+            self.ready.remove(subscription)
+
     def detach(self, subscription: Subscription, last_delivered: int) -> None:
         region = self.region
         del self.subscriptions[subscription.consumer.name]

@@ -17,9 +17,9 @@ from reference_broker.core.delay import DelayHeap
 from reference_broker.core.effects import Effect, Logged
 from reference_broker.core.expiry import Sweeps
 from reference_broker.core.instant import Now
-from reference_broker.core.matching import policy_for
+from reference_broker.core.matching import is_queue, policy_for
 from reference_broker.core.memory import MemoryTree
-from reference_broker.core.message import QUEUE
+from reference_broker.core.placing import Places
 from reference_broker.core.queue import Queue
 from reference_broker.core.topic import Topic
 
@@ -38,6 +38,7 @@ class Region:
     __slots__ = (
         "awake",
         "config",
+        "created",
         "delays",
         "destinations",
         "dispatches",
@@ -45,6 +46,7 @@ class Region:
         "letters",
         "memory",
         "now",
+        "places",
         "policies",
         "sequence",
         "sweeps",
@@ -61,6 +63,9 @@ class Region:
         self.delays = DelayHeap()
         self.sweeps = Sweeps()
         self.destinations: dict[str, Destination] = {}
+        #: How many destinations have ever been created.
+        self.created = 0
+        self.places = Places(self)
         #: Destinations to pump, each at most once.
         self.awake: deque[Destination] = deque()
         #: Dead letters to be put on their queue.
@@ -76,15 +81,17 @@ class Region:
         if known is not None:
             return known
         policy = policy_for(name, self.config.destinations)
-        number = len(self.destinations)
+        number = self.created
+        self.created += 1
         created: Destination
-        if name.startswith(QUEUE):
+        if is_queue(name):
             queue = Queue(self, name, number, policy)
             self.memory.queues.append(queue)
             created = queue
         else:
             created = Topic(self, name, number, policy)
         self.destinations[name] = created
+        self.places.created(created)
         return created
 
     def is_expired(self, message: Message) -> bool:

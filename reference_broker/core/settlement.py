@@ -55,10 +55,11 @@ class Settlements:
         if not dispatch.asynchronous:
             return  # counted when it was assigned
         region = self._region
-        region.policies.ledger.transmitted(region.destinations[dispatch.message.destination].counters)
+        if dispatch.counters is not None:
+            region.policies.ledger.transmitted(dispatch.counters)
         if consumer is None or not consumer.auto_ack or event.failed:
             return
-        delivery = consumer.dispatched.index.get(dispatch.message.message_id)
+        delivery = consumer.dispatched.find(dispatch.message.message_id, dispatch.message.destination)
         if delivery is None or delivery.dispatch is not dispatch:
             return  # settled meanwhile, or written for an earlier consumer of the same name
         destination = delivery.subscription.destination
@@ -69,5 +70,5 @@ class Settlements:
 
     def _reopen(self, consumer: Consumer) -> None:
         """The window may have opened, for all that it consumes from."""
-        for subscription in consumer.subscriptions:
+        for subscription in consumer.in_turn():
             subscription.destination.window_opened(subscription)

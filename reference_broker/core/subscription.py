@@ -8,6 +8,8 @@ Rules:
 * A consumer has one window and one list, over all destinations that it consumes from.
 * The list is in dispatch order, oldest first. Finding by message id, appending, and removing any entry take constant
   time; a range costs its own length.
+* Copies of one message on several destinations have one id, so a consumer of several may hold it more than once. An
+  acknowledgement that names the destination as well means that copy, without it the oldest on the list.
 * ``extension`` widens the window by the messages of which the client said that its application has them (DELIVERED).
 * At most one message at a time is on the list without being counted in memory: the reserve (``memory.py``).
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 class Delivery:
     """One entry of a dispatched list."""
 
-    __slots__ = ("after", "before", "dispatch", "number", "reference", "seen", "subscription")
+    __slots__ = ("after", "before", "dispatch", "key", "number", "reference", "seen", "subscription")
 
     def __init__(self, subscription: Subscription, reference: Reference, dispatch: Dispatch, number: int) -> None:
         self.subscription = subscription
@@ -41,6 +43,8 @@ class Delivery:
         self.dispatch = dispatch
         #: Position in dispatch order; grows with every assignment of the broker.
         self.number = number
+        #: Its name in the list's index.
+        self.key = reference.message.message_id
         #: The client reported it DELIVERED, so that it widened the window already.
         self.seen = False
         self.before: Delivery | None = None
@@ -48,7 +52,9 @@ class Delivery:
 
 
 class Dispatched:
-    """A consumer's unsettled deliveries: a doubly linked list with an index by message id."""
+    """A consumer's unsettled deliveries: a doubly linked list with an index by message id; a copy that came while
+    another was on the list is indexed by its destination's name as well.
+    """
 
     __slots__ = ("head", "index", "tail")
 
@@ -67,9 +73,7 @@ class Dispatched:
             delivery = delivery.after
 
     def append(self, delivery: Delivery) -> None:
-        """Add the newest delivery. Its message id must not be on the list (destinations refuse a second message with
-        the same id).
-        """
+        """Add the newest delivery."""
         tail = self.tail
         if tail is None:
             self.head = delivery
@@ -77,7 +81,9 @@ class Dispatched:
             tail.after = delivery
             delivery.before = tail
         self.tail = delivery
-        self.index[delivery.reference.message.message_id] = delivery
+        if delivery.key in self.index:
+            delivery.key = copy_key(delivery.key, delivery.subscription.destination.name)
+        self.index[delivery.key] = delivery
 
     def remove(self, delivery: Delivery) -> None:
         """Take one delivery off the list."""
@@ -90,14 +96,27 @@ class Dispatched:
             self.tail = before
         else:
             after.before = before
-        del self.index[delivery.reference.message.message_id]
+        del self.index[delivery.key]
 
-    def between(self, first: str, last: str) -> list[Delivery] | None:
+    def find(self, message_id: str, destination: str = "") -> Delivery | None:
+        """The delivery of that message, from that destination ("": the oldest); None if it is not on the list."""
+        found = self.index.get(message_id)
+        if found is not None and (not destination or found.subscription.destination.name == destination):
+            return found
+        if destination:
+            return self.index.get(copy_key(message_id, destination))
+        if len(self.index) and self.head is not None and self.head.subscription.consumer.scattered:
+            for delivery in self:
+                if delivery.reference.message.message_id == message_id:
+                    return delivery
+        return None
+
+    def between(self, first: str, last: str, destination: str = "") -> list[Delivery] | None:
         """The deliveries from ``first`` ("" = the oldest) to ``last``, both inclusive; None if either is not on the
-        list or they are reversed.
+        list or they are reversed. ``destination`` says which copy of ``last`` is meant.
         """
-        end = self.index.get(last)
-        delivery = self.head if first == "" else self.index.get(first)
+        end = self.find(last, destination)
+        delivery = self.head if first == "" else self.find(first)
         if end is None or delivery is None or delivery.number > end.number:
             return None
         found = [delivery]
@@ -107,6 +126,11 @@ class Dispatched:
                 return None
             found.append(delivery)
         return found
+
+
+def copy_key(message_id: str, destination: str) -> str:
+    """The index entry of a copy. Names of destinations hold no line feed."""
+    return f"{message_id}\n{destination}"
 
 
 class Consumer:
@@ -123,11 +147,14 @@ class Consumer:
         "extension",
         "name",
         "no_local",
+        "patterns",
         "prefetch",
         "priority",
         "reserve",
+        "scattered",
         "selector",
         "subscriptions",
+        "turn",
     )
 
     def __init__(self, event: Subscribe, prefetch: int) -> None:
@@ -147,10 +174,22 @@ class Consumer:
         self.durable = event.durable
         #: Its places at destinations, one each: a plain name has one, a wildcard as many as match.
         self.subscriptions: list[Subscription] = []
+        #: It has several places. Serial number of the one that was served last.
+        self.scattered = False
+        self.turn = 0
+        #: The wildcards that it named.
+        self.patterns: list[str] = []
         self.extension = 0
         self.dispatched = Dispatched()
         #: The message that is in flight to it without being counted in memory.
         self.reserve: Reference | None = None
+
+    def in_turn(self) -> list[Subscription]:
+        """Its places, beginning after the one that was served last."""
+        if not self.scattered:
+            return self.subscriptions
+        later = [subscription for subscription in self.subscriptions if subscription.serial > self.turn]
+        return later + [subscription for subscription in self.subscriptions if subscription.serial <= self.turn]
 
 
 class Subscription:

@@ -26,7 +26,9 @@ DESCRIBED = ("connection", "consumer", "redelivery_count", "asynchronous", "requ
     [
         (Subscribe(9, "x", Q, 1, request=R), "unknown-connection", "connection 9"),
         (Subscribe(1, "x", "A", 1, request=R), "bad-destination", "'A'"),
-        (Subscribe(1, "x", "queue://A.>", 1, request=R), "bad-destination", "'queue://A.>'"),
+        (Subscribe(1, "x", "queue://A.>.B", 1, request=R), "bad-destination", "'queue://A.>.B'"),
+        (Subscribe(1, "x", "queue://A,,B", 1, request=R), "bad-destination", "'queue://'"),
+        (Send(1, Message("y", "queue://A.>", b""), request=R), "bad-destination", "'queue://A.>'"),
         (Subscribe(1, "x", Q, -1, request=R), "bad-prefetch", "prefetch -1"),
         (Subscribe(1, "c", Q, 1, request=R), "duplicate-consumer", "'c'"),
         (Unsubscribe(1, "x", request=R), "unknown-consumer", "'x'"),

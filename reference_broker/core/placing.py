@@ -1,0 +1,71 @@
+"""Where a consumer consumes: its places at destinations, also at those that are created later.
+
+Rules:
+
+* A consumer names one destination, a wildcard (``*`` one element, a last ``>`` the rest) or several of both, joined by
+  commas. It has one place at each destination that any of them covers, and one window over all of them.
+* A plain name creates its destination; a wildcard creates none, and covers only its own kind (``queue://>`` no topic,
+  and nobody's temporary destinations).
+* When a destination is created, every wildcard that covers it gets its place, in the order of the consumers, before
+  the first message arrives: nobody misses it.
+* When the window of a consumer with several places closes, it closes at all of them; when it opens, they are asked in
+  turn, beginning after the one that was served last, so that none starves.
+
+Change together: ``matching.py`` (what covers what), ``durable.py``, ``audit.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reference_broker.core.matching import covers, is_wild, members
+from reference_broker.core.subscription import Subscription
+
+if TYPE_CHECKING:
+    from reference_broker.core.destination import Destination
+    from reference_broker.core.region import Region
+    from reference_broker.core.subscription import Consumer
+
+
+class Places:
+    """The places of all consumers."""
+
+    __slots__ = ("_region", "_roamers", "_serial")
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+        #: Consumers with a wildcard, by name, oldest first.
+        self._roamers: dict[str, Consumer] = {}
+        self._serial = 0
+
+    def settle_in(self, consumer: Consumer, asked: str) -> None:
+        """A consumer comes, and takes all its places; ``asked`` is a usable destination as a client writes it."""
+        names = members(asked)
+        consumer.patterns = [name for name in names if is_wild(name)]
+        destinations = [self._region.destination(name) for name in names if not is_wild(name)]
+        if consumer.patterns:
+            known = list(self._region.destinations.values())
+            destinations += [one for one in known if covers(consumer.patterns, one.name)]
+            self._roamers[consumer.name] = consumer
+        for destination in destinations:
+            if consumer.name not in destination.subscriptions:
+                self._place(consumer, destination)
+
+    def created(self, destination: Destination) -> None:
+        """A destination exists from now on."""
+        for consumer in self._roamers.values():
+            if covers(consumer.patterns, destination.name):
+                self._place(consumer, destination)
+
+    def leave(self, consumer: Consumer, last_delivered: int) -> None:
+        """A consumer goes."""
+        self._roamers.pop(consumer.name, None)
+        for subscription in consumer.subscriptions:
+            subscription.destination.detach(subscription, last_delivered)
+
+    def _place(self, consumer: Consumer, destination: Destination) -> None:
+        self._serial += 1
+        subscription = Subscription(consumer, destination, self._serial)
+        consumer.subscriptions.append(subscription)
+        consumer.scattered = len(consumer.subscriptions) > 1
+        destination.attach(subscription)
