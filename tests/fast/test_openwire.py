@@ -331,8 +331,8 @@ def test_requests_are_answered_when_asked() -> None:
 def test_a_refused_request_keeps_the_connection() -> None:
     pair = Pair()
     client = pair.jms()
-    name = client.subscribe("c", "queue://A.>", receipt=True)
-    client.send("queue://a,b", b"x", pair.now(1))
+    name = client.subscribe("c", "queue://>.A", receipt=True)
+    client.send("queue://a.>", b"x", pair.now(1))
     pair.run()
     asked, unasked = (notice for notice in pair.notices[1] if isinstance(notice, Failed))
     assert (asked.receipt, asked.code) == (name, "bad-destination")
