@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED
 from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD, UNMATCHED
 
@@ -64,6 +66,7 @@ RULES: Final[dict[int, Rule]] = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Acknowledgement:
     """Policy ``acknowledgement``."""
 

@@ -28,6 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core import audit
 from reference_broker.core.arrival import Arrivals
 from reference_broker.core.effects import Accepted, Effect, Logged, Refused
@@ -73,6 +75,7 @@ class Connection:
         self.consumers: dict[str, Consumer] = {}
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Broker:
     """The pure core."""
 

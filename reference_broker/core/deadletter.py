@@ -17,6 +17,8 @@ duplicate audit, without its window)."""
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core.message import DEAD_LETTER_QUEUE, Message
 
 LOGGER = "org.apache.activemq.broker.region.RegionBroker"
@@ -27,6 +29,7 @@ def expiry_cause(message: Message) -> str:
     return f"java.lang.Throwable: Message Expired. Expiration:{message.expiration_ms}"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DeadLetter:
     """Policy ``dead_letter``."""
 

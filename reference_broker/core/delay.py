@@ -23,6 +23,8 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core.instant import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Scheduled:
         self.cancelled = False
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Delay:
     """Policy ``delay``."""
 

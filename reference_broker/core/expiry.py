@@ -28,6 +28,8 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core.instant import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 NOT_ON_HEAP = -1
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Expiry:
     """Policy ``expiry``, generation ``classic-5.14``."""
 
@@ -56,6 +59,7 @@ class Expiry:
         return created_ns + ((mono_ns - created_ns) // period_ns + 1) * period_ns
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DocumentedExpiry(Expiry):
     """Policy ``expiry``, generation ``documented``: the broker's clock has the last word."""
 

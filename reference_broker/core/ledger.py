@@ -23,6 +23,8 @@ Change together: ``audit.py`` (checks the identities), requirements INF-*.
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 
 class Counters:
     """One destination's statistics. All are totals since the start, except ``size``, ``scheduled`` and ``in_flight``,
@@ -60,6 +62,7 @@ class Counters:
         self.removed = 0
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Ledger:
     """Policy ``ledger``: the four movements."""
 

@@ -37,6 +37,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
     from reference_broker.core.message import Message
@@ -111,6 +113,7 @@ class MemoryTree:
             self.relieved = True
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Memory:
     """Policy ``memory``, generation ``fair``."""
 
@@ -176,6 +179,7 @@ class Memory:
         return chosen
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SharedMarkMemory(Memory):
     """Policy ``memory``, generation ``G1``."""
 

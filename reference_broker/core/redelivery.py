@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 if TYPE_CHECKING:
     from reference_broker.core.line import Line
     from reference_broker.core.reference import Reference
@@ -31,6 +33,7 @@ def queue_order(reference: Reference) -> int:
     return reference.order
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Redelivery:
     """Policy ``redelivery``: the marks."""
 
@@ -41,6 +44,7 @@ class Redelivery:
             delivery.reference.message.redelivery_count += 1
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Ordering:
     """Policy ``ordering``: where messages that come back wait."""
 

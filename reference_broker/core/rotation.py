@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 if TYPE_CHECKING:
     from collections import deque
 
     from reference_broker.core.subscription import Subscription
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Rotation:
     """Policy ``dispatch``."""
 

@@ -30,6 +30,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 if TYPE_CHECKING:
     from reference_broker.core.config import TimeStamping
     from reference_broker.core.message import Message
@@ -42,6 +44,7 @@ def wrap_int64(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Stamping:
     """Policy ``timestamping``. ``settings`` None: the plug-in is not installed, messages pass untouched."""
 
