@@ -320,7 +320,7 @@ def _future_ceiling() -> Story:
     ]
     spec = BrokerSpec(timestamping=TimeStampingSpec(future_only=True, ttl_ceiling_ms=60_000))
     program = Program(FORMAT, spec, _hosts(producer, C0), [], ["q0"], steps)
-    telling = "futureOnly switches the ceiling off for a producer that is ahead"
+    telling = "futureOnly and a ceiling: it counts from the clock of a producer that is ahead, or not at all (classic)"
     return _told("live-future-ceiling", telling, program, p0_1="consumed")
 
 

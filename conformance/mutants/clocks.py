@@ -9,7 +9,7 @@ from reference_broker.core.delay import Delay
 from reference_broker.core.expiry import DocumentedExpiry, Expiry
 from reference_broker.core.instant import NS_PER_MS, Now
 from reference_broker.core.message import Message
-from reference_broker.core.timestamping import Stamping
+from reference_broker.core.timestamping import ClassicStamping, Stamping
 
 #: Far beyond the end of any run: about three years.
 NEVER_MS = 100_000_000_000
@@ -220,6 +220,31 @@ class ActsOnEqual(Stamped):
 
     def spoil(self, message: Message, wall_ms: int) -> None:
         """Unused: the defect lies where nothing was stamped."""
+
+
+class AsClassic(ClassicStamping):
+    """``futureOnly`` as ActiveMQ reads it, whatever the generation says."""
+
+
+class BackByOne(Stamping):
+    """``futureOnly`` moves the timestamp of a message without an expiration back by one millisecond."""
+
+    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> bool:
+        mortal = message.expiration_ms > 0
+        sent_ms = message.timestamp_ms
+        acted = super().stamp_forward(message, ttl_ms, wall_ms)
+        if not mortal and message.timestamp_ms == sent_ms:
+            message.timestamp_ms -= 1
+        return acted
+
+
+class RoomyCeiling(Stamping):
+    """Under ``futureOnly`` the ceiling is one millisecond too high."""
+
+    def ttl_ms(self, message: Message, settings: TimeStamping) -> int:
+        ttl_ms = super().ttl_ms(message, settings)
+        capped = settings.future_only and 0 < settings.ttl_ceiling_ms < message.expiration_ms - message.timestamp_ms
+        return ttl_ms + 1 if capped else ttl_ms
 
 
 class EarlyByOne(Delay):

@@ -13,8 +13,11 @@ The rule (seed 000, part 2; edges measured on ActiveMQ 5.17):
 4. Else the timestamp becomes the broker's time, and the expiration the new one if time to live and new expiration are
    positive.
 
-Under ``future_only`` the comparison sees the *capped* value, so a ceiling that would lower the expiration is ignored
-(ActiveMQ's quirk, DESIGN section 5).
+Under ``future_only`` two readings are about (generations of time-stamping, DESIGN section 4). ActiveMQ's comparison
+sees the *capped* value, so a ceiling that would lower the expiration is ignored; and it takes an absent expiration for
+the lowest, so that the timestamp may move backwards. As documented, the timestamp becomes the later of the two and a
+capped time to live counts from there. They differ only where ``divided`` says so; there, bounds cover both, and
+TSP-011 and TSP-012 say which one a broker follows.
 """
 
 from __future__ import annotations
@@ -68,6 +71,20 @@ def stamps_of(spec: TimeStampingSpec | None, timestamp_ms: int | None, expiratio
     return Stamps(wall_ms, new_ms if ttl > 0 and new_ms > 0 else expiration_ms, True)
 
 
+def divided(spec: TimeStampingSpec, timestamp_ms: int, expiration_ms: int) -> bool:
+    """Whether the two readings of ``future_only`` may differ for this message."""
+    if not spec.future_only:
+        return False
+    return expiration_ms <= 0 or 0 < spec.ttl_ceiling_ms < expiration_ms - timestamp_ms
+
+
+def documented_ms(spec: TimeStampingSpec, timestamp_ms: int, expiration_ms: int, wall_ms: int) -> int:
+    """The expiration by the documented reading of ``future_only``, for a message with an expiration that the ceiling
+    caps.
+    """
+    return max(timestamp_ms, wall_ms) + ttl_ms(spec, timestamp_ms, expiration_ms)
+
+
 class Force:
     """Bounds of the expiration in force, in milliseconds; ``high_ms`` <= 0: the message never expires."""
 
@@ -93,6 +110,10 @@ def force_of(spec: TimeStampingSpec | None, send: Send, low_ms: int, high_ms: in
     if send.timestamp_ms is None and send.expiration_ms > 0:
         width = high_ms - low_ms
         low, high = min(low, high) - width, max(low, high) + width
+    sent_ms = low_ms if send.timestamp_ms is None else send.timestamp_ms
+    if send.expiration_ms > 0 and divided(spec, sent_ms, send.expiration_ms):
+        low = min(low, documented_ms(spec, sent_ms, send.expiration_ms, low_ms))
+        high = max(high, documented_ms(spec, sent_ms, send.expiration_ms, high_ms))
     return Force(min(low, high), max(low, high))
 
 

@@ -25,16 +25,18 @@ Analyses:
 8. TSP-008: a dead letter has the timestamp that the message had on its queue, and no override was applied to it.
 9. TSP-009: ``0 < expiration <= timestamp``: the expiration stays, the timestamp is replaced. Such messages mostly die
    on arrival; then their dead letters show the timestamp.
-10. TSP-010 (futureOnly): a message whose recomputed expiration is not later arrives untouched. With a ceiling the
-    recomputed one is the capped one, so the ceiling is ignored where it would lower the expiration; that is what
-    ActiveMQ does, and it is what "only into the future" says.
+10. TSP-010 (futureOnly): a message whose time to live no ceiling caps and whose recomputed expiration is not later
+    arrives untouched.
+11. TSP-011 (futureOnly): without expiration, the timestamp that arrives is not earlier than the one that was sent.
+12. TSP-012 (futureOnly and a ceiling that caps): the expiration that arrives is not later than the ceiling after the
+    later of the two clocks.
 
 Not checked. Delayed messages: a scheduler may stamp again when it releases (DESIGN section 5 puts it outside the
 claim). Expirations of dead letters: cleared by rule, so monotonicity does not apply. Messages that nobody received.
-Whether futureOnly may move the timestamp of a message *without* expiration backwards: planned (TSP-011).
 
-A message whose ``n`` may lie on either side of the futureOnly comparison is no instance of 1, 2, 4 or 10. Must change
-together: ``stamp.py``, timestamping.toml.
+A message whose ``n`` may lie on either side of the futureOnly comparison is no instance of 1, 2, 4 or 10. One that a
+ceiling caps under futureOnly is an instance of 3 (as far as the ceiling allows) and 12 only: the two readings of
+``stamp.py`` differ there. Must change together: ``stamp.py``, timestamping.toml.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
 from conformance.oracles.base import Oracle
 from conformance.oracles.dial import NS_PER_MS, Dial
 from conformance.oracles.scene import DEAD_LETTERS
-from conformance.oracles.stamp import INT64_MAX, Stamps, skew_of, stamps_of, ttl_ms
+from conformance.oracles.stamp import INT64_MAX, Stamps, divided, documented_ms, skew_of, stamps_of, ttl_ms
 
 if TYPE_CHECKING:
     from conformance.oracles.wall import WallClocks
@@ -88,7 +90,7 @@ class TimeStampingOracle(Oracle):
     """See the module's header."""
 
     name = "timestamping"
-    requirements = tuple(f"TSP-{number:03d}" for number in range(1, 11))
+    requirements = tuple(f"TSP-{number:03d}" for number in range(1, 13))
     kinds = ("send", "arrive", "clock_sample", "fault")
     faults = ("clock",)
 
@@ -182,7 +184,12 @@ class TimeStampingOracle(Oracle):
             return
         if spec.future_only:
             self._judge_monotone(taken, arrival)
-            if sent_ms is not None and send.expiration_ms > 0:
+            if sent_ms is not None and send.expiration_ms <= 0:
+                self._judge_backwards(taken, arrival)
+            elif sent_ms is not None and divided(spec, sent_ms, send.expiration_ms):
+                self._judge_ceiling(spec, taken, arrival)
+                return
+            elif sent_ms is not None:
                 self._judge_boundary(taken, arrival)
         if taken.acts() is None:
             return
@@ -290,7 +297,13 @@ class TimeStampingOracle(Oracle):
         if send.expiration_ms <= 0:
             return
         before = self._seen.get(send.message)
-        least_ms = send.expiration_ms if before is None else max(send.expiration_ms, before.expiration_ms)
+        least_ms = send.expiration_ms
+        spec, sent_ms = self._spec, send.timestamp_ms
+        if spec is not None and spec.ttl_ceiling_ms > 0:
+            # Without a timestamp of its own the time to live is not known: nothing is claimed.
+            least_ms = 0 if sent_ms is None else min(least_ms, sent_ms + spec.ttl_ceiling_ms)
+        if before is not None:
+            least_ms = max(least_ms, before.expiration_ms)
         if arrival.expiration_ms <= 0 or arrival.expiration_ms >= least_ms:
             claim.hold(taken.skew, slack_ns=max(0, arrival.expiration_ms - least_ms) * NS_PER_MS, outcome="not-lowered")
             return
@@ -301,6 +314,52 @@ class TimeStampingOracle(Oracle):
             outcome="lowered",
             slack_ns=(arrival.expiration_ms - least_ms) * NS_PER_MS,
         )
+
+    def _judge_backwards(self, taken: Taken, arrival: Arrive) -> None:
+        """TSP-011."""
+        send = taken.send
+        sent_ms = send.timestamp_ms or 0
+        if arrival.timestamp_ms >= sent_ms:
+            self.claims["TSP-011"].hold(
+                taken.skew, slack_ns=(arrival.timestamp_ms - sent_ms) * NS_PER_MS, outcome="not-moved-back"
+            )
+            return
+        self.claims["TSP-011"].fail(
+            f"futureOnly: {send.message} was sent without expiration and with timestamp {sent_ms}; it arrived with "
+            f"timestamp {arrival.timestamp_ms}, {sent_ms - arrival.timestamp_ms} ms earlier; {taken.read()}",
+            [send.seq, arrival.seq],
+            outcome="moved-back",
+            slack_ns=(arrival.timestamp_ms - sent_ms) * NS_PER_MS,
+        )
+
+    def _judge_ceiling(self, spec: TimeStampingSpec, taken: Taken, arrival: Arrive) -> None:
+        """TSP-012."""
+        send = taken.send
+        sent_ms = send.timestamp_ms or 0
+        low_ms = documented_ms(spec, sent_ms, send.expiration_ms, taken.low_ms)
+        high_ms = documented_ms(spec, sent_ms, send.expiration_ms, taken.high_ms)
+        if high_ms > INT64_MAX:
+            return  # the sum does not fit; the expiration stays
+        claim = self.claims["TSP-012"]
+        if arrival.expiration_ms <= low_ms:
+            claim.hold(taken.skew, outcome="capped")
+            return
+        text = (
+            f"futureOnly: {send.message} was sent with a time to live of {send.expiration_ms - sent_ms} ms under a "
+            f"ceiling of {spec.ttl_ceiling_ms} ms; it arrived with {_stamps(arrival)}; {taken.read()}, so the ceiling "
+            f"ends at {high_ms}"
+        )
+        if arrival.expiration_ms > high_ms:
+            claim.fail(
+                text,
+                [send.seq, arrival.seq],
+                outcome="not-capped",
+                slack_ns=(high_ms - arrival.expiration_ms) * NS_PER_MS,
+            )
+        elif high_ms - low_ms > WIDE_MS:
+            claim.doubt(text, [send.seq, arrival.seq], (high_ms - low_ms) * NS_PER_MS)
+        else:
+            claim.hold(taken.skew, outcome="capped")
 
     def _judge_boundary(self, taken: Taken, arrival: Arrive) -> None:
         """TSP-010."""
@@ -342,9 +401,10 @@ class TimeStampingOracle(Oracle):
         if seen is not None:
             held = letter.timestamp_ms == seen.timestamp_ms
         else:
-            kept = acts is not True or (spec.future_only and send.expiration_ms <= 0)
+            either = sent_ms is not None and divided(spec, sent_ms, send.expiration_ms)
+            kept = acts is not True or either
             held = (kept and letter.timestamp_ms == sent_ms) or (
-                acts is not False and taken.is_now(letter.timestamp_ms)
+                (acts is not False or either) and taken.is_now(letter.timestamp_ms)
             )
             held = held or (sent_ms is None and taken.is_now(letter.timestamp_ms))
         overridden = spec.zero_expiration_override_ms > 0 and letter.expiration_ms > 0

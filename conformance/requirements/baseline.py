@@ -67,4 +67,6 @@ BASELINE: tuple[str, ...] = (
     "TSP-008",
     "TSP-009",
     "TSP-010",
+    "TSP-011",
+    "TSP-012",
 )

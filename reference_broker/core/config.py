@@ -10,6 +10,7 @@ GENERATIONS: dict[str, tuple[str, ...]] = {
     # area: names, default first
     "monitor": ("documented", "classic"),
     "expiry": ("classic-5.14", "documented"),
+    "timestamping": ("documented", "classic"),
     "memory": ("fair", "G1"),
     "in-flight": ("exact",),
 }

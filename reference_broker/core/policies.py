@@ -23,12 +23,13 @@ from reference_broker.core.memory import Memory, SharedMarkMemory
 from reference_broker.core.prefetch import Prefetch
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rotation import Rotation
-from reference_broker.core.timestamping import Stamping
+from reference_broker.core.timestamping import ClassicStamping, Stamping
 
 if TYPE_CHECKING:
     from reference_broker.core.config import BrokerConfig
 
 EXPIRY: Final[dict[str, type[Expiry]]] = {"classic-5.14": Expiry, "documented": DocumentedExpiry}
+TIMESTAMPING: Final[dict[str, type[Stamping]]] = {"documented": Stamping, "classic": ClassicStamping}
 MEMORY: Final[dict[str, type[Memory]]] = {"fair": Memory, "G1": SharedMarkMemory}
 
 #: behaviour -> the class that a replacement must derive from.
@@ -71,7 +72,7 @@ class Policies:
         return cls(
             expiry=EXPIRY[config.generation["expiry"]](),
             memory=MEMORY[config.generation["memory"]](),
-            timestamping=Stamping(config.timestamping),
+            timestamping=TIMESTAMPING[config.generation["timestamping"]](config.timestamping),
             dead_letter=DeadLetter(config.dead_letter_non_persistent),
         )
 

@@ -11,17 +11,24 @@ Rules, in order:
 2. Its time to live is ``expiration - timestamp`` if it has an expiration (> 0), else ``zero_expiration_override_ms``;
    then capped at ``ttl_ceiling_ms`` if that is > 0.
 3. The new expiration is the broker's time + that time to live, in 64-bit arithmetic that wraps as Java's does.
-4. Under ``future_only`` a message is left alone unless the new expiration is *later* than the one it came with.
+4. Under ``future_only``, by generation:
+
+   * ``documented``: both stamps move forward only. The timestamp is the later of the producer's and the broker's, and
+     a capped time to live is counted from that one; so the ceiling holds, and it alone can lower an expiration. An
+     absent expiration is not comparable: an override is applied to it whatever the clocks say.
+   * ``classic`` (ActiveMQ 5.3 to 6.4): a message is left alone unless the new expiration is *later* than the one it
+     came with; an absent one is 0, so every new value is later.
 5. Otherwise the expiration is replaced if both the time to live and the new expiration are > 0, and the timestamp is
    replaced in any case.
 
-Exceptions, kept because today's ActiveMQ does the same and an operator expects it:
+What ``classic`` means for an operator:
 
-* ``future_only`` and no expiration: an absent expiration is 0, every new value is later, so the timestamp is replaced
-  even if that moves it backwards.
+* ``future_only`` and no expiration: the timestamp is replaced even if that moves it backwards.
 * ``future_only`` switches the ceiling off whenever capping would lower the expiration: rule 4 sees the capped value.
-* A message that is expired for its own producer (``expiration <= timestamp``) gets the broker's timestamp and keeps
-  its expiration: it may be expired on arrival.
+
+Exception, in both generations because today's ActiveMQ does the same and an operator expects it: a message that is
+expired for its own producer (``expiration <= timestamp``) gets the broker's timestamp and keeps its expiration: it may
+be expired on arrival. Under ``future_only`` it is left alone unless the broker's time is later than that timestamp.
 
 Change together: requirements TSP-*, and the known deviations listed for ActiveMQ.
 """
@@ -46,7 +53,9 @@ def wrap_int64(value: int) -> int:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Stamping:
-    """Policy ``timestamping``. ``settings`` None: the plug-in is not installed, messages pass untouched."""
+    """Policy ``timestamping``, generation ``documented``. ``settings`` None: the plug-in is not installed, messages
+    pass untouched.
+    """
 
     def __init__(self, settings: TimeStamping | None) -> None:
         self.settings = settings
@@ -71,8 +80,36 @@ class Stamping:
         if settings is None or not self.applies(message, network):
             return False
         ttl_ms = self.ttl_ms(message, settings)
+        if settings.future_only:
+            return self.stamp_forward(message, ttl_ms, wall_ms)
         expiration_ms = wrap_int64(ttl_ms + wall_ms)
-        if settings.future_only and expiration_ms <= message.expiration_ms:
+        if ttl_ms > 0 and expiration_ms > 0:
+            message.expiration_ms = expiration_ms
+        message.timestamp_ms = wall_ms
+        return True
+
+    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> bool:
+        """Rule 4; True if it acted."""
+        old_ms, sent_ms = message.expiration_ms, message.timestamp_ms
+        if old_ms <= 0:
+            new_ms = wrap_int64(ttl_ms + wall_ms)
+            if ttl_ms > 0 and new_ms > 0:
+                message.expiration_ms = new_ms
+        elif ttl_ms > 0:
+            new_ms = wrap_int64(ttl_ms + max(sent_ms, wall_ms))
+            if new_ms <= 0:
+                return False
+            message.expiration_ms = new_ms
+        message.timestamp_ms = max(sent_ms, wall_ms)
+        return message.expiration_ms != old_ms or message.timestamp_ms != sent_ms
+
+
+class ClassicStamping(Stamping):
+    """Policy ``timestamping``, generation ``classic``."""
+
+    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> bool:
+        expiration_ms = wrap_int64(ttl_ms + wall_ms)
+        if expiration_ms <= message.expiration_ms:
             return False
         if ttl_ms > 0 and expiration_ms > 0:
             message.expiration_ms = expiration_ms

@@ -6,7 +6,7 @@ import pytest
 
 from reference_broker.core.config import TimeStamping
 from reference_broker.core.message import Message
-from reference_broker.core.timestamping import Stamping, wrap_int64
+from reference_broker.core.timestamping import ClassicStamping, Stamping, wrap_int64
 from tests.fast.core_driver import DLQ, START_MS, Driver, config_of
 
 N = 1_000_000  # the broker's time
@@ -63,14 +63,51 @@ ROWS = [
 ]
 
 
+#: Where generation ``documented`` differs from ``ROWS``, by the row's name.
+DOCUMENTED = {
+    "no expiration, future only, clock behind: backwards": (N + 3_600_000, 0),
+    "no expiration, override, future only": (N + 9, N + 700),
+    "negative expiration, future only": (N + 9, -7),
+    "future only, ceiling would lower: ignored": (N, N + 300),
+    "future only, ceiling far below: ignored": (N, N + 300),
+    "future only, expired for its producer and later than n": (N + 9, N + 8),
+}
+
+
 @pytest.mark.parametrize(
-    ("settings", "timestamp", "expiration", "stamped", "expires"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS]
+    ("name", "settings", "timestamp", "expiration", "stamped", "expires"), ROWS, ids=[r[0] for r in ROWS]
 )
-def test_edge_table(settings: TimeStamping, timestamp: int, expiration: int, stamped: int, expires: int) -> None:
-    message = Message("m", "queue://q", b"", timestamp_ms=timestamp, expiration_ms=expiration)
-    acted = Stamping(settings).stamp(message, N, network=False)
-    assert (message.timestamp_ms, message.expiration_ms) == (stamped, expires)
-    assert acted or (stamped, expires) == (timestamp, expiration)
+def test_edge_table(
+    name: str, settings: TimeStamping, timestamp: int, expiration: int, stamped: int, expires: int
+) -> None:
+    for policy, row in ((ClassicStamping, (stamped, expires)), (Stamping, DOCUMENTED.get(name, (stamped, expires)))):
+        message = Message("m", "queue://q", b"", timestamp_ms=timestamp, expiration_ms=expiration)
+        acted = policy(settings).stamp(message, N, network=False)
+        assert (message.timestamp_ms, message.expiration_ms) == row
+        assert acted or row == (timestamp, expiration)
+
+
+@pytest.mark.parametrize("sent", [N - 500, N - 1, N, N + 1, N + 500])
+@pytest.mark.parametrize("ttl", [-3, 0, 1, 299, 300, 301, 5000])
+@pytest.mark.parametrize("settings", [FUTURE, FUTURE_CEILING, FUTURE_OVERRIDE])
+def test_documented_future_only_moves_nothing_back_but_by_the_ceiling(
+    settings: TimeStamping, sent: int, ttl: int
+) -> None:
+    for expiration in (0, sent + ttl):
+        message = Message("m", "queue://q", b"", timestamp_ms=sent, expiration_ms=expiration)
+        Stamping(settings).stamp(message, N, network=False)
+        assert message.timestamp_ms >= sent
+        ceiling = settings.ttl_ceiling_ms
+        least = expiration if ceiling <= 0 else min(expiration, sent + ceiling)
+        assert message.expiration_ms >= least
+        if ceiling > 0:
+            assert message.expiration_ms <= max(sent, N) + ceiling
+
+
+def test_the_generation_chooses() -> None:
+    for generation, stamped in (("classic", START_MS), ("documented", START_MS + 9000)):
+        d = Driver(config_of(timestamping=FUTURE, generation={"timestamping": generation}))
+        assert d.send(timestamp_ms=START_MS + 9000).timestamp_ms == stamped
 
 
 @pytest.mark.parametrize(

@@ -161,13 +161,35 @@ def test_future_only_needs_a_later_expiration() -> None:
     assert "both clocks showed the same millisecond" in found.situations
 
 
-def test_future_only_ignores_a_ceiling_that_would_lower() -> None:
-    tale = sent(TimeStampingSpec(future_only=True, ttl_ceiling_ms=1000), 2000)
+@pytest.mark.parametrize("ahead_ms", [300_000, -300_000])
+@pytest.mark.parametrize(
+    ("lived_ms", "expected"), [(1000, SATISFIED), (1001, VIOLATED), (2000, VIOLATED), (999, SATISFIED)]
+)
+def test_future_only_obeys_the_ceiling(ahead_ms: int, lived_ms: int, expected: VerdictKind) -> None:
+    """Counted from the later of the two clocks. One millisecond less is TSP-003's."""
+    tale = sent(TimeStampingSpec(future_only=True, ttl_ceiling_ms=1000), 2000, ahead_ms=ahead_ms)
+    from_ms = max(tale.wall_ms("b", 1), tale.sent("p0/1").timestamp_ms or 0)
+    found = received(tale, from_ms, from_ms + lived_ms)
+    assert found["TSP-012"].verdict is expected
+    assert found["TSP-010"].verdict is found["TSP-004"].verdict is NOT_EXERCISED
+    lowered = ahead_ms > 0 and lived_ms < 1000
+    assert found["TSP-003"].verdict is (VIOLATED if lowered else SATISFIED)
+
+
+def test_a_ceiling_that_is_not_reached_is_no_instance() -> None:
+    tale = sent(TimeStampingSpec(future_only=True, ttl_ceiling_ms=2000), 2000, ahead_ms=300_000)
     send = tale.sent("p0/1")
-    assert received(tale, send.timestamp_ms or 0, send.expiration_ms)["TSP-010"].verdict is SATISFIED
-    tale = sent(TimeStampingSpec(future_only=True, ttl_ceiling_ms=1000), 2000)
-    now_ms = tale.wall_ms("b", 1)
-    assert received(tale, now_ms, now_ms + 1000)["TSP-010"].verdict is VIOLATED
+    found = received(tale, send.timestamp_ms or 0, send.expiration_ms)
+    assert found["TSP-012"].verdict is NOT_EXERCISED
+    assert found["TSP-010"].verdict is SATISFIED
+
+
+@pytest.mark.parametrize(("kept", "expected"), [(True, SATISFIED), (False, VIOLATED)])
+def test_future_only_moves_no_timestamp_back(kept: bool, expected: VerdictKind) -> None:
+    tale = sent(FUTURE_ONLY, ahead_ms=300_000)
+    sent_ms = tale.sent("p0/1").timestamp_ms or 0
+    found = received(tale, sent_ms if kept else sent_ms - 1)["TSP-011"]
+    assert (found.verdict, found.slack_ns) == (expected, 0 if kept else -1_000_000)
 
 
 def test_an_expiration_does_not_fall_between_deliveries() -> None:

@@ -50,6 +50,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             [broker.generation]
             monitor = "classic"
             expiry = "documented"
+            timestamping = "classic"
             memory = "G1"
             [broker.timestamping]
             future_only = true
@@ -79,7 +80,13 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             "memory_high_water_percent": 50,
             "page_size": 2,
             "dead_letter_non_persistent": True,
-            "generation": {"monitor": "classic", "expiry": "documented", "memory": "G1", "in-flight": "exact"},
+            "generation": {
+                "monitor": "classic",
+                "expiry": "documented",
+                "timestamping": "classic",
+                "memory": "G1",
+                "in-flight": "exact",
+            },
             "timestamping": {
                 "future_only": True,
                 "ttl_ceiling_ms": 10,
