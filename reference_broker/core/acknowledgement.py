@@ -7,6 +7,7 @@ Rules (``RULES`` is the table; numbers are OpenWire's):
 * Everything is validated before anything changes: an unknown or reversed bound is refused and has no effect, also for
   POISON and EXPIRED, where ActiveMQ processes the rest of the list before it complains.
 * An unknown id in an INDIVIDUAL ack is ignored with a DEBUG line, as in ActiveMQ. A STOMP session refuses it earlier.
+* What a transaction holds already (``pledge``) is settled by no other acknowledgement.
 * DELIVERED only widens the window, REDELIVERED changes nothing, UNMATCHED is ignored.
 * A delivery may be acknowledged before the transport has reported that it is written: the report may come late.
 
@@ -41,25 +42,42 @@ BY_COUNT: Final = 0
 BY_ONE: Final = 1
 NOT: Final = 2
 
+# In a transaction it waits for the end, acts at once as without one, or is refused.
+WAITS: Final = 0
+AT_ONCE: Final = 1
+REFUSED: Final = 2
+
 
 class Rule:
     """One row: what an acknowledgement type does."""
 
-    __slots__ = ("name", "narrows", "outcome", "scope", "widens")
+    __slots__ = ("in_transaction", "name", "narrows", "outcome", "scope", "widens", "widens_in_transaction")
 
-    def __init__(self, name: str, scope: int, outcome: int, narrows: int, *, widens: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        scope: int,
+        outcome: int,
+        narrows: int,
+        *,
+        in_transaction: int = AT_ONCE,
+        widens: bool = False,
+        widens_in_transaction: bool = False,
+    ) -> None:
         self.name = name
         self.scope = scope
         self.outcome = outcome
         self.narrows = narrows
+        self.in_transaction = in_transaction
         self.widens = widens
+        self.widens_in_transaction = widens_in_transaction
 
 
 RULES: Final[dict[int, Rule]] = {
-    STANDARD: Rule("STANDARD", RANGE, CONSUMED, BY_COUNT),
-    INDIVIDUAL: Rule("INDIVIDUAL", SINGLE, CONSUMED, BY_COUNT),
+    STANDARD: Rule("STANDARD", RANGE, CONSUMED, BY_COUNT, in_transaction=WAITS),
+    INDIVIDUAL: Rule("INDIVIDUAL", SINGLE, CONSUMED, BY_COUNT, in_transaction=WAITS, widens_in_transaction=True),
     DELIVERED: Rule("DELIVERED", RANGE, KEPT, NOT, widens=True),
-    POISON: Rule("POISON", RANGE, POISONED, BY_ONE),
+    POISON: Rule("POISON", RANGE, POISONED, BY_ONE, in_transaction=REFUSED),
     EXPIRED: Rule("EXPIRED", RANGE, CLIENT_EXPIRED, BY_ONE),
     REDELIVERED: Rule("REDELIVERED", RANGE, KEPT, NOT),
     UNMATCHED: Rule("UNMATCHED", NOTHING, KEPT, NOT),
@@ -81,8 +99,11 @@ class Acknowledgement:
         ``destination`` says which copy of ``last`` is meant, if there are several.
         """
         if rule.scope == RANGE:
-            return consumer.dispatched.between(first, last, destination)
+            deliveries = consumer.dispatched.between(first, last, destination)
+            if consumer.pledged and deliveries is not None and rule.outcome != KEPT:
+                return [delivery for delivery in deliveries if delivery.pledge is None]
+            return deliveries
         if rule.scope == NOTHING:
             return []
         delivery = consumer.dispatched.find(last, destination)
-        return [] if delivery is None else [delivery]
+        return [] if delivery is None or delivery.pledge is not None else [delivery]

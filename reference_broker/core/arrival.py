@@ -57,15 +57,22 @@ class Arrivals:
             text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"
             region.effects.append(Logged("DEBUG", timestamping.LOGGER, text))
 
-    def admit(self, message: Message) -> None:
-        """Put an accepted message where it belongs."""
+    def due_ns(self, message: Message) -> int:
+        """When a message that is accepted now is to be delivered, on the monotonic clock; 0: at once."""
+        region = self._region
+        delay = region.policies.delay
+        remaining_ms = delay.remaining_ms(message, region.now)
+        return delay.due_ns(remaining_ms, region.now) if remaining_ms > 0 else 0
+
+    def admit(self, message: Message, due_ns: int, *, committed: bool = False) -> None:
+        """Put an accepted message where it belongs. ``committed``: it waited for a commit since it was accepted; then
+        only a topic looks at its expiration, and its delay may be over.
+        """
         region = self._region
         destination = region.destination(message.destination)
-        if region.is_expired(message):
+        if region.is_expired(message) and not (committed and destination.is_queue):
             destination.refuse_expired(message)
-            return
-        remaining_ms = region.policies.delay.remaining_ms(message, region.now)
-        if remaining_ms > 0:
-            destination.schedule(message, region.policies.delay.due_ns(remaining_ms, region.now))
+        elif due_ns and (due_ns > region.now.mono_ns or not committed):
+            destination.schedule(message, due_ns)
         else:
             destination.publish(message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from reference_broker.core.matching import covers
 from reference_broker.core.memory import SharedMarkMemory
 from reference_broker.core.queue import Queue
-from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, WAITING
+from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, PLEDGED, WAITING
 from reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reference_broker.core.reference import Reference
     from reference_broker.core.region import Region
     from reference_broker.core.subscription import Consumer
+    from reference_broker.core.transaction import Transactions
 
 
 class Inconsistent(Exception):
@@ -88,6 +89,7 @@ def check_list(consumer: Consumer) -> None:
         [d for d in deliveries if consumer.dispatched.index.get(d.key) is d],
     )
     same(f"{consumer.name}: length", len(deliveries), len(consumer.dispatched))
+    same(f"{consumer.name}: pledged", sum(1 for d in deliveries if d.pledge is not None), consumer.pledged)
     numbers = [delivery.number for delivery in deliveries]
     same(f"{consumer.name}: dispatch order", numbers, sorted(numbers))
     same(f"{consumer.name}: extension", consumer.extension >= 0, True)
@@ -123,10 +125,11 @@ def check_queue(queue: Queue) -> None:
     line = list(queue.line)
     aside = list(queue.aside.values())
     same(f"{name}: enqueued - dequeued", counters.enqueued - counters.dequeued, counters.size)
-    same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight))
+    same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight) + len(queue.pledged))
     same(f"{name}: scheduled", counters.scheduled, len(queue.scheduled))
     same(f"{name}: states in line", [r for r in line if r.state != WAITING], [])
     same(f"{name}: states aside", [r for r in aside if r.state != ASIDE or r.charged], [])
+    same(f"{name}: states pledged", [r for r in queue.pledged.values() if r.state != PLEDGED or r.charged], [])
     same(f"{name}: stored messages in memory", [r for r in queue.line.stored.values() if r.charged], [])
     mortal = sum(1 for r in line + aside if r.message.expiration_ms > 0) + sum(
         1 for i in queue.scheduled.values() if i.message.expiration_ms > 0
@@ -148,6 +151,23 @@ def check_queue(queue: Queue) -> None:
         )
         if queue.region.policies.memory.wakes_on_relief:
             same(f"{name}: starving consumers", [s.consumer.name for s in ready if s.consumer.reserve is None], [])
+
+
+def check_transactions(region: Region, consumers: dict[str, Consumer], transactions: Transactions) -> None:
+    """What open transactions hold is what consumers and queues keep for them."""
+    listed = 0
+    kept = 0
+    for mine in transactions.open.values():
+        for name, transaction in mine.items():
+            same(f"transaction {name}: ids of sends", len(transaction.keys), len(transaction.sends))
+            for pledge in transaction.pledges:
+                for delivery in pledge.deliveries:
+                    same(f"transaction {name}: pledge of {delivery.reference.message!r}", delivery.pledge, pledge)
+                    listed += delivery.subscription.is_attached()
+                    kept += delivery.reference.state == PLEDGED
+    same("transactions: deliveries of consumers", sum(c.pledged for c in consumers.values()), listed)
+    queues = [destination for destination in region.destinations.values() if isinstance(destination, Queue)]
+    same("transactions: messages of queues", sum(len(queue.pledged) for queue in queues), kept)
 
 
 def references(destination: Destination) -> list[Reference]:

@@ -16,7 +16,8 @@ Rules:
   causes. A refused request has changed nothing.
 * Refusal codes are stable words: ``unknown-connection``, ``bad-destination``, ``duplicate-consumer``,
   ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``,
-  ``unknown-ack-kind``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``.
+  ``unknown-ack-kind``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
+  ``poison-in-transaction``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
@@ -185,6 +186,7 @@ class Broker:
         broker.
         """
         audit.check(self._region, self._consumers)
+        audit.check_transactions(self._region, self._consumers, self._transactions)
 
     # -- connections
 
@@ -249,7 +251,7 @@ class Broker:
             return
         code, text = self._arrivals.objection(message)
         if not code and event.transaction:
-            code, text = self._transactions.objection(event.connection, event.transaction)
+            code, text = self._transactions.refusal_of_send(event.connection, event.transaction, message)
         if code:
             self._refuse(event.connection, event.request, code, text)
             return
@@ -259,7 +261,7 @@ class Broker:
         if event.transaction:
             self._transactions.send(event.connection, event.transaction, message)
         else:
-            self._arrivals.admit(message)
+            self._arrivals.admit(message, self._arrivals.due_ns(message))
 
     def _ack(self, event: Ack) -> None:
         consumer = self._owned(event.connection, event.consumer, event.request)
@@ -278,7 +280,7 @@ class Broker:
             self._refuse(event.connection, event.request, "unknown-message", text)
             return
         if event.transaction:
-            code, text = self._transactions.objection(event.connection, event.transaction)
+            code, text = self._transactions.refusal_of_acknowledgement(event.connection, event.transaction, rule)
             if code:
                 self._refuse(event.connection, event.request, code, text)
                 return
@@ -299,10 +301,13 @@ class Broker:
     # -- transactions
 
     def _begin(self, event: Begin) -> None:
-        self._answer(event, self._transactions.begin(event.connection, event.transaction))
+        if event.connection in self._connections:
+            self._answer(event, self._transactions.begin(event.connection, event.transaction))
+        else:
+            self._answer(event, (UNKNOWN_CONNECTION, self._connect_first(event.connection)))
 
     def _commit(self, event: Commit) -> None:
-        code, text = self._transactions.objection(event.connection, event.transaction)
+        code, text = self._transactions.objection_to_commit(event.connection, event.transaction)
         self._answer(event, (code, text))
         if not code:
             self._transactions.commit(event.connection, event.transaction)

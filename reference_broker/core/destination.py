@@ -96,6 +96,14 @@ class Destination:
         """A delivery, already off the consumer's list and the ledger, ends with ``outcome``."""
         raise NotImplementedError
 
+    def redeem(self, reference: Reference) -> None:
+        """A transaction consumes a message that it kept when its consumer left."""
+        raise NotImplementedError
+
+    def restore(self, references: list[Reference]) -> None:
+        """A transaction was rolled back: what it kept when its consumer left waits again."""
+        raise NotImplementedError
+
     def window_opened(self, subscription: Subscription) -> None:
         """The consumer's window may have opened."""
         raise NotImplementedError

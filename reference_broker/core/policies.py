@@ -24,6 +24,7 @@ from reference_broker.core.prefetch import Prefetch
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rotation import Rotation
 from reference_broker.core.timestamping import ClassicStamping, Stamping
+from reference_broker.core.transaction import Resolution
 
 if TYPE_CHECKING:
     from reference_broker.core.config import BrokerConfig
@@ -45,6 +46,7 @@ BASES: Final[dict[str, type]] = {
     "prefetch": Prefetch,
     "redelivery": Redelivery,
     "timestamping": Stamping,
+    "transaction": Resolution,
 }
 
 
@@ -65,6 +67,7 @@ class Policies:
         self.prefetch = Prefetch()
         self.redelivery = Redelivery()
         self.timestamping = timestamping
+        self.transaction = Resolution()
 
     @classmethod
     def from_config(cls, config: BrokerConfig) -> Policies:

@@ -3,13 +3,14 @@ settling it.
 
 It decides how messages come, go and are counted. The waiting ones stand in a line (``line.py``); who gets what is
 decided in ``dispatching.py``. Beside the line wait ``aside`` (generation ``documented`` of expiry:
-discarded by a client as expired while the broker's clock disagrees) and ``scheduled`` (not due yet, invisible).
+discarded by a client as expired while the broker's clock disagrees), ``pledged`` (its consumer left,
+an open transaction decides) and ``scheduled`` (not due yet, invisible).
 
 Rules:
 
 * New and due messages join the line at its end; what comes back joins its front (policy ``ordering``).
-* ``size`` = waiting + aside + in flight. Each message leaves exactly once: consumed, expired, poisoned or purged;
-  ``enqueued - dequeued == size``.
+* ``size`` = waiting + aside + pledged + in flight. Each message leaves exactly once: consumed, expired, poisoned or
+  purged; ``enqueued - dequeued == size``.
 * Every operation on one message takes constant time; only the sweep and the purge walk the queue.
 
 Change together: ``audit.py``, ``line.py``, ``dispatching.py``, ``expiry.py``.
@@ -25,7 +26,7 @@ from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
 from reference_broker.core.dispatching import pump
 from reference_broker.core.line import Line
-from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, WAITING, Reference
+from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, PLEDGED, WAITING, Reference
 
 if TYPE_CHECKING:
     from reference_broker.core.config import DestinationPolicy
@@ -44,6 +45,7 @@ class Queue(Destination):
         super().__init__(region, name, number, policy)
         self.line = Line(region.memory, self)
         self.aside: OrderedDict[int, Reference] = OrderedDict()
+        self.pledged: dict[int, Reference] = {}
         self.scheduled: dict[int, Scheduled] = {}
         self.ready: deque[Subscription] = deque()
         #: Ids of all messages here, in whatever state.
@@ -142,7 +144,20 @@ class Queue(Destination):
             reference.reserved = False
             if reference.state == DROPPED:
                 self._bury(reference)
-            elif reference.refused_by is not None:
+            elif delivery.pledge is not None:
+                reference.move(PLEDGED)
+                self.pledged[reference.order] = reference
+                region.memory.discharge(self, reference)
+            else:
+                returning.append(reference)
+        self._put_back(returning)
+        region.wake(self)
+
+    def _put_back(self, references: list[Reference]) -> None:
+        """They come back from a consumer and wait again; one that others have refused waits aside."""
+        returning: list[Reference] = []
+        for reference in references:
+            if reference.refused_by is not None:
                 self._set_aside(reference)
             else:
                 reference.move(WAITING)
@@ -150,9 +165,8 @@ class Queue(Destination):
                 returning.append(reference)
                 self._await_expiry(reference.message)
         if returning:
-            region.policies.ordering.put_back(self.line, returning)
-        region.memory.relieved = True  # what came back can be evicted
-        region.wake(self)
+            self.region.policies.ordering.put_back(self.line, returning)
+        self.region.memory.relieved = True  # what came back can be evicted
 
     def evict(self) -> bool:
         return self.line.evict()
@@ -177,6 +191,16 @@ class Queue(Destination):
                 self.expire(reference)
             else:
                 self._refuse(delivery.subscription, reference)
+
+    def redeem(self, reference: Reference) -> None:
+        del self.pledged[reference.order]
+        self._leave(reference)
+
+    def restore(self, references: list[Reference]) -> None:
+        for reference in references:
+            del self.pledged[reference.order]
+        self._put_back(references)
+        self.region.wake(self)
 
     def _leave(self, reference: Reference) -> None:
         reference.move(GONE)
@@ -276,8 +300,11 @@ class Queue(Destination):
         for reference in [*self.line, *self.aside.values()]:
             self.forget_expiry(reference.message)
             self._leave(reference)
+        for reference in self.pledged.values():
+            self._leave(reference)
         self.line.clear()
         self.aside.clear()
+        self.pledged.clear()
         for subscription in self.subscriptions.values():
             for delivery in subscription.deliveries():
                 if delivery.reference.state == ASSIGNED:

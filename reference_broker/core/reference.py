@@ -25,13 +25,15 @@ ASSIGNED: Final = 2  # on one consumer's dispatched list
 ASIDE: Final = 4  # a consumer discarded it as expired, the broker's clock disagrees: waits for another consumer
 DROPPED: Final = 8  # purged while assigned; its late acknowledgement changes nothing but the ledger
 GONE: Final = 16
+PLEDGED: Final = 32  # its consumer left, and an open transaction decides what becomes of it
 
 #: state -> states that may follow, as a bit mask.
 MOVES: Final[dict[int, int]] = {
     WAITING: ASSIGNED | GONE,
-    ASSIGNED: WAITING | ASIDE | DROPPED | GONE,
+    ASSIGNED: WAITING | ASIDE | DROPPED | GONE | PLEDGED,
     ASIDE: ASSIGNED | GONE,
     DROPPED: GONE,
+    PLEDGED: WAITING | GONE,
     GONE: 0,
 }
 

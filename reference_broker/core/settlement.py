@@ -40,14 +40,24 @@ class Settlements:
                 prefetch.narrow(consumer, len(deliveries))
             elif rule.narrows == BY_ONE:
                 prefetch.narrow(consumer, 1)
+            self._reopen(consumer)
         elif rule.widens:
-            fresh = [delivery for delivery in deliveries if not delivery.seen]
-            for delivery in fresh:
-                delivery.seen = True
-            prefetch.widen(consumer, len(fresh))
-        else:
-            return
+            self.widen(consumer, deliveries)
+
+    def widen(self, consumer: Consumer, deliveries: list[Delivery]) -> None:
+        """The window grows by those that have not widened it yet."""
+        fresh = [delivery for delivery in deliveries if not delivery.seen]
+        for delivery in fresh:
+            delivery.seen = True
+        self._region.policies.prefetch.widen(consumer, len(fresh))
         self._reopen(consumer)
+
+    def unwiden(self, consumer: Consumer, deliveries: list[Delivery]) -> None:
+        """A rollback gives them back to the client, which may report them again: they widen the window no longer."""
+        seen = [delivery for delivery in deliveries if delivery.seen]
+        for delivery in seen:
+            delivery.seen = False
+        self._region.policies.prefetch.narrow(consumer, len(seen))
 
     def transmitted(self, event: Transmitted, consumer: Consumer | None) -> None:
         """The transport has written a dispatch; ``consumer`` has the name that it was for, if one has."""
@@ -60,7 +70,7 @@ class Settlements:
         if consumer is None or not consumer.auto_ack or event.failed:
             return
         delivery = consumer.dispatched.find(dispatch.message.message_id, dispatch.message.destination)
-        if delivery is None or delivery.dispatch is not dispatch:
+        if delivery is None or delivery.dispatch is not dispatch or delivery.pledge is not None:
             return  # settled meanwhile, or written for an earlier consumer of the same name
         destination = delivery.subscription.destination
         destination.take_off(delivery)

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from reference_broker.core.effects import Dispatch
     from reference_broker.core.events import Subscribe
     from reference_broker.core.reference import Reference
+    from reference_broker.core.transaction import Pledge
 
 
 class Delivery:
     """One entry of a dispatched list."""
 
-    __slots__ = ("after", "before", "dispatch", "key", "number", "reference", "seen", "subscription")
+    __slots__ = ("after", "before", "dispatch", "key", "number", "pledge", "reference", "seen", "subscription")
 
     def __init__(self, subscription: Subscription, reference: Reference, dispatch: Dispatch, number: int) -> None:
         self.subscription = subscription
@@ -47,6 +48,8 @@ class Delivery:
         self.key = reference.message.message_id
         #: The client reported it DELIVERED, so that it widened the window already.
         self.seen = False
+        #: The acknowledgement in an open transaction that speaks for it.
+        self.pledge: Pledge | None = None
         self.before: Delivery | None = None
         self.after: Delivery | None = None
 
@@ -148,6 +151,7 @@ class Consumer:
         "name",
         "no_local",
         "patterns",
+        "pledged",
         "prefetch",
         "priority",
         "reserve",
@@ -181,6 +185,8 @@ class Consumer:
         self.patterns: list[str] = []
         self.extension = 0
         self.dispatched = Dispatched()
+        #: How many of them acknowledgements in open transactions speak for.
+        self.pledged = 0
         #: The message that is in flight to it without being counted in memory.
         self.reserve: Reference | None = None
 
@@ -209,6 +215,10 @@ class Subscription:
         self.pending: deque[Reference] = deque()
         #: Queues: messages that another consumer discarded as expired, as a heap of (order, reference).
         self.offers: list[tuple[int, Reference]] = []
+
+    def is_attached(self) -> bool:
+        """Whether the consumer is still there."""
+        return self.destination.subscriptions.get(self.consumer.name) is self
 
     def deliveries(self) -> list[Delivery]:
         """What the consumer holds of this destination, oldest first."""

@@ -4,26 +4,48 @@ Rules:
 
 * A transaction belongs to one connection and is known by the client's name for it. One that nobody began, or that has
   ended, is refused with ``unknown-transaction``; one that has begun already with ``duplicate-transaction``.
-* What is sent is accepted (numbered, stamped) at once and becomes visible at the commit, in the order of the sends.
+* A send is taken over (numbered, stamped, its delivery time fixed) at once and admitted at the commit, in the order of
+  the sends. A queue does not look at the expiration then: what expired meanwhile is found as on any queue.
+* An acknowledgement that is held *pledges* its deliveries: they stay on the consumer's list and in flight, and no other
+  acknowledgement touches them. STANDARD and INDIVIDUAL are held; DELIVERED, REDELIVERED and EXPIRED act at once, as
+  they do in ActiveMQ; POISON is refused with ``poison-in-transaction``.
+* An INDIVIDUAL one widens the window by its message until the end, so that a transaction may be longer than a prefetch;
+  with a range the client reports DELIVERED itself.
+* The commit is checked as a whole before anything changes. One whose sends cannot all be admitted (an id is taken
+  meanwhile) is refused, and the transaction stays open. Acknowledgements come first, then sends; nothing is dispatched
+  in between, because dispatching is the end of every event (``region.py``).
+* After a rollback the deliveries are as before: in flight, to be acknowledged again. The broker does not redeliver; a
+  JMS client does that itself (``redelivery_policy.py``).
+* A consumer that leaves does not take its pledges along: a queue keeps those messages for the transaction
+  (``PLEDGED``), which consumes them or puts them back in their places, marked as the departure marked them.
 * A connection that goes takes its open transactions with it: they are rolled back.
 
-Change together: ``arrival.py``, ``settlement.py``.
+Exceptions: ActiveMQ gives the pledged messages of a consumer that left to others and consumes them at the commit all
+the same; and it dead-letters a message that is expired when it is sent at once, even if the transaction is rolled back.
+
+Change together: ``arrival.py``, ``settlement.py``, ``queue.py`` (``pledged``), ``audit.py``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reference_broker.core.acknowledgement import REFUSED, WAITS
+from reference_broker.core.reference import PLEDGED
+
 if TYPE_CHECKING:
     from reference_broker.core.acknowledgement import Rule
     from reference_broker.core.arrival import Arrivals
+    from reference_broker.core.destination import Destination
     from reference_broker.core.message import Message
+    from reference_broker.core.policies import Policies
+    from reference_broker.core.reference import Reference
     from reference_broker.core.region import Region
     from reference_broker.core.settlement import Settlements
     from reference_broker.core.subscription import Consumer, Delivery
 
 
-class Acknowledged:
+class Pledge:
     """What one acknowledgement in a transaction meant."""
 
     __slots__ = ("consumer", "deliveries", "rule")
@@ -34,64 +56,193 @@ class Acknowledged:
         self.deliveries = deliveries
 
 
+class Held:
+    """A send in a transaction: the accepted message and the monotonic time of its delivery (0: at once)."""
+
+    __slots__ = ("due_ns", "message")
+
+    def __init__(self, message: Message, due_ns: int) -> None:
+        self.message = message
+        self.due_ns = due_ns
+
+
 class Transaction:
     """One open transaction."""
 
-    __slots__ = ("acknowledged", "messages")
+    __slots__ = ("keys", "pledges", "sends")
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.acknowledged: list[Acknowledged] = []
+        self.sends: list[Held] = []
+        #: What no second message of the transaction may have: destination and id.
+        self.keys: set[str] = set()
+        self.pledges: list[Pledge] = []
+
+
+def key_of(message: Message) -> str:
+    """What tells a message from all others that are sent: destination and id."""
+    return f"{message.destination} {message.message_id}"
+
+
+class Resolution:
+    """Policy ``transaction``: what waits for the end, and what each end carries out: (acknowledgements, sends)."""
+
+    def holds_sends(self) -> bool:
+        """Whether a send waits for the commit."""
+        return True
+
+    def holds_acknowledgements(self) -> bool:
+        """Whether an acknowledgement waits for the commit."""
+        return True
+
+    def committed(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        """What a commit carries out."""
+        return transaction.pledges, transaction.sends
+
+    def rolled_back(self, _transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        """What a rollback carries out."""
+        return [], []
+
+    def abandoned(self, _transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        """What the loss of the connection carries out."""
+        return [], []
 
 
 class Transactions:
     """All open transactions of the broker."""
 
-    __slots__ = ("_arrivals", "_open", "_region", "_settlements")
+    __slots__ = ("_arrivals", "_policies", "_settlements", "open")
 
     def __init__(self, region: Region, arrivals: Arrivals, settlements: Settlements) -> None:
-        self._region = region
+        self._policies: Policies = region.policies
         self._arrivals = arrivals
         self._settlements = settlements
         #: connection -> name -> transaction
-        self._open: dict[int, dict[str, Transaction]] = {}
+        self.open: dict[int, dict[str, Transaction]] = {}
 
     def objection(self, connection: int, name: str) -> tuple[str, str]:
         """Why nothing can be done in that transaction: (code, text); ("", "") if it is open."""
-        if name in self._open.get(connection, {}):
+        if name in self.open.get(connection, {}):
             return "", ""
         return "unknown-transaction", f"connection {connection} has no open transaction {name!r}; begin it first"
 
     def begin(self, connection: int, name: str) -> tuple[str, str]:
         """Open a transaction; (code, text) if it cannot be."""
-        mine = self._open.setdefault(connection, {})
+        mine = self.open.setdefault(connection, {})
         if name in mine:
             return "duplicate-transaction", f"transaction {name!r} is open already; end it or choose another name"
         mine[name] = Transaction()
         return "", ""
 
+    def refusal_of_send(self, connection: int, name: str, message: Message) -> tuple[str, str]:
+        """Why a message that could be sent alone cannot be part of that transaction: (code, text)."""
+        code, text = self.objection(connection, name)
+        if not code and key_of(message) in self.open[connection][name].keys:
+            code = "duplicate-id"
+            text = f"transaction {name!r} has a message {message.message_id!r} already; give each message its own id"
+        return code, text
+
     def send(self, connection: int, name: str, message: Message) -> None:
-        """Hold an accepted message until the commit."""
-        self._open[connection][name].messages.append(message)
+        """Keep a message that the broker has taken over until the commit."""
+        due_ns = self._arrivals.due_ns(message)
+        if self._policies.transaction.holds_sends():
+            transaction = self.open[connection][name]
+            transaction.sends.append(Held(message, due_ns))
+            transaction.keys.add(key_of(message))
+        else:
+            self._arrivals.admit(message, due_ns)
+
+    def refusal_of_acknowledgement(self, connection: int, name: str, rule: Rule) -> tuple[str, str]:
+        """Why a valid acknowledgement cannot be part of that transaction: (code, text)."""
+        if rule.in_transaction == REFUSED:
+            text = f"a {rule.name} acknowledgement cannot be part of transaction {name!r}"
+            return "poison-in-transaction", f"{text}; send it without one"
+        return self.objection(connection, name)
 
     def acknowledge(
         self, connection: int, name: str, consumer: Consumer, rule: Rule, deliveries: list[Delivery]
     ) -> None:
-        """Hold an acknowledgement until the commit."""
-        self._open[connection][name].acknowledged.append(Acknowledged(consumer, rule, deliveries))
+        """Pledge the deliveries of a valid acknowledgement; carry it out at once if its kind does not wait."""
+        if rule.in_transaction != WAITS or not self._policies.transaction.holds_acknowledgements():
+            self._settlements.apply(consumer, rule, deliveries)
+            return
+        pledge = Pledge(consumer, rule, deliveries)
+        self.open[connection][name].pledges.append(pledge)
+        for delivery in deliveries:
+            delivery.pledge = pledge
+        consumer.pledged += len(deliveries)
+        if rule.widens_in_transaction:
+            self._settlements.widen(consumer, deliveries)
+
+    # -- the end
+
+    def objection_to_commit(self, connection: int, name: str) -> tuple[str, str]:
+        """Why the transaction cannot be committed as a whole: (code, text)."""
+        code, text = self.objection(connection, name)
+        if code:
+            return code, text
+        for held in self.open[connection][name].sends:
+            code, text = self._arrivals.objection(held.message)
+            if code:
+                return code, f"transaction {name!r} cannot be committed: {text}; or roll it back"
+        return "", ""
 
     def commit(self, connection: int, name: str) -> None:
-        """Carry everything out: acknowledgements first, then sends, as they came."""
-        transaction = self._open[connection].pop(name)
-        for one in transaction.acknowledged:
-            self._settlements.apply(one.consumer, one.rule, one.deliveries)
-        for message in transaction.messages:
-            self._arrivals.admit(message)
+        """Carry everything out."""
+        transaction = self.open[connection].pop(name)
+        self._end(transaction, self._policies.transaction.committed(transaction))
 
     def rollback(self, connection: int, name: str) -> None:
         """Forget everything."""
-        del self._open[connection][name]
+        transaction = self.open[connection].pop(name)
+        self._end(transaction, self._policies.transaction.rolled_back(transaction))
 
     def forget(self, connection: int) -> None:
         """The connection is gone."""
-        self._open.pop(connection, None)
+        for transaction in self.open.pop(connection, {}).values():
+            self._end(transaction, self._policies.transaction.abandoned(transaction))
+
+    def _end(self, transaction: Transaction, due: tuple[list[Pledge], list[Held]]) -> None:
+        acknowledged, sends = due
+        for pledge in acknowledged:
+            self._consume(pledge)
+        for pledge in transaction.pledges:
+            self._release(pledge)
+        for held in sends:
+            self._arrivals.admit(held.message, held.due_ns, committed=True)
+
+    def _consume(self, pledge: Pledge) -> None:
+        """The acknowledgement takes effect, for what its consumer still has and what a queue keeps for it."""
+        present: list[Delivery] = []
+        for delivery in pledge.deliveries:
+            delivery.pledge = None
+            if delivery.subscription.is_attached():
+                present.append(delivery)
+            elif delivery.reference.state == PLEDGED:
+                delivery.subscription.destination.redeem(delivery.reference)
+        pledge.consumer.pledged -= len(pledge.deliveries)
+        pledge.deliveries = []
+        if present:
+            self._settlements.apply(pledge.consumer, pledge.rule, present)
+
+    def _release(self, pledge: Pledge) -> None:
+        """The acknowledgement never was; nothing to do for one that has been carried out."""
+        if not pledge.deliveries:
+            return
+        present: list[Delivery] = []
+        kept: dict[str, list[Reference]] = {}
+        places: list[Destination] = []
+        for delivery in pledge.deliveries:
+            delivery.pledge = None
+            if delivery.subscription.is_attached():
+                present.append(delivery)
+            elif delivery.reference.state == PLEDGED:
+                place = delivery.subscription.destination
+                if place.name not in kept:
+                    kept[place.name] = []
+                    places.append(place)
+                kept[place.name].append(delivery.reference)
+        pledge.consumer.pledged -= len(pledge.deliveries)
+        pledge.deliveries = []
+        self._settlements.unwiden(pledge.consumer, present)
+        for place in places:
+            place.restore(kept[place.name])

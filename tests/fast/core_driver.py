@@ -10,10 +10,13 @@ from reference_broker.core.effects import Accepted, Dispatch, Effect, Logged, Re
 from reference_broker.core.events import (
     STANDARD,
     Ack,
+    Begin,
+    Commit,
     Connect,
     Disconnect,
     Event,
     Purge,
+    Rollback,
     Send,
     Subscribe,
     Tick,
@@ -89,6 +92,8 @@ class Driver:
         size: int = 0,
         network: bool = False,
         properties: dict[str, str] | None = None,
+        connection: int = 1,
+        transaction: str = "",
     ) -> Message:
         self.messages += 1
         message = Message(
@@ -102,7 +107,9 @@ class Driver:
             persistent=persistent,
             properties=properties,
         )
-        assert self.ask(Send(1, message, network=network, request=self.request())) == ""
+        assert (
+            self.ask(Send(connection, message, network=network, transaction=transaction, request=self.request())) == ""
+        )
         return message
 
     def subscribe(
@@ -130,8 +137,20 @@ class Driver:
         )
         assert self.ask(event) == ""
 
-    def ack(self, last: str, consumer: str = "c", kind: int = STANDARD, first: str = "") -> str:
-        return self.ask(Ack(self.connections[consumer], consumer, kind, last, first=first, request=self.request()))
+    def ack(self, last: str, consumer: str = "c", kind: int = STANDARD, first: str = "", transaction: str = "") -> str:
+        connection = self.connections[consumer]
+        return self.ask(
+            Ack(connection, consumer, kind, last, first=first, transaction=transaction, request=self.request())
+        )
+
+    def begin(self, name: str = "t", connection: int = 1) -> str:
+        return self.ask(Begin(connection, name, request=self.request()))
+
+    def commit(self, name: str = "t", connection: int = 1) -> str:
+        return self.ask(Commit(connection, name, request=self.request()))
+
+    def rollback(self, name: str = "t", connection: int = 1) -> str:
+        return self.ask(Rollback(connection, name, request=self.request()))
 
     def leave(self, consumer: str = "c", last_delivered: int = -2) -> None:
         event = Unsubscribe(self.connections[consumer], consumer, last_delivered=last_delivered, request=self.request())
