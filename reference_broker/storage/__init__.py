@@ -1,0 +1,1 @@
+"""Where a broker keeps what must outlive it: one small interface, two implementations. See ``journal.py``."""
