@@ -27,7 +27,7 @@ from typing import Final
 
 from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Accepted, Dispatch, Logged, Refused
+from reference_broker.core.effects import Accepted, Dispatch, Logged, NoMessage, Refused
 from reference_broker.core.events import Disconnect, Event, Tick, Transmitted
 from reference_broker.core.instant import Now
 from reference_broker.core.policies import Policies
@@ -291,6 +291,11 @@ class Node:
                     self._announce(link)
                     if link.session.closing:
                         self._doomed.append(link)
+            elif isinstance(effect, NoMessage):
+                link = links.get(effect.connection)
+                if link is not None and not link.closed:
+                    link.session.no_message(effect.consumer)
+                    self._announce(link)
             elif isinstance(effect, Logged):
                 self._actions.append(Log(effect.level, effect.logger, effect.text))
 

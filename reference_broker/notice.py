@@ -31,22 +31,27 @@ class Delivered(Notice):
     """A message reached this host. Times are wall-clock milliseconds; 0: the broker sent none.
 
     ``delivery_count`` is 1 for a first delivery and 0 where the protocol does not tell (STOMP). Destinations are
-    written ``queue://NAME``.
+    written ``queue://NAME``. "" (0 in ``group_sequence``) is what a message does not have.
     """
 
     __slots__ = (
         "ack_id",
         "body",
         "consumer",
+        "correlation_id",
         "delivery_count",
         "destination",
         "expiration_ms",
+        "group",
+        "group_sequence",
+        "jms_type",
         "message_id",
         "original_destination",
         "persistent",
         "priority",
         "properties",
         "redelivered",
+        "reply_to",
         "timestamp_ms",
     )
 
@@ -66,6 +71,11 @@ class Delivered(Notice):
         original_destination: str,
         properties: dict[str, Property],
         ack_id: str,
+        correlation_id: str = "",
+        reply_to: str = "",
+        jms_type: str = "",
+        group: str = "",
+        group_sequence: int = 0,
     ) -> None:
         self.consumer = consumer
         self.message_id = message_id
@@ -81,6 +91,11 @@ class Delivered(Notice):
         self.properties = properties
         #: What an acknowledgement must name.
         self.ack_id = ack_id
+        self.correlation_id = correlation_id
+        self.reply_to = reply_to
+        self.jms_type = jms_type
+        self.group = group
+        self.group_sequence = group_sequence
 
     def __repr__(self) -> str:
         return f"Delivered({self.consumer!r}, {self.message_id!r}, expiration_ms={self.expiration_ms})"
@@ -95,6 +110,15 @@ class Discarded(Notice):
         self.consumer = consumer
         self.message_id = message_id
         self.reason = reason
+
+
+class Empty(Notice):
+    """There is no (further) message for this consumer: a browse has ended, or a pull has found nothing."""
+
+    __slots__ = ("consumer",)
+
+    def __init__(self, consumer: str) -> None:
+        self.consumer = consumer
 
 
 class Receipt(Notice):

@@ -60,6 +60,10 @@ class Session:
         """The frame for a message that is being written now; None when its consumer has left in the meantime."""
         raise NotImplementedError
 
+    def no_message(self, consumer: str) -> None:
+        """There is nothing (more) for a consumer of this connection, by the core's name for it."""
+        raise NotImplementedError
+
     def accepted(self, request: int) -> None:
         """The core answered a request with yes."""
         raise NotImplementedError

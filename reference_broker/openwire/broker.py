@@ -8,8 +8,10 @@ Rules
 * A request is refused with an ExceptionResponse if it asked for a response, else with a ConnectionFault. Neither ends
   the connection. A command that breaks the protocol does.
 
-Known exceptions: pull consumers (prefetch 0), transactions, browsers and durable subscriptions have no commands here
-yet. What must change together: ``commands.py`` and ``client.py``.
+* A MessagePull and a TransactionInfo BEGIN without a wish for a response are not answered, unless they are refused.
+
+Known exceptions: XA transactions are refused. A consumer whose prefetch the broker's policy has changed to 0 is not told
+so (OpenWire: ConsumerControl). What must change together: ``commands.py`` and ``client.py``.
 """
 
 from __future__ import annotations
@@ -19,22 +21,48 @@ from typing import Any, Final
 
 from reference_broker.core.config import BrokerConfig
 from reference_broker.core.effects import Dispatch, Refused
-from reference_broker.core.events import DELIVERED, EXPIRED, Ack, Connect, Event, Send, Subscribe, Unsubscribe
+from reference_broker.core.events import (
+    DELIVERED,
+    EXPIRED,
+    Ack,
+    AddDestination,
+    Begin,
+    Commit,
+    Connect,
+    Event,
+    Pull,
+    RemoveDestination,
+    RemoveSubscription,
+    Rollback,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
 from reference_broker.core.instant import Now
 from reference_broker.inactivity import negotiate
 from reference_broker.openwire.commands import (
+    ADD_DESTINATION,
+    BEGIN,
+    COMMIT_ONE_PHASE,
+    REMOVE_DESTINATION,
+    ROLLBACK,
     Command,
     ConnectionFault,
     ConnectionInfo,
     ConsumerInfo,
+    DestinationInfo,
+    EmptyDispatch,
     ExceptionResponse,
     KeepAliveInfo,
     MessageAck,
     MessageDispatch,
+    MessagePull,
     ProducerMessage,
     RemoveInfo,
+    RemoveSubscriptionInfo,
     Response,
     ShutdownInfo,
+    TransactionInfo,
     WireFormatInfo,
 )
 from reference_broker.session import Session
@@ -47,11 +75,12 @@ class OpenWireProtocolError(Exception):
 class BrokerSession(Session):
     """See the module's header."""
 
-    __slots__ = ("_config", "_consumers", "_names")
+    __slots__ = ("_client_id", "_config", "_consumers", "_names")
 
     def __init__(self, connection: int, config: BrokerConfig) -> None:
         super().__init__(connection, KeepAliveInfo())
         self._config = config
+        self._client_id = ""
         #: The client's consumer id -> the core's name, and back.
         self._consumers: dict[str, str] = {}
         self._names: dict[str, str] = {}
@@ -95,6 +124,7 @@ class BrokerSession(Session):
         if self.connected:
             raise OpenWireProtocolError("ConnectionInfo is sent once per connection")
         self.connected = True
+        self._client_id = info.client_id
         if info.response_required:
             self.outbox.append(Response(info.command_id))
         return [Connect(self.connection, info.client_id)]
@@ -106,15 +136,26 @@ class BrokerSession(Session):
                 f"consumer {info.consumer_id!r} exists already; remove it first or use another id"
             )
         if info.prefetch < 0:
-            raise OpenWireProtocolError(f"prefetch {info.prefetch} is negative; ask for 1 or more")
+            raise OpenWireProtocolError(f"prefetch {info.prefetch} is negative; ask for 0 (it pulls) or more")
+        if not -128 <= info.priority <= 127:
+            raise OpenWireProtocolError(f"consumer priority {info.priority} is no byte; use -128 to 127")
         name = f"{self.connection}.{info.consumer_id}"
         self._consumers[info.consumer_id] = name
         self._names[name] = info.consumer_id
-        request = info.command_id if info.response_required else 0
-        asynchronous = info.dispatch_async
         return [
             Subscribe(
-                self.connection, name, info.destination, info.prefetch, dispatch_async=asynchronous, request=request
+                self.connection,
+                name,
+                info.destination,
+                info.prefetch,
+                dispatch_async=info.dispatch_async,
+                selector=info.selector,
+                no_local=info.no_local,
+                exclusive=info.exclusive,
+                priority=info.priority,
+                browser=info.browser,
+                durable=info.subscription_name,
+                request=info.command_id if info.response_required else 0,
             )
         ]
 
@@ -129,7 +170,7 @@ class BrokerSession(Session):
     def _message(self, command: ProducerMessage, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(command)
         request = command.command_id if command.response_required else 0
-        return [Send(self.connection, command.message, request=request)]
+        return [Send(self.connection, command.message, transaction=command.transaction, request=request)]
 
     def _ack(self, ack: MessageAck, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(ack)
@@ -144,8 +185,55 @@ class BrokerSession(Session):
                 self.outbox.append(Response(request))
             return []
         return [
-            Ack(self.connection, name, ack.ack_type, ack.last_message_id, first=ack.first_message_id, request=request)
+            Ack(
+                self.connection,
+                name,
+                ack.ack_type,
+                ack.last_message_id,
+                first=ack.first_message_id,
+                transaction=ack.transaction,
+                request=request,
+            )
         ]
+
+    def _pull(self, pull: MessagePull, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
+        self._check_connected(pull)
+        if pull.timeout_ms < -1:
+            raise OpenWireProtocolError(f"pull timeout {pull.timeout_ms} ms is negative; use -1, 0 or more")
+        name = self._consumers.get(pull.consumer_id)
+        if name is None:
+            raise OpenWireProtocolError(f"consumer {pull.consumer_id!r} does not exist on this connection")
+        return [Pull(self.connection, name, pull.timeout_ms)]
+
+    def _transaction(self, info: TransactionInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
+        self._check_connected(info)
+        kind = _TRANSACTION_STEPS.get(info.kind)
+        if kind is None:
+            raise OpenWireProtocolError(
+                f"transaction step {info.kind} is XA or unknown; use {BEGIN} (begin), {COMMIT_ONE_PHASE} (commit), "
+                f"{ROLLBACK} (rollback)"
+            )
+        return [kind(self.connection, info.transaction, request=info.command_id if info.response_required else 0)]
+
+    def _destination(self, info: DestinationInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
+        self._check_connected(info)
+        kind = _DESTINATION_STEPS.get(info.operation)
+        if kind is None:
+            raise OpenWireProtocolError(
+                f"destination operation {info.operation} is unknown; use {ADD_DESTINATION} (add), "
+                f"{REMOVE_DESTINATION} (remove)"
+            )
+        return [kind(self.connection, info.destination, request=info.command_id if info.response_required else 0)]
+
+    def _remove_subscription(self, info: RemoveSubscriptionInfo, now: Now) -> list[Event]:  # noqa: ARG002 - as above
+        self._check_connected(info)
+        if info.client_id not in {"", self._client_id}:
+            raise OpenWireProtocolError(
+                f"client id {info.client_id!r} is not this connection's, {self._client_id!r}; only its own "
+                "subscriptions can be removed"
+            )
+        request = info.command_id if info.response_required else 0
+        return [RemoveSubscription(self.connection, info.subscription_name, request=request)]
 
     def _keep_alive(self, info: KeepAliveInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         if info.response_required:
@@ -198,9 +286,24 @@ class BrokerSession(Session):
             priority=message.priority,
             original_destination=message.original_destination,
             properties=message.properties,
+            correlation_id=message.correlation_id,
+            reply_to=message.reply_to,
+            jms_type=message.jms_type,
+            group_id=message.group_id,
+            group_sequence=message.group_sequence,
         )
 
+    def no_message(self, consumer: str) -> None:
+        consumer_id = self._names.get(consumer)
+        if consumer_id is not None:
+            self.outbox.append(EmptyDispatch(consumer_id))
 
+
+_TRANSACTION_STEPS: Final[dict[int, type[Begin]]] = {BEGIN: Begin, COMMIT_ONE_PHASE: Commit, ROLLBACK: Rollback}
+_DESTINATION_STEPS: Final[dict[int, type[AddDestination]]] = {
+    ADD_DESTINATION: AddDestination,
+    REMOVE_DESTINATION: RemoveDestination,
+}
 # A handler takes the command that it is registered for, which the type of a table cannot say.
 _HANDLERS: Final[dict[type[Command], Callable[[BrokerSession, Any, Now], list[Event]]]] = {
     WireFormatInfo: BrokerSession._wire_format,
@@ -209,6 +312,10 @@ _HANDLERS: Final[dict[type[Command], Callable[[BrokerSession, Any, Now], list[Ev
     RemoveInfo: BrokerSession._remove,
     ProducerMessage: BrokerSession._message,
     MessageAck: BrokerSession._ack,
+    MessagePull: BrokerSession._pull,
+    TransactionInfo: BrokerSession._transaction,
+    DestinationInfo: BrokerSession._destination,
+    RemoveSubscriptionInfo: BrokerSession._remove_subscription,
     KeepAliveInfo: BrokerSession._keep_alive,
     ShutdownInfo: BrokerSession._shutdown,
 }

@@ -9,77 +9,65 @@ Rules
   this project is named for.
 * ``auto``: a STANDARD acknowledgement as soon as ``take`` returns. ``client``: ``acknowledge`` covers all that was
   taken, as JMS says. ``individual``: one.
-* In ``client`` mode a DELIVERED acknowledgement leaves when half of the prefetch was taken without being acknowledged,
-  so that the broker's window moves on.
+* In ``client`` and ``transacted`` mode a DELIVERED acknowledgement leaves when half of the prefetch was taken without
+  being acknowledged, so that the broker's window moves on.
+* A transaction is named by its caller. What is acknowledged in it takes effect with ``commit``; ``rollback`` brings it
+  back to the front of the consumer's buffer, because the broker does not dispatch it again. ``transacted`` consumers
+  acknowledge all that was taken just before both, as ActiveMQ's do.
+* A pull consumer (prefetch 0) gets one message per ``pull``; ``Empty`` says that there was none.
 
 Known exceptions
 * ActiveMQ's session.close sends one last-delivered id for all its consumers, so that siblings come back unmarked; here
   each consumer tells its own.
-* A listener is a ``take`` for each arrival; transactions and pull consumers are not here yet.
+* A listener is a ``take`` for each arrival. A connection is one session: all its transacted consumers share the
+  transaction that is committed.
 
-What must change together: ``broker.py`` and ``commands.py``.
+What must change together: ``consumer.py``, ``broker.py`` and ``commands.py``.
 """
 
 from __future__ import annotations
 
-from collections import deque
-
 from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, STANDARD
 from reference_broker.core.instant import Now
-from reference_broker.core.message import DEFAULT_PRIORITY, Message, Property
 from reference_broker.inactivity import Monitor, negotiate
-from reference_broker.notice import Connected, Delivered, Discarded, Failed, LogLine, Notice, Receipt
+from reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, LogLine, Notice, Receipt
 from reference_broker.openwire.commands import (
+    BEGIN,
+    COMMIT_ONE_PHASE,
+    ROLLBACK,
     Command,
     ConnectionFault,
-    ConnectionInfo,
     ConsumerInfo,
+    EmptyDispatch,
     ExceptionResponse,
     KeepAliveInfo,
     MessageAck,
     MessageDispatch,
-    ProducerMessage,
+    MessagePull,
     RemoveInfo,
     Response,
     ShutdownInfo,
+    TransactionInfo,
     WireFormatInfo,
 )
-from reference_broker.session import Client
+from reference_broker.openwire.consumer import (
+    ACK_MODES,
+    AUTO,
+    CLIENT,
+    TRANSACTED,
+    Held,
+    JmsConsumer,
+    default_prefetch,
+)
+from reference_broker.openwire.requests import Requests
 
 CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
-ACK_MODES = ("auto", "client", "individual")
-QUEUE_PREFETCH = 1000
 
 
-class _Consumer:
-    """One JMS consumer: what has arrived, and what its application has taken and not settled."""
-
-    __slots__ = ("ack_mode", "buffer", "delivered_pending", "name", "prefetch", "taken")
-
-    def __init__(self, name: str, prefetch: int, ack_mode: str) -> None:
-        self.name = name
-        self.prefetch = prefetch
-        self.ack_mode = ack_mode
-        self.buffer: deque[MessageDispatch] = deque()
-        #: Message ids, oldest first.
-        self.taken: dict[str, None] = {}
-        #: Taken, and not yet covered by a DELIVERED acknowledgement.
-        self.delivered_pending: list[str] = []
-
-
-class ClientSession(Client):
+class ClientSession(Requests):
     """See the module's header. ``consumer_expiry_check`` is ActiveMQ's option of the same name (AMQ-5406)."""
 
-    __slots__ = (
-        "_commands",
-        "_consumers",
-        "_expiry_check",
-        "_initial_delay_ms",
-        "_max_inactivity_ms",
-        "_messages",
-        "_started",
-        "client_id",
-    )
+    __slots__ = ("_consumers", "_expiry_check", "_held", "_started", "_transactions")
 
     def __init__(
         self,
@@ -91,83 +79,45 @@ class ClientSession(Client):
         consumer_expiry_check: bool = True,
     ) -> None:
         """``client_id`` must be unique in the broker: the message ids are built from it."""
-        if initial_delay_ms < 0:
-            raise ValueError(
-                f"initial delay {initial_delay_ms} ms is negative; ActiveMQ kills such a connection, use 0"
-            )
-        super().__init__(KeepAliveInfo(), monitor)
-        self.client_id = client_id
-        self._max_inactivity_ms = max_inactivity_ms
-        self._initial_delay_ms = initial_delay_ms
+        super().__init__(client_id, monitor, max_inactivity_ms, initial_delay_ms)
         self._expiry_check = consumer_expiry_check
-        self._consumers: dict[str, _Consumer] = {}
-        self._commands = 0
-        self._messages = 0
+        self._consumers: dict[str, JmsConsumer] = {}
+        #: Open transactions: what was acknowledged in them.
+        self._transactions: dict[str, list[Held]] = {}
+        #: Command number -> what comes back if the broker refuses that commit.
+        self._held: dict[int, list[Held]] = {}
         self._started = False
 
-    # -- requests
-
-    def connect(self) -> str:
-        """Say hello; returns the receipt's name."""
-        self.outbox.append(WireFormatInfo(self._max_inactivity_ms, self._initial_delay_ms))
-        number = self._number()
-        self.outbox.append(ConnectionInfo(self.client_id, number, response_required=True))
-        return str(number)
-
-    def send(
-        self,
-        destination: str,
-        body: bytes,
-        now: Now,
-        *,
-        ttl_ms: int = 0,
-        persistent: bool = True,
-        priority: int = DEFAULT_PRIORITY,
-        delay_ms: int = 0,
-        deliver_at_ms: int = 0,
-        disable_timestamp: bool = False,
-        properties: dict[str, Property] | None = None,
-        receipt: bool = False,
-    ) -> Message:
-        """Send a message stamped by this host's wall clock.
-
-        Returns it for its stamps; it belongs to the broker: do not change it.
-
-        ``ttl_ms`` 0 or less never expires. ``disable_timestamp`` sends timestamp 0 and leaves the expiration as it is.
-        A receipt's name is the number of the command, see ``last_command``.
-        """
-        self._messages += 1
-        message = Message(
-            f"{self.client_id}-{self._messages}",
-            destination,
-            body,
-            timestamp_ms=0 if disable_timestamp else now.wall_ms,
-            expiration_ms=now.wall_ms + ttl_ms if ttl_ms > 0 else 0,
-            delay_ms=delay_ms,
-            deliver_at_ms=deliver_at_ms,
-            persistent=persistent,
-            priority=priority,
-            properties=properties,
-        )
-        self.outbox.append(ProducerMessage(message, self._number(), receipt))
-        return message
+    # -- consumers
 
     def subscribe(
         self,
         consumer: str,
         destination: str,
+        prefetch: int | None = None,
         *,
-        prefetch: int = QUEUE_PREFETCH,
         dispatch_async: bool = True,
-        ack: str = "auto",
+        ack: str = AUTO,
+        selector: str = "",
+        durable: str = "",
+        no_local: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        browser: bool = False,
         receipt: bool = False,
     ) -> str:
-        """Create a consumer. ``ack``: auto, client or individual."""
+        """Create a consumer. ``ack``: auto, client, individual or transacted.
+
+        ``prefetch`` None is ActiveMQ's default for the kind of consumer, which the broker may replace by its policy's;
+        0 makes a pull consumer. ``durable`` is a subscription's name. The end of a browse is the notice ``Empty``.
+        """
         if ack not in ACK_MODES:
             raise ValueError(f"ack mode {ack!r} is unknown; one of {', '.join(ACK_MODES)}")
         if consumer in self._consumers:
             raise ValueError(f"consumer {consumer!r} exists already; close it first or use another name")
-        self._consumers[consumer] = _Consumer(consumer, prefetch, ack)
+        if prefetch is None:
+            prefetch = default_prefetch(destination, durable=bool(durable), browser=browser)
+        self._consumers[consumer] = JmsConsumer(consumer, prefetch, ack, browser=browser)
         number = self._number()
         self.outbox.append(
             ConsumerInfo(
@@ -175,6 +125,12 @@ class ClientSession(Client):
                 destination,
                 prefetch,
                 dispatch_async=dispatch_async,
+                selector=selector,
+                subscription_name=durable,
+                no_local=no_local,
+                exclusive=exclusive,
+                priority=priority,
+                browser=browser,
                 command_id=number,
                 response_required=receipt,
             )
@@ -183,11 +139,11 @@ class ClientSession(Client):
 
     def close_consumer(self, consumer: str, *, receipt: bool = False) -> str:
         """Close a consumer: what waits in its buffer was never delivered, what was taken and not settled was."""
-        taken = self._consumers.pop(consumer).taken
+        holder = self._consumers.pop(consumer)
+        held = sum(len(one.messages) for kept in self._transactions.values() for one in kept if one.consumer is holder)
+        delivered = len(holder.taken) + holder.returned + held
         number = self._number()
-        self.outbox.append(
-            RemoveInfo(consumer, last_delivered=len(taken), command_id=number, response_required=receipt)
-        )
+        self.outbox.append(RemoveInfo(consumer, last_delivered=delivered, command_id=number, response_required=receipt))
         return str(number)
 
     def disconnect(self) -> None:
@@ -196,18 +152,69 @@ class ClientSession(Client):
             self.close_consumer(consumer)
         self.outbox.append(ShutdownInfo(self._number()))
 
+    # -- transactions
+
+    def begin(self, transaction: str, *, receipt: bool = False) -> str:
+        """Begin a transaction under a name of ours."""
+        self._transactions.setdefault(transaction, [])
+        return self._end(transaction, BEGIN, receipt=receipt)
+
+    def commit(self, transaction: str, *, receipt: bool = True) -> str:
+        """What was sent and acknowledged in the transaction takes effect; if the broker refuses, it is a rollback."""
+        self._acknowledge_transacted(transaction)
+        held = self._transactions.pop(transaction, [])
+        name = self._end(transaction, COMMIT_ONE_PHASE, receipt=receipt)
+        if receipt:
+            self._held[self._commands] = held
+        return name
+
+    def rollback(self, transaction: str, *, receipt: bool = True) -> str:
+        """What was sent and acknowledged in the transaction does not take effect: the application gets it again."""
+        self._acknowledge_transacted(transaction)
+        held = self._transactions.pop(transaction, [])
+        name = self._end(transaction, ROLLBACK, receipt=receipt)
+        self._bring_back(held)
+        return name
+
+    def _end(self, transaction: str, kind: int, *, receipt: bool) -> str:
+        number = self._number()
+        self.outbox.append(TransactionInfo(transaction, kind, command_id=number, response_required=receipt))
+        return str(number)
+
+    def _acknowledge_transacted(self, transaction: str) -> None:
+        for holder in self._consumers.values():
+            if holder.ack_mode == TRANSACTED:
+                self.acknowledge(holder.name, transaction=transaction)
+
+    def _bring_back(self, held: list[Held]) -> None:
+        for one in reversed(held):
+            if self._consumers.get(one.consumer.name) is one.consumer:
+                one.consumer.bring_back(one.messages)
+
+    # -- receiving
+
+    def pull(self, consumer: str, timeout_ms: int, now: Now | None = None) -> None:
+        """A consumer with prefetch 0 asks for one message. ``timeout_ms`` -1: what is there now (``receiveNoWait``);
+        0: wait for ever. With ``now`` a pull whose message expires here is repeated with what is left of its time;
+        without, with -1.
+        """
+        if timeout_ms < -1:
+            raise ValueError(f"pull timeout {timeout_ms} ms is negative; use -1 (do not wait), 0 (for ever) or more")
+        self._consumers[consumer].pulled(timeout_ms, now.mono_ns if now is not None else -(2**63))
+        self.outbox.append(MessagePull(consumer, timeout_ms, command_id=self._number()))
+
     def take(self, consumer: str, now: Now) -> tuple[Delivered | None, list[Notice]]:
         """The application receives: the next message that has not expired, and what happened on the way."""
         holder = self._consumers[consumer]
         notices: list[Notice] = []
-        while holder.buffer:
-            dispatch = holder.buffer.popleft()
+        while holder.buffer and now.mono_ns >= holder.resume_ns:
+            dispatch = holder.next()
             if self._expired(dispatch, now):
                 text = f"{consumer} received expired message: {dispatch!r}"
                 notices.append(LogLine("DEBUG", CONSUMER_LOGGER, text))
-                notices.append(self._discard(dispatch))
+                notices.append(self._discard(holder, dispatch, now))
                 continue
-            self._after_take(holder, dispatch.message_id)
+            self._after_take(holder, dispatch)
             return _delivered(dispatch), notices
         return None, notices
 
@@ -215,33 +222,39 @@ class ClientSession(Client):
         """Messages in the consumer's prefetch buffer."""
         return len(self._consumers[consumer].buffer)
 
-    def acknowledge(self, consumer: str, *, receipt: bool = False) -> list[str]:
+    def acknowledge(self, consumer: str, *, transaction: str = "", receipt: bool = False) -> list[str]:
         """``client`` mode: settle all that was taken. Returns the message ids, oldest first."""
         holder = self._consumers[consumer]
         covered = list(holder.taken)
         if covered:
+            self._hold(holder, transaction, list(holder.taken.values()))
             holder.taken.clear()
             holder.delivered_pending.clear()
-            self._ack(consumer, STANDARD, covered[0], covered[-1], len(covered), receipt=receipt)
+            first, last = covered[0], covered[-1]
+            self._ack(consumer, STANDARD, first, last, len(covered), transaction=transaction, receipt=receipt)
         return covered
 
-    def acknowledge_one(self, consumer: str, message_id: str, *, receipt: bool = False) -> None:
+    def acknowledge_one(self, consumer: str, message_id: str, *, transaction: str = "", receipt: bool = False) -> None:
         """``individual`` mode: settle one message that was taken."""
-        del self._consumers[consumer].taken[message_id]
-        self._ack(consumer, INDIVIDUAL, message_id, message_id, 1, receipt=receipt)
-
-    def poison(self, consumer: str, message_id: str, *, receipt: bool = False) -> None:
-        """Give a taken message up: the broker moves it to the dead-letter queue."""
         holder = self._consumers[consumer]
-        del holder.taken[message_id]
-        if message_id in holder.delivered_pending:
-            holder.delivered_pending.remove(message_id)
-        self._ack(consumer, POISON, message_id, message_id, 1, receipt=receipt)
+        self._hold(holder, transaction, [holder.taken.pop(message_id)])
+        self._ack(consumer, INDIVIDUAL, message_id, message_id, 1, transaction=transaction, receipt=receipt)
 
-    @property
-    def last_command(self) -> str:
-        """The name under which the latest request is answered."""
-        return str(self._commands)
+    def poison(self, consumer: str, message_id: str, *, transaction: str = "", receipt: bool = False) -> None:
+        """Give a taken message up: the broker moves it to the dead-letter queue.
+
+        In a transaction the broker refuses it, so the message stays taken.
+        """
+        holder = self._consumers[consumer]
+        if not transaction:
+            del holder.taken[message_id]
+            if message_id in holder.delivered_pending:
+                holder.delivered_pending.remove(message_id)
+        self._ack(consumer, POISON, message_id, message_id, 1, transaction=transaction, receipt=receipt)
+
+    def _hold(self, holder: JmsConsumer, transaction: str, messages: list[MessageDispatch]) -> None:
+        if transaction:
+            self._transactions.setdefault(transaction, []).append(Held(holder, messages))
 
     # -- answers
 
@@ -257,9 +270,13 @@ class ClientSession(Client):
         self.monitor.frame_received(now.mono_ns)
         if isinstance(command, MessageDispatch):
             return self._arrived(command, now)
+        if isinstance(command, EmptyDispatch):
+            return [Empty(command.consumer_id)] if command.consumer_id in self._consumers else []
         if isinstance(command, ExceptionResponse):
+            self._bring_back(self._held.pop(command.correlation_id, []))
             return [Failed(command.text, str(command.correlation_id), command.code)]
         if isinstance(command, Response):
+            self._held.pop(command.correlation_id, None)
             return [Receipt(str(command.correlation_id))]
         if isinstance(command, ConnectionFault):
             return [Failed(command.text, "", command.code)]
@@ -270,8 +287,8 @@ class ClientSession(Client):
         if isinstance(command, WireFormatInfo) and not self._started:
             self._started = True
             periods = negotiate(
-                self._max_inactivity_ms,
-                self._initial_delay_ms,
+                self.max_inactivity_ms,
+                self.initial_delay_ms,
                 command.max_inactivity_duration_ms,
                 command.max_inactivity_duration_initial_delay_ms,
             )
@@ -285,7 +302,7 @@ class ClientSession(Client):
             return []  # it was on its way when the consumer closed; the broker has taken it back already
         arrival = _delivered(dispatch)
         if self._expired(dispatch, now):
-            return [arrival, self._discard(dispatch)]
+            return [arrival, self._discard(holder, dispatch, now)]
         holder.buffer.append(dispatch)
         return [arrival]
 
@@ -294,25 +311,40 @@ class ClientSession(Client):
     def _expired(self, dispatch: MessageDispatch, now: Now) -> bool:
         return self._expiry_check and 0 < dispatch.expiration_ms < now.wall_ms
 
-    def _discard(self, dispatch: MessageDispatch) -> Discarded:
+    def _discard(self, holder: JmsConsumer, dispatch: MessageDispatch, now: Now) -> Discarded:
         message_id = dispatch.message_id
-        self._ack(dispatch.consumer_id, EXPIRED, message_id, message_id, 1, receipt=False)
-        return Discarded(dispatch.consumer_id, message_id, "expired")
+        self._ack(holder.name, EXPIRED, message_id, message_id, 1)
+        if holder.prefetch == 0:
+            timeout_ms = holder.remaining_pull_ms(now.mono_ns)
+            self.outbox.append(MessagePull(holder.name, timeout_ms, command_id=self._number()))
+        return Discarded(holder.name, message_id, "expired")
 
-    def _after_take(self, holder: _Consumer, message_id: str) -> None:
-        if holder.ack_mode == "auto":
-            self._ack(holder.name, STANDARD, message_id, message_id, 1, receipt=False)
+    def _after_take(self, holder: JmsConsumer, dispatch: MessageDispatch) -> None:
+        message_id = dispatch.message_id
+        if holder.ack_mode == AUTO:
+            self._ack(holder.name, STANDARD, message_id, message_id, 1)
             return
-        holder.taken[message_id] = None
-        if holder.ack_mode != "client":
+        holder.taken[message_id] = dispatch
+        # Without a prefetch there is no window that could be moved on.
+        if holder.ack_mode not in {CLIENT, TRANSACTED} or holder.prefetch == 0:
             return
         pending = holder.delivered_pending
         pending.append(message_id)
         if 2 * len(pending) >= holder.prefetch:
-            self._ack(holder.name, DELIVERED, pending[0], pending[-1], len(pending), receipt=False)
+            self._ack(holder.name, DELIVERED, pending[0], pending[-1], len(pending))
             pending.clear()
 
-    def _ack(self, consumer: str, kind: int, first: str, last: str, count: int, *, receipt: bool) -> None:
+    def _ack(
+        self,
+        consumer: str,
+        kind: int,
+        first: str,
+        last: str,
+        count: int,
+        *,
+        transaction: str = "",
+        receipt: bool = False,
+    ) -> None:
         self.outbox.append(
             MessageAck(
                 consumer,
@@ -320,14 +352,11 @@ class ClientSession(Client):
                 last,
                 first_message_id=first,
                 message_count=count,
+                transaction=transaction,
                 command_id=self._number(),
                 response_required=receipt,
             )
         )
-
-    def _number(self) -> int:
-        self._commands += 1
-        return self._commands
 
 
 def _delivered(dispatch: MessageDispatch) -> Delivered:
@@ -345,4 +374,9 @@ def _delivered(dispatch: MessageDispatch) -> Delivered:
         original_destination=dispatch.original_destination,
         properties=dispatch.properties,
         ack_id=dispatch.message_id,
+        correlation_id=dispatch.correlation_id,
+        reply_to=dispatch.reply_to,
+        jms_type=dispatch.jms_type,
+        group=dispatch.group_id,
+        group_sequence=dispatch.group_sequence,
     )

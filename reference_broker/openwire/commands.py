@@ -7,6 +7,7 @@ Known differences to the wire
 * Identifiers are strings, where OpenWire has structures.
 * ``MessageDispatch`` carries a copy of the message's fields, because a command on its way must not change when the
   broker later moves the message.
+* ``EmptyDispatch`` is a MessageDispatch without a message on the wire; a transaction is named by a text.
 * ``RemoveInfo.last_delivered`` counts messages (see there), where the wire has a broker-wide sequence number.
 
 What must change together: ``broker.py`` and ``client.py``, which give each command its meaning at one end.
@@ -20,6 +21,13 @@ from reference_broker.core.message import DEFAULT_PRIORITY, Message, Property
 
 #: RemoveInfo.last_delivered: the client does not tell, so every unsettled message counts as delivered.
 LAST_DELIVERED_UNKNOWN: Final = -2
+# TransactionInfo.kind, by OpenWire's numbers.
+BEGIN: Final = 0
+COMMIT_ONE_PHASE: Final = 2
+ROLLBACK: Final = 4
+# DestinationInfo.operation.
+ADD_DESTINATION: Final = 0
+REMOVE_DESTINATION: Final = 1
 
 
 class Command:
@@ -61,9 +69,23 @@ class ConnectionInfo(Command):
 
 
 class ConsumerInfo(Command):
-    """A consumer attaches. ``prefetch`` counts messages."""
+    """A consumer attaches. ``prefetch`` counts messages; 0: it pulls. ``subscription_name`` is a durable's; "" is none.
 
-    __slots__ = ("consumer_id", "destination", "dispatch_async", "prefetch")
+    The other fields are those of ``core/events.py`` Subscribe.
+    """
+
+    __slots__ = (
+        "browser",
+        "consumer_id",
+        "destination",
+        "dispatch_async",
+        "exclusive",
+        "no_local",
+        "prefetch",
+        "priority",
+        "selector",
+        "subscription_name",
+    )
 
     def __init__(
         self,
@@ -72,6 +94,12 @@ class ConsumerInfo(Command):
         prefetch: int,
         *,
         dispatch_async: bool = True,
+        selector: str = "",
+        subscription_name: str = "",
+        no_local: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        browser: bool = False,
         command_id: int = 0,
         response_required: bool = False,
     ) -> None:
@@ -80,6 +108,12 @@ class ConsumerInfo(Command):
         self.destination = destination
         self.prefetch = prefetch
         self.dispatch_async = dispatch_async
+        self.selector = selector
+        self.subscription_name = subscription_name
+        self.no_local = no_local
+        self.exclusive = exclusive
+        self.priority = priority
+        self.browser = browser
 
 
 class RemoveInfo(Command):
@@ -107,14 +141,17 @@ class RemoveInfo(Command):
 class ProducerMessage(Command):
     """A message on its way to the broker (OpenWire: an ActiveMQMessage).
 
-    The message belongs to the broker from here on.
+    The message belongs to the broker from here on. ``transaction`` "" is none (OpenWire: a field of the message).
     """
 
-    __slots__ = ("message",)
+    __slots__ = ("message", "transaction")
 
-    def __init__(self, message: Message, command_id: int = 0, response_required: bool = False) -> None:
+    def __init__(
+        self, message: Message, command_id: int = 0, response_required: bool = False, *, transaction: str = ""
+    ) -> None:
         super().__init__(command_id, response_required)
         self.message = message
+        self.transaction = transaction
 
 
 class MessageDispatch(Command):
@@ -123,14 +160,19 @@ class MessageDispatch(Command):
     __slots__ = (
         "body",
         "consumer_id",
+        "correlation_id",
         "destination",
         "expiration_ms",
+        "group_id",
+        "group_sequence",
+        "jms_type",
         "message_id",
         "original_destination",
         "persistent",
         "priority",
         "properties",
         "redelivery_count",
+        "reply_to",
         "timestamp_ms",
     )
 
@@ -148,6 +190,11 @@ class MessageDispatch(Command):
         priority: int = DEFAULT_PRIORITY,
         original_destination: str = "",
         properties: dict[str, Property] | None = None,
+        correlation_id: str = "",
+        reply_to: str = "",
+        jms_type: str = "",
+        group_id: str = "",
+        group_sequence: int = 0,
     ) -> None:
         super().__init__()
         self.consumer_id = consumer_id
@@ -161,6 +208,11 @@ class MessageDispatch(Command):
         self.priority = priority
         self.original_destination = original_destination
         self.properties = properties if properties is not None else {}
+        self.correlation_id = correlation_id
+        self.reply_to = reply_to
+        self.jms_type = jms_type
+        self.group_id = group_id
+        self.group_sequence = group_sequence
 
     def __repr__(self) -> str:
         return (
@@ -170,14 +222,38 @@ class MessageDispatch(Command):
         )
 
 
+class EmptyDispatch(Command):
+    """Nothing (more) for a consumer: the end of a browse, or of a pull that found no message."""
+
+    __slots__ = ("consumer_id",)
+
+    def __init__(self, consumer_id: str) -> None:
+        super().__init__()
+        self.consumer_id = consumer_id
+
+
+class MessagePull(Command):
+    """A consumer with prefetch 0 asks for one message. ``timeout_ms`` -1: what is there now; 0: wait for ever.
+
+    It has no Response: a dispatch answers it, empty or not.
+    """
+
+    __slots__ = ("consumer_id", "timeout_ms")
+
+    def __init__(self, consumer_id: str, timeout_ms: int, *, command_id: int = 0) -> None:
+        super().__init__(command_id)
+        self.consumer_id = consumer_id
+        self.timeout_ms = timeout_ms
+
+
 class MessageAck(Command):
     """An acknowledgement.
 
     ``ack_type`` is one of the constants of ``core/events.py``; the range is [first, last] in dispatch order, "" = from
-    the oldest.
+    the oldest. ``transaction`` "" is none.
     """
 
-    __slots__ = ("ack_type", "consumer_id", "first_message_id", "last_message_id", "message_count")
+    __slots__ = ("ack_type", "consumer_id", "first_message_id", "last_message_id", "message_count", "transaction")
 
     def __init__(
         self,
@@ -187,6 +263,7 @@ class MessageAck(Command):
         *,
         first_message_id: str = "",
         message_count: int = 1,
+        transaction: str = "",
         command_id: int = 0,
         response_required: bool = False,
     ) -> None:
@@ -196,6 +273,47 @@ class MessageAck(Command):
         self.first_message_id = first_message_id
         self.last_message_id = last_message_id
         self.message_count = message_count
+        self.transaction = transaction
+
+
+class TransactionInfo(Command):
+    """A step in the life of a transaction. ``kind`` is BEGIN, COMMIT_ONE_PHASE or ROLLBACK; the rest is XA."""
+
+    __slots__ = ("kind", "transaction")
+
+    def __init__(self, transaction: str, kind: int, *, command_id: int = 0, response_required: bool = False) -> None:
+        super().__init__(command_id, response_required)
+        self.transaction = transaction
+        self.kind = kind
+
+
+class DestinationInfo(Command):
+    """A client creates (ADD_DESTINATION) or deletes (REMOVE_DESTINATION) a destination."""
+
+    __slots__ = ("destination", "operation")
+
+    def __init__(
+        self, destination: str, operation: int, *, command_id: int = 0, response_required: bool = False
+    ) -> None:
+        super().__init__(command_id, response_required)
+        self.destination = destination
+        self.operation = operation
+
+
+class RemoveSubscriptionInfo(Command):
+    """JMS ``unsubscribe``: a durable subscription of this client id ends.
+
+    ``client_id`` "" is the connection's own, which is the only one that counts.
+    """
+
+    __slots__ = ("client_id", "subscription_name")
+
+    def __init__(
+        self, subscription_name: str, *, client_id: str = "", command_id: int = 0, response_required: bool = False
+    ) -> None:
+        super().__init__(command_id, response_required)
+        self.subscription_name = subscription_name
+        self.client_id = client_id
 
 
 class KeepAliveInfo(Command):

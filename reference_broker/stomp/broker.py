@@ -56,6 +56,7 @@ _SEND_HEADERS: Final = frozenset(
     {
         "AMQ_SCHEDULED_DELAY",
         "ack",
+        "browser",
         "content-length",
         "destination",
         "expires",
@@ -374,6 +375,15 @@ class BrokerSession(Session):
         if self.version == V10:
             headers = {name: value for name, value in headers.items() if _representable(name, value, V10)}
         return Frame("MESSAGE", headers, message.body)
+
+    def no_message(self, consumer: str) -> None:
+        subscription = self._by_consumer.get(consumer)
+        if subscription is None:
+            return
+        headers = {"browser": "end", "message-id": "0", "destination": subscription.destination}
+        if subscription.identity:
+            headers["subscription"] = subscription.identity
+        self.outbox.append(Frame("MESSAGE", headers))
 
     def _error(self, text: str, receipt: str, code: str = "") -> None:
         if self.closing:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from reference_broker.core.message import DEFAULT_PRIORITY, Property, property_text
 from reference_broker.inactivity import Monitor, stomp_periods
-from reference_broker.notice import Connected, Delivered, Failed, Notice, Receipt
+from reference_broker.notice import Connected, Delivered, Empty, Failed, Notice, Receipt
 from reference_broker.session import Client, parse_long
 from reference_broker.stomp.frames import (
     HEARTBEAT,
@@ -34,8 +34,12 @@ from reference_broker.stomp.frames import (
 #: Headers of a MESSAGE that have a field of their own in ``Delivered``.
 _STANDARD_HEADERS = frozenset(
     {
+        "JMSXGroupID",
+        "JMSXGroupSeq",
         "ack",
+        "browser",
         "content-length",
+        "correlation-id",
         "destination",
         "expires",
         "message-id",
@@ -43,8 +47,10 @@ _STANDARD_HEADERS = frozenset(
         "persistent",
         "priority",
         "redelivered",
+        "reply-to",
         "subscription",
         "timestamp",
+        "type",
     }
 )
 
@@ -98,13 +104,19 @@ class ClientSession(Client):
         persistent: bool = False,
         priority: int = DEFAULT_PRIORITY,
         delay_ms: int = 0,
+        transaction: str = "",
+        group: str = "",
+        group_sequence: int = 0,
+        reply_to: str = "",
+        correlation_id: str = "",
+        jms_type: str = "",
         properties: dict[str, Property] | None = None,
         receipt: bool = False,
     ) -> str:
         """Send a message.
 
         ``expiration_ms`` is absolute, 0 is never; ``timestamp_ms`` None lets the broker stamp; ``delay_ms`` is
-        relative.
+        relative. What is "" or 0 is not sent.
         """
         headers = {"destination": stomp_destination(destination), "content-length": str(len(body))}
         if expiration_ms:
@@ -117,6 +129,18 @@ class ClientSession(Client):
             headers["priority"] = str(priority)
         if delay_ms:
             headers["AMQ_SCHEDULED_DELAY"] = str(delay_ms)
+        if transaction:
+            headers["transaction"] = transaction
+        if group:
+            headers["JMSXGroupID"] = group
+        if group_sequence:
+            headers["JMSXGroupSeq"] = str(group_sequence)
+        if reply_to:
+            headers["reply-to"] = stomp_destination(reply_to)
+        if correlation_id:
+            headers["correlation-id"] = correlation_id
+        if jms_type:
+            headers["type"] = jms_type
         if properties:
             headers |= {name: property_text(value) for name, value in properties.items() if name not in headers}
         return self._request("SEND", headers, body, receipt)
@@ -125,40 +149,83 @@ class ClientSession(Client):
         self,
         consumer: str,
         destination: str,
+        prefetch: int | None = None,
         *,
         ack: str = "auto",
-        prefetch: int | None = None,
         dispatch_async: bool = True,
+        selector: str = "",
+        durable: str = "",
+        no_local: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        browser: bool = False,
         receipt: bool = False,
     ) -> str:
-        """Attach a consumer; ``consumer`` is its id on this connection. ``ack``: auto, client or client-individual."""
+        """Attach a consumer; ``consumer`` is its id on this connection. ``ack``: auto, client or client-individual.
+
+        ``prefetch`` None leaves it to the broker. ``durable`` is a subscription's name; it needs a client id in
+        ``connect``. The end of a browse is the notice ``Empty``.
+        """
         headers = {"id": consumer, "destination": stomp_destination(destination), "ack": ack}
         if prefetch is not None:
             headers["activemq.prefetchSize"] = str(prefetch)
         if not dispatch_async:
             headers["activemq.dispatchAsync"] = "false"
+        if selector:
+            headers["selector"] = selector
+        if durable:
+            headers["activemq.subscriptionName"] = durable
+        if no_local:
+            headers["activemq.noLocal"] = "true"
+        if exclusive:
+            headers["activemq.exclusive"] = "true"
+        if priority:
+            headers["activemq.priority"] = str(priority)
+        if browser:
+            headers["browser"] = "true"
         return self._request("SUBSCRIBE", headers, b"", receipt)
 
     def unsubscribe(self, consumer: str, *, receipt: bool = False) -> str:
         """Detach a consumer."""
         return self._request("UNSUBSCRIBE", {"id": consumer}, b"", receipt)
 
-    def ack(self, delivered: Delivered, *, receipt: bool = False) -> str:
-        """Acknowledge a delivery; in ``ack:client`` also all earlier ones of its consumer."""
-        return self._request("ACK", self._settlement(delivered), b"", receipt)
+    def unsubscribe_durable(self, name: str, *, receipt: bool = True) -> str:
+        """End a durable subscription of this client id that no consumer uses."""
+        # ActiveMQ wants an id although the name alone says what is meant.
+        return self._request("UNSUBSCRIBE", {"id": name, "activemq.subscriptionName": name}, b"", receipt)
 
-    def nack(self, delivered: Delivered, *, receipt: bool = False) -> str:
-        """Refuse a delivery: ActiveMQ moves it to the dead-letter queue at once."""
-        return self._request("NACK", self._settlement(delivered), b"", receipt)
+    def ack(self, delivered: Delivered, *, transaction: str = "", receipt: bool = False) -> str:
+        """Acknowledge a delivery; in ``ack:client`` also all earlier ones of its consumer."""
+        return self._request("ACK", self._settlement(delivered, transaction), b"", receipt)
+
+    def nack(self, delivered: Delivered, *, transaction: str = "", receipt: bool = False) -> str:
+        """Refuse a delivery: ActiveMQ moves it to the dead-letter queue at once (and refuses it in a transaction)."""
+        return self._request("NACK", self._settlement(delivered, transaction), b"", receipt)
+
+    def begin(self, transaction: str, *, receipt: bool = False) -> str:
+        """Begin a transaction under a name of ours."""
+        return self._request("BEGIN", {"transaction": transaction}, b"", receipt)
+
+    def commit(self, transaction: str, *, receipt: bool = True) -> str:
+        """What was sent and acknowledged in the transaction takes effect."""
+        return self._request("COMMIT", {"transaction": transaction}, b"", receipt)
+
+    def rollback(self, transaction: str, *, receipt: bool = True) -> str:
+        """What was sent and acknowledged in the transaction does not take effect: it can be acknowledged again."""
+        return self._request("ABORT", {"transaction": transaction}, b"", receipt)
 
     def disconnect(self, *, receipt: bool = False) -> str:
         """Say goodbye. Close the socket when the receipt has come."""
         return self._request("DISCONNECT", {}, b"", receipt)
 
-    def _settlement(self, delivered: Delivered) -> dict[str, str]:
+    def _settlement(self, delivered: Delivered, transaction: str) -> dict[str, str]:
         if self.version == V12:
-            return {"id": delivered.ack_id}
-        return {"message-id": delivered.message_id, "subscription": delivered.consumer}
+            headers = {"id": delivered.ack_id}
+        else:
+            headers = {"message-id": delivered.message_id, "subscription": delivered.consumer}
+        if transaction:
+            headers["transaction"] = transaction
+        return headers
 
     def _request(self, command: str, headers: dict[str, str], body: bytes, receipt: bool) -> str:
         name = ""
@@ -179,6 +246,8 @@ class ClientSession(Client):
         self.monitor.frame_received(now_ns)
         headers = frame.headers
         if frame.command == "MESSAGE":
+            if headers.get("browser") == "end" and not frame.body:
+                return [Empty(headers.get("subscription", ""))]
             return [self._delivered(frame)]
         if frame.command == "RECEIPT":
             return [Receipt(headers.get("receipt-id", ""))]
@@ -223,6 +292,11 @@ class ClientSession(Client):
             original_destination=plain_destination(headers.get("original-destination", "")),
             properties={name: value for name, value in headers.items() if name not in _STANDARD_HEADERS},
             ack_id=headers.get("ack", message_id),
+            correlation_id=headers.get("correlation-id", ""),
+            reply_to=plain_destination(headers.get("reply-to", "")),
+            jms_type=headers.get("type", ""),
+            group=headers.get("JMSXGroupID", ""),
+            group_sequence=_number(headers, "JMSXGroupSeq", 0),
         )
 
 

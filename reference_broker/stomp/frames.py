@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.message import QUEUE, TOPIC
+from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 
 V10: Final = "1.0"
 V11: Final = "1.1"
@@ -104,28 +104,85 @@ def negotiate_version(accepted: str | None) -> str | None:
     return None
 
 
+#: STOMP's prefix -> the core's. ``/remote-temp-queue/`` is another connection's temporary queue, as ActiveMQ calls it.
+_PREFIXES: Final = {
+    "queue": QUEUE,
+    "topic": TOPIC,
+    "temp-queue": TEMP_QUEUE,
+    "temp-topic": TEMP_TOPIC,
+    "remote-temp-queue": TEMP_QUEUE,
+    "remote-temp-topic": TEMP_TOPIC,
+}
+_STOMP_PREFIXES: Final = {
+    QUEUE: "/queue/",
+    TOPIC: "/topic/",
+    TEMP_QUEUE: "/remote-temp-queue/",
+    TEMP_TOPIC: "/remote-temp-topic/",
+}
+
+
 def core_destination(text: str) -> str:
     """``/queue/N`` to ``queue://N``. Raises StompProtocolError for anything that is not a queue or topic.
 
-    Patterns and lists pass: the core refuses them, whatever the protocol.
+    Of a composite ``/queue/A,/topic/B`` each part has its own prefix; one without has that of the part before it.
+    Patterns pass: what they mean is the core's business. ``/temp-queue/N`` gives ``temp-queue://N``: the session knows
+    that the name is the connection's own.
     """
+    if "," not in text:
+        return _core_part(text, text)
+    parts: list[str] = []
+    prefix = ""
+    for part in text.split(","):
+        part = part.strip()  # noqa: PLW2901 - blanks around commas are nobody's name
+        if not part.startswith("/") and prefix:
+            part = prefix + part  # noqa: PLW2901 - as above
+        parts.append(_core_part(part, text))
+        prefix = part[: part.index("/", 1) + 1]
+    return ",".join(parts)
+
+
+def _core_part(text: str, whole: str) -> str:
     kind, _, name = text[1:].partition("/")
-    if not text.startswith("/") or kind not in {"queue", "topic"} or not name:
-        raise StompProtocolError(f"destination {text!r} is unknown; use /queue/NAME or /topic/NAME")
+    prefix = _PREFIXES.get(kind)
+    if prefix is None or not name or text[0] != "/":
+        raise StompProtocolError(f"destination {whole!r} is unknown; use /queue/NAME or /topic/NAME")
     if "?" in name:
-        raise StompProtocolError(f"destination {text!r} has options, which are not supported yet; use a plain name")
-    return (QUEUE if kind == "queue" else TOPIC) + name
+        raise StompProtocolError(f"destination {whole!r} has options, which are not supported yet; use a plain name")
+    return prefix + name
+
+
+def is_own_temporary(text: str) -> bool:
+    """Whether a STOMP destination names a temporary one of the connection that says so."""
+    return text.startswith("/temp-")
 
 
 def stomp_destination(name: str) -> str:
-    """``queue://N`` to ``/queue/N``."""
-    return "/queue/" + name[len(QUEUE) :] if name.startswith(QUEUE) else "/topic/" + name[len(TOPIC) :]
+    """``queue://N`` to ``/queue/N``, part by part of a composite. A temporary one is somebody else's, unless it is
+    written in STOMP's way already.
+    """
+    if name.startswith(QUEUE) and "," not in name:
+        return "/queue/" + name[len(QUEUE) :]
+    if name.startswith("/"):
+        return name
+    return ",".join(_stomp_part(part) for part in name.split(","))
+
+
+def _stomp_part(name: str) -> str:
+    prefix, separator, rest = name.partition("://")
+    return _STOMP_PREFIXES.get(prefix + separator, "/topic/") + (rest or name)
 
 
 def plain_destination(text: str) -> str:
-    """Like ``core_destination`` for text that a broker sent; what is not a queue or topic is returned as it is."""
+    """Like ``core_destination`` for text that a broker sent; what cannot be understood is returned as it is.
+
+    So is a temporary destination of our own (``/temp-queue/N``): only the broker knows its real name.
+    """
     if text.startswith("/queue/"):
         return QUEUE + text[len("/queue/") :]
     if text.startswith("/topic/"):
         return TOPIC + text[len("/topic/") :]
+    if text.startswith("/remote-temp-queue/"):
+        return TEMP_QUEUE + text[len("/remote-temp-queue/") :]
+    if text.startswith("/remote-temp-topic/"):
+        return TEMP_TOPIC + text[len("/remote-temp-topic/") :]
     return text

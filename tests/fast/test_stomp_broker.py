@@ -361,7 +361,7 @@ def test_nack_moves_one_message_to_the_dead_letter_queue(version: str) -> None:
 
 REFUSED = [
     ("SEND", {}, "SEND lacks the header 'destination'"),
-    ("SEND", {"destination": "/temp-queue/x"}, "'/temp-queue/x' is unknown; use /queue/NAME or /topic/NAME"),
+    ("SEND", {"destination": "/nowhere/x"}, "'/nowhere/x' is unknown; use /queue/NAME or /topic/NAME"),
     ("SEND", {"destination": "queue/x"}, "'queue/x' is unknown"),
     ("SEND", {"destination": "/queue/"}, "'/queue/' is unknown"),
     ("SEND", {"destination": "/queue/a.*"}, "is for consumers"),

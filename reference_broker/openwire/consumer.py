@@ -1,0 +1,114 @@
+"""One consumer of the JMS client: what has arrived, what its application has taken, and what a rollback brings back.
+
+Rules
+* ``buffer`` is the prefetch buffer, oldest first. A message is in ``buffer``, in ``taken``, in one open transaction's
+  list, or settled.
+* What a rollback brings back goes to the front of the buffer, in its old order, with its redelivery count one higher:
+  the broker does not dispatch it again (openwire.md 10.8). Until ``resume_ns`` the application gets nothing, so that
+  the order stays.
+* A pull (prefetch 0) whose message is thrown away by the expiry check is repeated with what is left of its time.
+
+What must change together: ``client.py``, which writes the commands.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from reference_broker.core.instant import NS_PER_MS
+from reference_broker.core.message import TOPIC
+
+if TYPE_CHECKING:
+    from reference_broker.openwire.commands import MessageDispatch
+
+AUTO: Final = "auto"
+CLIENT: Final = "client"
+INDIVIDUAL_MODE: Final = "individual"
+TRANSACTED: Final = "transacted"
+ACK_MODES: Final = (AUTO, CLIENT, INDIVIDUAL_MODE, TRANSACTED)
+
+QUEUE_PREFETCH: Final = 1000
+BROWSER_PREFETCH: Final = 500
+DURABLE_PREFETCH: Final = 100
+TOPIC_PREFETCH: Final = 32767
+
+
+def default_prefetch(destination: str, *, durable: bool, browser: bool) -> int:
+    """What ActiveMQ's Java client asks for unless told otherwise (ActiveMQPrefetchPolicy)."""
+    if browser:
+        return BROWSER_PREFETCH
+    if durable:
+        return DURABLE_PREFETCH
+    return TOPIC_PREFETCH if destination.startswith((TOPIC, "temp-topic://")) else QUEUE_PREFETCH
+
+
+class JmsConsumer:
+    """See the module's header."""
+
+    __slots__ = (
+        "ack_mode",
+        "browser",
+        "buffer",
+        "delivered_pending",
+        "name",
+        "prefetch",
+        "pull_deadline_ns",
+        "pull_ms",
+        "resume_ns",
+        "returned",
+        "taken",
+    )
+
+    def __init__(self, name: str, prefetch: int, ack_mode: str, *, browser: bool = False) -> None:
+        self.name = name
+        self.prefetch = prefetch
+        self.ack_mode = ack_mode
+        self.browser = browser
+        self.buffer: deque[MessageDispatch] = deque()
+        #: Message id -> what was taken and not settled, oldest first.
+        self.taken: dict[str, MessageDispatch] = {}
+        #: Taken, and not yet covered by a DELIVERED acknowledgement.
+        self.delivered_pending: list[str] = []
+        #: Messages at the front of the buffer that the application has had before.
+        self.returned = 0
+        #: Nothing is handed out before this instant; 0: now.
+        self.resume_ns = 0
+        #: The open pull's timeout as asked (-1: none is open that waits), and when it ends.
+        self.pull_ms = -1
+        self.pull_deadline_ns = 0
+
+    def next(self) -> MessageDispatch:
+        """Take the oldest message off the buffer; there must be one."""
+        self.returned = max(self.returned - 1, 0)
+        return self.buffer.popleft()
+
+    def bring_back(self, messages: list[MessageDispatch]) -> None:
+        """A rollback: the application will get these again."""
+        for message in reversed(messages):
+            message.redelivery_count += 1
+            self.buffer.appendleft(message)
+        self.returned += len(messages)
+
+    def pulled(self, timeout_ms: int, now_ns: int) -> None:
+        """The application has asked the broker for a message."""
+        self.pull_ms = timeout_ms
+        self.pull_deadline_ns = now_ns + timeout_ms * NS_PER_MS if timeout_ms > 0 else 0
+
+    def remaining_pull_ms(self, now_ns: int) -> int:
+        """The timeout with which an open pull is repeated. A wait that is over asks for what is there (-1), never for
+        ever (0).
+        """
+        if self.pull_ms <= 0:
+            return self.pull_ms
+        return max((self.pull_deadline_ns - now_ns) // NS_PER_MS, 0) or -1
+
+
+class Held:
+    """What one consumer has acknowledged in an open transaction."""
+
+    __slots__ = ("consumer", "messages")
+
+    def __init__(self, consumer: JmsConsumer, messages: list[MessageDispatch]) -> None:
+        self.consumer = consumer
+        self.messages = messages

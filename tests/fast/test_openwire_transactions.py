@@ -1,0 +1,117 @@
+"""Transactions of the JMS client: what is held until the commit, and what a rollback brings back.
+
+Method: the real core behind a node and real client sessions; what counts is read from the counters and from what the
+application gets.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from reference_broker.notice import Delivered, Failed, Receipt
+from reference_broker.openwire.client import ClientSession
+from reference_broker.openwire.commands import MessageAck, TransactionInfo
+from tests.fast.test_openwire import inject, take
+from tests.fast.wire_pair import Pair
+
+
+def given(count: int, ack: str = "transacted", prefetch: int | None = None) -> tuple[Pair, ClientSession]:
+    """A client with a consumer ``c`` and ``count`` messages in its buffer."""
+    pair = Pair()
+    client = pair.jms()
+    client.subscribe("c", "queue://q", prefetch, ack=ack)
+    for number in range(count):
+        client.send("queue://q", b"m%d" % number, pair.now(1))
+    pair.run()
+    return pair, client
+
+
+def took(pair: Pair, client: ClientSession) -> Delivered:
+    got, _ = client.take("c", pair.now(1))
+    pair.run()
+    assert got is not None
+    return got
+
+
+def test_what_is_sent_in_a_transaction_is_invisible_until_its_commit() -> None:
+    pair, client = given(0)
+    client.begin("t")
+    client.send("queue://q", b"a", pair.now(1), transaction="t")
+    client.send("queue://q", b"b", pair.now(1), transaction="t")
+    pair.run()
+    assert pair.bodies() == []
+    name = client.commit("t")
+    pair.run()
+    assert pair.bodies() == [b"a", b"b"]
+    assert [notice.receipt for notice in pair.of(1, Receipt)][-1] == name
+
+
+def test_a_transacted_consumer_acknowledges_at_the_commit() -> None:
+    pair, client = given(3)
+    client.begin("t")
+    assert [take(pair, client) for _ in range(2)] == [b"m0", b"m1"]
+    assert pair.counter("dequeued") == 0
+    client.commit("t")
+    acks = [command for command in client.outbox if isinstance(command, MessageAck)]
+    assert [(ack.first_message_id, ack.last_message_id, ack.transaction) for ack in acks] == [
+        ("jms1-1", "jms1-2", "t")
+    ]
+    pair.run()
+    assert (pair.counter("dequeued"), pair.counter("size")) == (2, 1)
+
+
+@pytest.mark.parametrize("ack", ["transacted", "client", "individual"])
+def test_a_rollback_brings_back_what_was_acknowledged_in_the_old_order(ack: str) -> None:
+    pair, client = given(3, ack)
+    client.begin("t")
+    taken = [took(pair, client) for _ in range(2)]
+    if ack == "client":
+        assert client.acknowledge("c", transaction="t") == ["jms1-1", "jms1-2"]
+    elif ack == "individual":
+        for one in taken:
+            client.acknowledge_one("c", one.message_id, transaction="t")
+    client.rollback("t")
+    pair.run()
+    assert (pair.counter("dequeued"), pair.counter("in_flight")) == (0, 3)
+    pair.advance(1000)
+    again = [took(pair, client) for _ in range(3)]
+    assert [(one.body, one.delivery_count, one.redelivered) for one in again] == [
+        (b"m0", 2, True),
+        (b"m1", 2, True),
+        (b"m2", 1, False),
+    ]
+
+
+def test_a_commit_that_the_broker_refuses_is_a_rollback() -> None:
+    pair, client = given(1, "client")
+    took(pair, client)
+    client.acknowledge("c", transaction="never-begun")
+    name = client.commit("never-begun")
+    pair.run()
+    (failed,) = (notice for notice in pair.of(1, Failed) if notice.receipt == name)  # type: ignore[attr-defined]
+    assert isinstance(failed, Failed)
+    assert failed.code == "unknown-transaction"
+    assert "never-begun" in failed.text
+    assert took(pair, client).body == b"m0"
+
+
+def test_what_came_back_counts_as_delivered_when_the_consumer_closes() -> None:
+    pair, client = given(3)
+    client.begin("t")
+    took(pair, client)
+    client.rollback("t")
+    client.close_consumer("c")
+    client.subscribe("d", "queue://q")
+    pair.run()
+    marks = [(one.body, one.redelivered) for one in pair.delivered() if one.consumer == "d"]
+    assert marks == [(b"m0", True), (b"m1", False), (b"m2", False)]
+
+
+def test_an_xa_step_is_refused_by_name() -> None:
+    pair, _ = given(0)
+    inject(pair, TransactionInfo("t", 1, command_id=99, response_required=True))
+    (failed,) = pair.of(1, Failed)
+    assert isinstance(failed, Failed)
+    assert failed.text == (
+        "transaction step 1 is XA or unknown; use 0 (begin), 2 (commit), 4 (rollback)"
+    )
