@@ -27,7 +27,7 @@ from typing import Final
 
 from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Accepted, Dispatch, Logged, NoMessage, Refused
+from reference_broker.core.effects import Accepted, Dispatch, Effect, Logged, NoMessage, Refused
 from reference_broker.core.events import Disconnect, Event, Tick, Transmitted
 from reference_broker.core.instant import Now
 from reference_broker.core.policies import Policies
@@ -284,20 +284,25 @@ class Node:
                 if link is not None and not link.closed:
                     link.session.accepted(effect.request)
                     self._announce(link)
-            elif isinstance(effect, Refused):
-                link = links.get(effect.connection)
-                if link is not None and not link.closed:
-                    link.session.refused(effect)
-                    self._announce(link)
-                    if link.session.closing:
-                        self._doomed.append(link)
-            elif isinstance(effect, NoMessage):
-                link = links.get(effect.connection)
-                if link is not None and not link.closed:
-                    link.session.no_message(effect.consumer)
-                    self._announce(link)
-            elif isinstance(effect, Logged):
-                self._actions.append(Log(effect.level, effect.logger, effect.text))
+            else:
+                self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        """The effects that are not of every message."""
+        if isinstance(effect, Refused):
+            link = self._links.get(effect.connection)
+            if link is not None and not link.closed:
+                link.session.refused(effect)
+                self._announce(link)
+                if link.session.closing:
+                    self._doomed.append(link)
+        elif isinstance(effect, NoMessage):
+            link = self._links.get(effect.connection)
+            if link is not None and not link.closed:
+                link.session.no_message(effect.consumer)
+                self._announce(link)
+        elif isinstance(effect, Logged):
+            self._actions.append(Log(effect.level, effect.logger, effect.text))
 
     def _settle(self, now: Now) -> None:
         """Finish what effects have left behind: dispatches to nobody, connections that must close."""

@@ -10,8 +10,8 @@ Rules
 
 * A MessagePull and a TransactionInfo BEGIN without a wish for a response are not answered, unless they are refused.
 
-Known exceptions: XA transactions are refused. A consumer whose prefetch the broker's policy has changed to 0 is not told
-so (OpenWire: ConsumerControl). What must change together: ``commands.py`` and ``client.py``.
+Known exceptions: XA transactions are refused. A consumer whose prefetch the broker's policy has changed to 0 is not
+told so (OpenWire: ConsumerControl). What must change together: ``commands.py`` and ``client.py``.
 """
 
 from __future__ import annotations

@@ -53,9 +53,7 @@ def test_a_transacted_consumer_acknowledges_at_the_commit() -> None:
     assert pair.counter("dequeued") == 0
     client.commit("t")
     acks = [command for command in client.outbox if isinstance(command, MessageAck)]
-    assert [(ack.first_message_id, ack.last_message_id, ack.transaction) for ack in acks] == [
-        ("jms1-1", "jms1-2", "t")
-    ]
+    assert [(ack.first_message_id, ack.last_message_id, ack.transaction) for ack in acks] == [("jms1-1", "jms1-2", "t")]
     pair.run()
     assert (pair.counter("dequeued"), pair.counter("size")) == (2, 1)
 
@@ -112,6 +110,4 @@ def test_an_xa_step_is_refused_by_name() -> None:
     inject(pair, TransactionInfo("t", 1, command_id=99, response_required=True))
     (failed,) = pair.of(1, Failed)
     assert isinstance(failed, Failed)
-    assert failed.text == (
-        "transaction step 1 is XA or unknown; use 0 (begin), 2 (commit), 4 (rollback)"
-    )
+    assert failed.text == ("transaction step 1 is XA or unknown; use 0 (begin), 2 (commit), 4 (rollback)")
