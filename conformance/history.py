@@ -85,7 +85,12 @@ class Connect(Event, tag="connect"):
 
 
 class Subscribe(Event, tag="subscribe"):
-    """A consumer attached. ``ack`` is ``auto``, ``client`` (cumulative) or ``individual``."""
+    """A consumer attached. ``ack`` is ``auto``, ``client`` (cumulative) or ``individual``.
+
+    ``dest`` ``q*`` or ``t*`` is a wildcard over all queues or topics of the program. ``prefetch`` 0 is a pull consumer.
+    ``durable`` is the name of a durable subscription of this host. What a ``browser`` is shown comes as ``browse``,
+    never as ``arrive``. ``priority`` is the consumer's.
+    """
 
     result: Result
     consumer: str
@@ -93,6 +98,20 @@ class Subscribe(Event, tag="subscribe"):
     prefetch: int
     dispatch: Literal["async", "sync"] = "async"
     ack: Literal["auto", "client", "individual"] = "client"
+    refusal: str | None = None
+    selector: str = ""
+    durable: str = ""
+    browser: bool = False
+    exclusive: bool = False
+    no_local: bool = False
+    priority: int = 0
+
+
+class Unsubscribe(Event, tag="unsubscribe"):
+    """A durable subscription of this host was ended; nobody used it."""
+
+    result: Result
+    durable: str
     refusal: str | None = None
 
 
@@ -123,10 +142,15 @@ class Send(Event, tag="send"):
     size: int = 0
     tx: str | None = None
     refusal: str | None = None
+    #: The string property ``kind``, and JMSXGroupID; "" was not sent. (An event's own ``kind`` is another thing.)
+    message_kind: str = ""
+    group: str = ""
 
 
 class Arrive(Event, tag="arrive"):
-    """The frame with this message reached the client's host."""
+    """The frame with this message reached the client's host. ``message_kind``, ``group`` and ``priority`` as the
+    consumer saw them, null where nobody looked.
+    """
 
     consumer: str
     message: str
@@ -136,6 +160,9 @@ class Arrive(Event, tag="arrive"):
     expiration_ms: int = 0
     timestamp_ms: int = 0
     original_dest: str | None = None
+    message_kind: str | None = None
+    group: str | None = None
+    priority: int | None = None
 
 
 class Consume(Event, tag="consume"):
@@ -177,10 +204,13 @@ class Nack(Event, tag="nack"):
 
 
 class Begin(Event, tag="begin"):
-    """A local transaction began."""
+    """A local transaction of this host began. Until it ends, the host's ``send``, ``ack`` and ``nack`` name it in
+    ``tx`` if they are part of it. It is rolled back when the host's connection ends.
+    """
 
     result: Result
     tx: str
+    refusal: str | None = None
 
 
 class Commit(Event, tag="commit"):
@@ -188,6 +218,7 @@ class Commit(Event, tag="commit"):
 
     result: Result
     tx: str
+    refusal: str | None = None
 
 
 class Abort(Event, tag="abort"):
@@ -195,13 +226,31 @@ class Abort(Event, tag="abort"):
 
     result: Result
     tx: str
+    refusal: str | None = None
 
 
 class Browse(Event, tag="browse"):
-    """A browser saw these messages, in this order."""
+    """A browser saw these messages, in this order; one event per message or one for many, as the observer can tell.
+    ``complete``: the browser was told that this was all.
+    """
 
     dest: str
     messages: list[str]
+    consumer: str = ""
+    complete: bool = False
+
+
+class Operate(Event, tag="operate"):
+    """An operator's request: ``purge`` a queue, ``move`` what waits on it to ``to``, ``reset`` its totals. ``count``:
+    how many messages it concerned, as the broker says.
+    """
+
+    result: Result
+    op: Literal["purge", "move", "reset"]
+    dest: str
+    to: str = ""
+    count: int | None = None
+    refusal: str | None = None
 
 
 class Counters(Event, tag="counters"):
@@ -262,7 +311,8 @@ class Fault(Event, tag="fault"):
     """A fault took effect (or was lifted). ``evidence`` comes from another channel than the request; null makes
     verdicts that depend on it *not run*.
 
-    ``fault``: ``stall`` and ``resume`` (link, toward), ``clock`` (target, jump_ms).
+    ``fault``: ``stall`` and ``resume`` (link, toward), ``clock`` (target, jump_ms), ``restart`` (target; ``how``:
+    ``stop`` or ``kill``).
     """
 
     fault: str
@@ -270,6 +320,7 @@ class Fault(Event, tag="fault"):
     toward: str | None = None
     target: str | None = None
     jump_ms: int | None = None
+    how: str | None = None
     evidence: dict[str, int] | None = None
 
 
@@ -289,6 +340,7 @@ AnyEvent = (
     ClockSample
     | Connect
     | Subscribe
+    | Unsubscribe
     | Leave
     | Send
     | Arrive
@@ -300,6 +352,7 @@ AnyEvent = (
     | Commit
     | Abort
     | Browse
+    | Operate
     | Counters
     | Closed
     | Start

@@ -57,6 +57,8 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     memory_limit_bytes: int = 64 * 1024 * 1024
     destinations: list[DestinationSpec] = msgspec.field(default_factory=lambda: [DestinationSpec()])
     dead_letter_non_persistent: bool = False
+    #: Persistent messages and durable subscriptions outlive the broker's process; without it there is no ``restart``.
+    persistent: bool = False
 
 
 class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,6 +152,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             memory_limit_bytes=broker.memory_limit_bytes,
             destinations=broker.destinations,
             dead_letter_non_persistent=broker.dead_letter_non_persistent,
+            persistent=broker.persistent,
             monitor={
                 host.name: effective
                 for host in self.clients()
@@ -187,11 +190,6 @@ def effective_monitor(monitor: MonitorSpec | None, via: str, generation: str) ->
         return monitor
     beat_ms = stomp_beat_ms(monitor, generation)
     return MonitorSpec(beat_ms if generation == "classic" else 2 * beat_ms, beat_ms)
-
-
-def is_topic(dest: str) -> bool:
-    """Whether a destination's name means a topic."""
-    return dest.startswith("t")
 
 
 def parse_program(data: bytes, name: str = "program") -> Program:

@@ -22,12 +22,15 @@ from typing import Any
 
 import msgspec
 
+from conformance.destinations import is_topic, pattern_of
 from conformance.program import HostSpec, LinkSpec, Program
 from conformance.steps import AnyStep
-from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take
+from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from conformance.steps.fault import Clock, Resume, Stall
+from conformance.steps.operation import Operate, Restart
 from conformance.steps.passage import Advance, Counters, Settle
 from conformance.steps.send import Send
+from conformance.steps.transaction import Begin, Commit, Rollback
 from conformance.worlds.state import ClientState, ConsumerState, WorldState
 from reports.units import bytes_text, duration_text, milliseconds_text
 
@@ -115,7 +118,15 @@ def _send(state: WorldState, step: Send) -> list[str] | None:
         words.append("without a timestamp" if step.stamp == "none" else "timestamp 0 (disabled)")
     if step.size != 64:
         words.append(bytes_text(step.size))
-    return words
+    if step.kind:
+        words.append(f"kind = '{step.kind}'")
+    if step.group:
+        words.append(f"group {step.group}")
+    return [*words, _part_of(client)]
+
+
+def _part_of(client: ClientState) -> str:
+    return f"in {client.transaction}" if client.transaction else ""
 
 
 def _subscribe(state: WorldState, step: Subscribe) -> list[str] | None:
@@ -124,13 +135,30 @@ def _subscribe(state: WorldState, step: Subscribe) -> list[str] | None:
         return None
     client = state.clients[concrete.host]
     dest = state.dests[concrete.dest]
-    consumer = ConsumerState(client.next_consumer(), client, dest, step.ack)
+    name = pattern_of(dest) if concrete.wild else dest
+    consumer = ConsumerState(
+        client.next_consumer(), client, name, concrete.ack, durable=concrete.durable, browser=concrete.browser
+    )
     client.consumers.append(consumer)
+    if concrete.durable:
+        client.durables[concrete.durable] = (dest, concrete.selector)
+    verb = "browses" if concrete.browser else "subscribes to"
     return [
-        f"{client.name} subscribes to {dest} as {consumer.name}",
-        f"prefetch {step.prefetch}",
-        f"{step.dispatch} dispatch",
-        ACK_WORDS[step.ack],
+        f"{client.name} {verb} {name} as {consumer.name}",
+        f"prefetch {concrete.prefetch}" if concrete.prefetch else "pulls (prefetch 0)",
+        f"{concrete.dispatch} dispatch",
+        "" if concrete.browser else ACK_WORDS[concrete.ack],
+        *_consumer_options(concrete),
+    ]
+
+
+def _consumer_options(step: Subscribe) -> list[str]:
+    return [
+        f"selector {step.selector}" if step.selector else "",
+        f"durable subscription {step.durable}" if step.durable else "",
+        "exclusive" if step.exclusive else "",
+        "not what its own connection sends" if step.no_local else "",
+        f"priority {step.priority:+d}" if step.priority else "",
     ]
 
 
@@ -144,7 +172,7 @@ def _consumer(state: WorldState, step: Take | Ack | Nack | Leave) -> ConsumerSta
 
 def _take(state: WorldState, step: Take) -> list[str] | None:
     consumer = _consumer(state, step)
-    if consumer is None:
+    if consumer is None or consumer.browser:
         return None
     amount = "a message" if step.count == 1 else f"up to {step.count} messages"
     wait = f"waiting at most {milliseconds_text(step.deadline_ms)}" if step.deadline_ms else "without waiting"
@@ -158,14 +186,15 @@ def _ack(state: WorldState, step: Ack) -> list[str] | None:
     which = f"its {ordinal(step.upto + 1)} unsettled message"
     if consumer.ack == "client":
         which = f"everything up to {which}"
-    return [f"{consumer.name} acknowledges {which}", _modulo(step.upto)]
+    return [f"{consumer.name} acknowledges {which}", _modulo(step.upto), _part_of(consumer.client)]
 
 
 def _nack(state: WorldState, step: Nack) -> list[str] | None:
     consumer = _consumer(state, step)
     if consumer is None:
         return None
-    return [f"{consumer.name} rejects its {ordinal(step.upto + 1)} unsettled message", _modulo(step.upto)]
+    which = f"its {ordinal(step.upto + 1)} unsettled message"
+    return [f"{consumer.name} rejects {which}", _modulo(step.upto), _part_of(consumer.client)]
 
 
 def _modulo(upto: int) -> str:
@@ -181,6 +210,7 @@ def _leave(state: WorldState, step: Leave) -> list[str] | None:
         client.consumers.remove(consumer)
         return [f"{consumer.name} says goodbye and closes"]
     client.consumers.clear()
+    client.transaction = ""
     end = "socket vanishes without a goodbye" if step.how == "drop" else "process is killed"
     return [f"{client.name}'s {end}", "all its consumers are gone"]
 
@@ -223,6 +253,55 @@ def _counters(state: WorldState, step: Counters) -> list[str] | None:
     return [f"read the broker's figures for {state.dests[step.dest % len(state.dests)]}"]
 
 
+def _begin(state: WorldState, step: Begin) -> list[str] | None:
+    fitting = [client for client in state.clients if not client.transaction]
+    if not fitting:
+        return None
+    client = fitting[step.host % len(fitting)]
+    client.transaction = client.next_transaction()
+    return [f"{client.name} begins transaction {client.transaction}"]
+
+
+def _end(state: WorldState, step: Commit | Rollback) -> list[str] | None:
+    fitting = [client for client in state.clients if client.transaction]
+    if not fitting:
+        return None
+    client = fitting[step.host % len(fitting)]
+    name, client.transaction = client.transaction, ""
+    return [f"{client.name} {'commits' if isinstance(step, Commit) else 'rolls back'} {name}"]
+
+
+def _unsubscribe(state: WorldState, step: Unsubscribe) -> list[str] | None:
+    fitting = [client for client in state.clients if client.idle_durables()]
+    if not fitting:
+        return None
+    client = fitting[step.host % len(fitting)]
+    idle = client.idle_durables()
+    name = idle[step.durable % len(idle)]
+    del client.durables[name]
+    return [f"{client.name} ends its durable subscription {name}"]
+
+
+def _restart(state: WorldState, step: Restart) -> list[str] | None:
+    if step.normalise(state) is None:
+        return None
+    for client in state.clients:
+        client.consumers.clear()
+        client.transaction = ""
+    return ["the broker is killed and started again" if step.how == "kill" else "the broker is stopped and started"]
+
+
+def _operate(state: WorldState, step: Operate) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    queues = [dest for dest in state.dests if not is_topic(dest)]
+    dest = queues.pop(concrete.dest)
+    if step.op == "move":
+        return [f"an operator moves what waits on {dest} to {queues[concrete.to]}"]
+    return [f"an operator purges {dest}" if step.op == "purge" else f"an operator resets the figures of {dest}"]
+
+
 Words = Callable[[WorldState, Any], "list[str] | None"]
 #: Step -> its words: the sentence, then details.
 WORDS: dict[str, Words] = {
@@ -238,6 +317,12 @@ WORDS: dict[str, Words] = {
     "advance": _advance,
     "settle": _settle,
     "counters": _counters,
+    "begin": _begin,
+    "commit": _end,
+    "rollback": _end,
+    "unsubscribe": _unsubscribe,
+    "restart": _restart,
+    "operate": _operate,
 }
 
 
@@ -275,6 +360,8 @@ def _broker_words(program: Program) -> list[tuple[str, str]]:
             parts.append(f"zeroExpirationOverride {milliseconds_text(stamping.zero_expiration_override_ms)}")
         words.append(("time-stamping plug-in", ", ".join(parts)))
     words.append(("memory limit", bytes_text(broker.memory_limit_bytes)))
+    if broker.persistent:
+        words.append(("store", "persistent messages outlive the process"))
     if broker.dead_letter_non_persistent:
         words.append(("dead letters", "non-persistent messages too"))
     for entry in broker.destinations:

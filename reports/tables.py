@@ -117,10 +117,21 @@ TABLES: dict[str, dict[str, str]] = {
         "consumers": INT,
         "memory_percent": INT,
         "memory_bytes": INT,
+        "selector": STRING,
+        "durable": STRING,
+        "browser": BOOL,
+        "exclusive": BOOL,
+        "no_local": BOOL,
+        "message_kind": STRING,
+        "message_group": STRING,
+        "complete": BOOL,
+        "op": STRING,
+        "to_dest": STRING,
+        "count": INT,
     },
 }
 #: Field of an event -> column, where the names differ.
-RENAMED = {"t0": "t0_ns", "t1": "t1_ns", "name": "phase"}
+RENAMED = {"t0": "t0_ns", "t1": "t1_ns", "name": "phase", "group": "message_group", "to": "to_dest"}
 #: Columns that hold JSON text.
 AS_JSON = ("evidence", "step")
 #: Events collected before they are written as one row group.

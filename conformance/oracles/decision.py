@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from conformance.destinations import is_topic
 from conformance.oracles.dial import NS_PER_MS
 from conformance.oracles.scene import clients_may_have_discarded
 from conformance.oracles.stamp import AHEAD, BEHIND
-from conformance.program import is_topic
 
 if TYPE_CHECKING:
     from conformance.history import Arrive, Consume, Discard, Header

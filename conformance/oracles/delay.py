@@ -38,13 +38,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from conformance.destinations import is_topic
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
 from conformance.oracles.base import Claim, Oracle
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from conformance.oracles.fate import Fate, Mortality
 from conformance.oracles.promptness import Promptness
 from conformance.oracles.scene import DEAD_LETTERS, KINDS, NEVER_NS, Life, Scene
-from conformance.program import is_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from conformance.destinations import is_topic
 from conformance.oracles.scene import NEVER_NS, NS_PER_MS
-from conformance.program import is_topic
 
 if TYPE_CHECKING:
     from conformance.oracles.scene import Life, Scene, Visit

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from conformance.destinations import is_topic
 from conformance.history import Ack, Arrive, Closed, Connect, Counters, Discard, Event, Fault, Nack, Send, Subscribe
-from conformance.program import DestinationSpec, is_topic
+from conformance.program import DestinationSpec
 
 #: Later than any instant of a run, and more than any count.
 NEVER: Final = 1 << 61

@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from conformance.destinations import is_topic
 from conformance.history import (
     Ack,
     Arrive,
@@ -38,7 +39,6 @@ from conformance.history import (
     Stop,
     Subscribe,
 )
-from conformance.program import is_topic
 
 if TYPE_CHECKING:
     from conformance.history import Header

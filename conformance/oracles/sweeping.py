@@ -23,9 +23,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from conformance.destinations import is_topic
 from conformance.oracles.decision import believes_client, may_be_swallowed
 from conformance.oracles.dial import NS_PER_MS
-from conformance.program import is_topic
 
 if TYPE_CHECKING:
     from conformance.history import Counters, Header

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from conformance.steps.base import Shape, Step
-from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take
+from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from conformance.steps.fault import Clock, Resume, Stall
+from conformance.steps.operation import Operate, Restart
 from conformance.steps.passage import Advance, Counters, Settle
 from conformance.steps.send import Send
+from conformance.steps.transaction import Begin, Commit, Rollback
 
-AnyStep = Send | Subscribe | Take | Ack | Nack | Leave | Clock | Stall | Resume | Advance | Settle | Counters
+AnyStep = (
+    Send
+    | Subscribe
+    | Take
+    | Ack
+    | Nack
+    | Leave
+    | Clock
+    | Stall
+    | Resume
+    | Advance
+    | Settle
+    | Counters
+    | Begin
+    | Commit
+    | Rollback
+    | Unsubscribe
+    | Restart
+    | Operate
+)
 
 REGISTRY: tuple[type[AnyStep], ...] = (
     Send,
@@ -23,6 +44,12 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Advance,
     Settle,
     Counters,
+    Begin,
+    Commit,
+    Rollback,
+    Unsubscribe,
+    Restart,
+    Operate,
 )
 
 __all__ = [
@@ -30,11 +57,16 @@ __all__ = [
     "Ack",
     "Advance",
     "AnyStep",
+    "Begin",
     "Clock",
+    "Commit",
     "Counters",
     "Leave",
     "Nack",
+    "Operate",
+    "Restart",
     "Resume",
+    "Rollback",
     "Send",
     "Settle",
     "Shape",
@@ -42,4 +74,5 @@ __all__ = [
     "Step",
     "Subscribe",
     "Take",
+    "Unsubscribe",
 ]

@@ -28,19 +28,40 @@ if TYPE_CHECKING:
 MS_MAX = 10_000_000_000
 
 
+#: Features that a program may be about; a program is about two at most (``generate/programs.py``).
+FEATURES = (
+    "priorities",
+    "selectors",
+    "groups",
+    "exclusive",
+    "browsers",
+    "wildcards",
+    "pull",
+    "durables",
+    "transactions",
+    "operator",
+    "restarts",
+)
+
+
 class Shape:
     """What a generator knows of the program that it is drawing steps for: how much there is of everything, and which
     times matter.
     """
 
-    __slots__ = ("clients", "dests", "links", "times_ms")
+    __slots__ = ("clients", "dests", "features", "links", "times_ms")
 
-    def __init__(self, clients: int, dests: int, links: int, times_ms: list[int]) -> None:
+    def __init__(
+        self, clients: int, dests: int, links: int, times_ms: list[int], features: tuple[str, ...] = ()
+    ) -> None:
         self.clients = clients
         self.dests = dests
         self.links = links
         #: Interesting durations, simplest first: constants of the program and their neighbours by one millisecond.
         self.times_ms = times_ms
+        #: What this program is about beside the common ground (``FEATURES``); a step draws a field of a feature only if
+        #: it is listed here, so programs without it explore as deeply as ever.
+        self.features = features
 
     def draw_ms(self, chooser: Chooser) -> int:
         """A duration: an interesting one or one of its neighbours, as often as one from a range."""

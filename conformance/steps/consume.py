@@ -1,4 +1,4 @@
-"""``subscribe``, ``take``, ``ack``, ``nack``, ``leave``: what a consumer does."""
+"""``subscribe``, ``take``, ``ack``, ``nack``, ``leave``, ``unsubscribe``: what a consumer does."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from conformance.destinations import is_topic
 from conformance.steps.base import Shape, Step
-from conformance.steps.send import Duration, Ordinal
+from conformance.steps.send import Duration, Ordinal, Word
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conformance.generate.chooser import Chooser
     from conformance.worlds.base import World
     from conformance.worlds.state import ClientState, ConsumerState, WorldState
 
 PREFETCHES = (1, 2, 10, 1000)
 ACKS = ("client", "individual", "auto")
+SELECTORS = ("kind = 'a'", "kind <> 'a'", "kind IN ('a', 'b')", "kind IS NULL", "JMSPriority > 4", "kind = 'z'")
+DURABLES = ("d1", "d2")
 #: More consumers than this on one host are refused, as a broker would run out of patience too.
 CONSUMERS_MAX = 50
 
@@ -23,33 +28,90 @@ CONSUMERS_MAX = 50
 class Subscribe(Step, frozen=True, tag="subscribe"):
     """``host`` attaches one more consumer to ``dest``. ``dispatch`` sync is not selectable over STOMP on real ActiveMQ
     brokers (*not applicable* there).
+
+    ``prefetch`` 0 is a pull consumer (JMS only). ``selector`` is JMS's ("" is none). ``durable`` names a durable
+    subscription of the host, on a topic. ``browser`` looks at a queue and takes nothing. ``exclusive`` asks to be a
+    queue's only consumer, ``priority`` is the consumer's. ``no_local`` refuses what the same connection sent. ``wild``
+    consumes from all queues (or topics) of the program at once. What does not fit together is left out, in this order:
+    ``wild``, ``browser``, ``durable``, ``exclusive``.
     """
 
     weight = 8
     host: Ordinal = 0
     dest: Ordinal = 0
-    prefetch: Annotated[int, msgspec.Meta(ge=1, le=32767)] = 1
+    prefetch: Annotated[int, msgspec.Meta(ge=0, le=32767)] = 1
     dispatch: Literal["async", "sync"] = "async"
     ack: Literal["client", "individual", "auto"] = "client"
+    selector: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    durable: Word = ""
+    browser: bool = False
+    exclusive: bool = False
+    no_local: bool = False
+    priority: Annotated[int, msgspec.Meta(ge=-128, le=127)] = 0
+    wild: bool = False
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Subscribe:
-        return cls(
+        plain = cls(
             host=chooser.below(shape.clients),
             dest=chooser.below(shape.dests),
             prefetch=PREFETCHES[chooser.below(len(PREFETCHES))],
             dispatch="sync" if chooser.flag(30) else "async",
             ack=ACKS[chooser.below(len(ACKS))],  # type: ignore[arg-type]  # indexing a tuple of literals
         )
+        options = draw_options(chooser, shape)
+        return msgspec.structs.replace(plain, **options) if options else plain
 
     def normalise(self, state: WorldState) -> Subscribe | None:
-        host = self.host % len(state.clients)
-        if len(state.clients[host].consumers) >= CONSUMERS_MAX:
+        client = state.clients[self.host % len(state.clients)]
+        dest = self.dest % len(state.dests)
+        if len(client.consumers) >= CONSUMERS_MAX:
             return None
-        return msgspec.structs.replace(self, host=host, dest=self.dest % len(state.dests))
+        fitting = self._fitting(is_topic(state.dests[dest]), client)
+        if fitting.durable and any(consumer.durable == fitting.durable for consumer in client.consumers):
+            return None  # it is in use
+        return msgspec.structs.replace(fitting, host=client.index, dest=dest)
+
+    def _fitting(self, topic: bool, client: ClientState) -> Subscribe:
+        """The same without options that mean nothing here."""
+        browser = self.browser and not topic and not self.wild
+        durable = self.durable if topic and not self.wild else ""
+        return msgspec.structs.replace(
+            self,
+            browser=browser,
+            durable=durable,
+            exclusive=self.exclusive and not topic and not self.wild and not browser,
+            ack="auto" if browser else self.ack,
+            prefetch=self.prefetch if self.prefetch or (client.via == "jms" and not browser and not self.wild) else 1,
+        )
 
     def perform(self, world: World) -> None:
         world.subscribe(world.state.clients[self.host], world.state.dests[self.dest], self)
+
+
+def draw_options(chooser: Chooser, shape: Shape) -> dict[str, object]:
+    """Options of a consumer that the program's features ask for; a program without features draws nothing."""
+    options: dict[str, object] = {}
+    for feature, (percent, draw) in _OPTIONS.items():
+        if feature in shape.features and chooser.flag(percent):
+            options |= draw(chooser)
+    return options
+
+
+def _draw_durable(chooser: Chooser) -> dict[str, object]:
+    options: dict[str, object] = {"durable": DURABLES[chooser.below(len(DURABLES))]}
+    return options | {"no_local": True} if chooser.flag(20) else options
+
+
+#: Feature -> how many consumers of a program about it have it, and what they ask for.
+_OPTIONS: dict[str, tuple[int, Callable[[Chooser], dict[str, object]]]] = {
+    "selectors": (60, lambda chooser: {"selector": SELECTORS[chooser.below(len(SELECTORS))]}),
+    "exclusive": (50, lambda chooser: {"exclusive": True} if chooser.flag(60) else {"priority": 5}),
+    "browsers": (35, lambda _: {"browser": True}),
+    "wildcards": (40, lambda _: {"wild": True}),
+    "pull": (50, lambda _: {"prefetch": 0}),
+    "durables": (60, _draw_durable),
+}
 
 
 def consumers_of(state: WorldState, host: int) -> tuple[ClientState, list[ConsumerState]]:
@@ -97,7 +159,9 @@ class Take(_OfConsumer, frozen=True, tag="take"):
 
     def normalise(self, state: WorldState) -> Take | None:
         found = self._locate(state)
-        return None if found is None else msgspec.structs.replace(self, host=found[0], consumer=found[1])
+        if found is None or consumers_of(state, found[0])[1][found[1]].browser:
+            return None  # a browser's messages belong to others
+        return msgspec.structs.replace(self, host=found[0], consumer=found[1])
 
     def perform(self, world: World) -> None:
         _, consumers = consumers_of(world.state, self.host)
@@ -190,3 +254,28 @@ class Leave(_OfConsumer, frozen=True, tag="leave"):
             world.close_consumer(consumers[self.consumer])
         else:
             world.lose_client(client, self.how)
+
+
+class Unsubscribe(Step, frozen=True, tag="unsubscribe"):
+    """``host``, among the clients that have a durable subscription that nobody uses now, ends its ``durable``-th one,
+    oldest first.
+    """
+
+    weight = 0
+    host: Ordinal = 0
+    durable: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Unsubscribe:
+        return cls(host=chooser.below(shape.clients), durable=chooser.below(2))
+
+    def normalise(self, state: WorldState) -> Unsubscribe | None:
+        fitting = [client for client in state.clients if client.idle_durables()]
+        if not fitting:
+            return None
+        host = self.host % len(fitting)
+        return msgspec.structs.replace(self, host=host, durable=self.durable % len(fitting[host].idle_durables()))
+
+    def perform(self, world: World) -> None:
+        client = [client for client in world.state.clients if client.idle_durables()][self.host]
+        world.unsubscribe(client, client.idle_durables()[self.durable])

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 Duration = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
 SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
 Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+#: A name or a value that travels in a header: short and harmless.
+Word = Annotated[str, msgspec.Meta(max_length=40, pattern="^[A-Za-z0-9_.-]*$")]
 SIZES = (64, 0, 1024, 4096)
+PRIORITIES = (4, 9, 0, 5)
+KINDS = ("", "a", "b", "c")
+GROUPS = ("", "g1", "g2", "g3")
 
 
 class Send(Step, frozen=True, tag="send"):
@@ -24,8 +29,9 @@ class Send(Step, frozen=True, tag="send"):
 
     ``ttl_ms`` 0 is no expiry; negative means already expired by the producer's own clock (STOMP only; JMS refuses it,
     the step is then skipped). ``stamp`` says which timestamp travels: the client's clock, none (the broker stamps), or
-    0 (disabled, which a time-stamping broker must respect). ``absolute`` sends the delay as an absolute delivery time
-    on the producer's clock.
+    0 (disabled, which a time-stamping broker must respect). ``kind`` is a string property of that name, which selectors
+    choose by; "" sends none. ``group`` is JMSXGroupID. While the host has an open transaction, the message is part of
+    it.
     """
 
     weight = 35
@@ -38,6 +44,8 @@ class Send(Step, frozen=True, tag="send"):
     size: Annotated[int, msgspec.Meta(ge=0, le=16 * 1024 * 1024)] = 64
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
     stamp: Literal["client", "none", "zero"] = "client"
+    kind: Word = ""
+    group: Word = ""
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Send:
@@ -50,6 +58,9 @@ class Send(Step, frozen=True, tag="send"):
             size=SIZES[chooser.below(len(SIZES))],
             count=1 + (chooser.below(12) if chooser.flag(10) else 0),
             stamp=("client", "none", "zero")[chooser.below(3)] if chooser.flag(15) else "client",
+            priority=PRIORITIES[chooser.below(len(PRIORITIES))] if "priorities" in shape.features else 4,
+            kind=KINDS[chooser.below(len(KINDS))] if "selectors" in shape.features else "",
+            group=GROUPS[chooser.below(len(GROUPS))] if "groups" in shape.features else "",
         )
 
     def normalise(self, state: WorldState) -> Send | None:

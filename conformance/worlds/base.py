@@ -37,6 +37,10 @@ DRAIN_HOST = "drain"
 DEAD_LETTERS = "ActiveMQ.DLQ"
 
 
+class NotOfferedError(Exception):
+    """This world (or the broker in it) cannot do this step; it is recorded as skipped and has changed nothing."""
+
+
 class Recorder:
     """Collects events in order, numbers them and tells whoever listens (the oracles, while the run is going on)."""
 
@@ -81,11 +85,17 @@ class World(ABC):
         mark = len(self.recorder.events)
         concrete = step.normalise(self.state)
         if concrete is None:
-            now_ns = self.true_ns()
-            self.recorder.record(Skipped(self.recorder.next_seq(), now_ns, now_ns, "", msgspec.to_builtins(step)))
+            self._skipped(step)
         else:
-            concrete.perform(self)
+            try:
+                concrete.perform(self)
+            except NotOfferedError:
+                self._skipped(step)
         return self.recorder.events[mark:]
+
+    def _skipped(self, step: AnyStep) -> None:
+        now_ns = self.true_ns()
+        self.recorder.record(Skipped(self.recorder.next_seq(), now_ns, now_ns, "", msgspec.to_builtins(step)))
 
     def close(self) -> History:
         """Heal, drain, stop everything; the finished history."""
@@ -191,6 +201,30 @@ class World(ABC):
         """The client's socket (``drop``) or process (``kill``) vanishes; records ``leave`` for the host. It connects
         again when it is next used.
         """
+
+    def begin(self, client: ClientState) -> None:
+        """Begin a transaction; records ``begin`` and, unless it failed, sets ``client.transaction``."""
+        raise NotOfferedError(f"begin on {client.name}")
+
+    def commit(self, client: ClientState) -> None:
+        """Commit the client's transaction; records ``commit`` and clears ``client.transaction``."""
+        raise NotOfferedError(f"commit on {client.name}")
+
+    def rollback(self, client: ClientState) -> None:
+        """Roll the client's transaction back; records ``abort`` and clears ``client.transaction``."""
+        raise NotOfferedError(f"rollback on {client.name}")
+
+    def unsubscribe(self, client: ClientState, durable: str) -> None:
+        """End a durable subscription that is not in use; records ``unsubscribe``."""
+        raise NotOfferedError(f"unsubscribe {durable} on {client.name}")
+
+    def restart(self, how: str) -> None:
+        """Stop or kill the broker and start it again; records ``fault`` ``restart`` with evidence."""
+        raise NotOfferedError(f"restart ({how})")
+
+    def operate(self, op: str, dest: str, to: str) -> None:
+        """Ask the broker's management to ``purge``, ``move`` (to ``to``) or ``reset``; records ``operate``."""
+        raise NotOfferedError(f"{op} {dest} {to}")
 
     @abstractmethod
     def jump_clock(self, host: HostState, jump_ms: int) -> None:

@@ -27,13 +27,19 @@ class HostState:
 class ConsumerState:
     """An open consumer of a client, as its application sees it."""
 
-    __slots__ = ("ack", "client", "dest", "name", "unsettled")
+    __slots__ = ("ack", "browser", "client", "dest", "durable", "name", "unsettled")
 
-    def __init__(self, name: str, client: ClientState, dest: str, ack: AckMode) -> None:
+    def __init__(
+        self, name: str, client: ClientState, dest: str, ack: AckMode, *, durable: str = "", browser: bool = False
+    ) -> None:
         self.name = name
         self.client = client
         self.dest = dest
         self.ack: AckMode = ack
+        #: The durable subscription that it uses; "" is none.
+        self.durable = durable
+        #: It looks at a queue and takes nothing.
+        self.browser = browser
         #: Suite ids of messages that the application took and has not settled, oldest first.
         self.unsettled: list[str] = []
 
@@ -41,7 +47,10 @@ class ConsumerState:
 class ClientState(HostState):
     """A client host, its link and its consumers."""
 
-    __slots__ = ("consumer_count", "consumers", "index", "link", "sent_count", "stalled", "via")
+    # fmt: off
+    __slots__ = ("consumer_count", "consumers", "durables", "index", "link", "sent_count", "stalled", "transaction",
+                 "transaction_count", "via")
+    # fmt: on
 
     def __init__(self, spec: HostSpec, index: int, link: LinkSpec) -> None:
         super().__init__(spec)
@@ -55,6 +64,22 @@ class ClientState(HostState):
         self.sent_count = 0
         #: "" or the direction in which the link is stalled.
         self.stalled = ""
+        #: The name of the open transaction, "" without one; transactions ever begun.
+        self.transaction = ""
+        self.transaction_count = 0
+        #: Durable subscriptions that may exist, oldest first: name -> the destination and the selector of its latest
+        #: consumer.
+        self.durables: dict[str, tuple[str, str]] = {}
+
+    def idle_durables(self) -> list[str]:
+        """Durable subscriptions that no consumer uses now, oldest first."""
+        used = [consumer.durable for consumer in self.consumers]
+        return [name for name in self.durables if name not in used]
+
+    def next_transaction(self) -> str:
+        """The name of the next transaction."""
+        self.transaction_count += 1
+        return f"{self.name}/tx{self.transaction_count}"
 
     def next_message(self) -> str:
         """The suite id of the next message."""
@@ -70,9 +95,10 @@ class ClientState(HostState):
 class WorldState:
     """Everything that ordinals choose from."""
 
-    __slots__ = ("broker", "clients", "dests", "hosts")
+    __slots__ = ("broker", "clients", "dests", "hosts", "persistent")
 
     def __init__(self, program: Program) -> None:
+        self.persistent = program.broker.persistent
         self.dests: list[str] = list(program.dests)
         self.clients: list[ClientState] = []
         self.hosts: list[HostState] = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.program import Program, is_topic
+from conformance.destinations import is_topic
+from conformance.program import Program
 from conformance.worlds.base import DEAD_LETTERS
 from reference_broker.core.config import BrokerConfig, DestinationPolicy, TimeStamping
 from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC

@@ -56,6 +56,12 @@ GLYPHS = {
     "stall": "‖",
     "resume": "▷",
     "browse": "◎",
+    "begin": "(",
+    "commit": ")",
+    "abort": "↶",
+    "unsubscribe": "⊖",
+    "operate": "⚙",
+    "restart": "⏻",
     "phase": "¶",
     "skipped": "·",
 }

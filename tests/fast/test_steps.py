@@ -11,8 +11,12 @@ from conformance.generate.programs import generate_program, program_for_seed
 from conformance.generate.strategies import SHAPE, DrawingChooser
 from conformance.history import Skipped
 from conformance.program import parse_program
-from conformance.steps import REGISTRY, AnyStep
+from conformance.steps import REGISTRY, AnyStep, Shape
+from conformance.steps.base import FEATURES
 from conformance.worlds.simulated.world import SimulatedWorld
+
+#: A shape that lets every field of every step be drawn.
+EVERYTHING = Shape(SHAPE.clients, SHAPE.dests, SHAPE.links, SHAPE.times_ms, FEATURES)
 
 
 @pytest.mark.parametrize("kind", REGISTRY, ids=lambda kind: kind.__name__)
@@ -25,7 +29,7 @@ def test_normalise_is_idempotent_and_total(kind: type[AnyStep]) -> None:
         world.open(program)
         for step in program.steps[:15]:
             world.apply(step)
-        step = kind.draw(DrawingChooser(data.draw), SHAPE)
+        step = kind.draw(DrawingChooser(data.draw), EVERYTHING)
         concrete = step.normalise(world.state)
         if concrete is None:
             events = world.apply(step)  # type: ignore[arg-type]  # a step of the registry

@@ -15,6 +15,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "conformance": ("conformance", "reference_broker", "chaos"),
     "conformance.oracles": (
         "conformance.oracles",
+        "conformance.destinations",
         "conformance.history",
         "conformance.verdict",
         "conformance.program",
@@ -27,6 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 #: What the writers may know of conformance: data types, not machinery.
 DATA_ONLY = (
+    "conformance.destinations",
     "conformance.history",
     "conformance.verdict",
     "conformance.program",

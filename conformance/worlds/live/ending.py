@@ -15,8 +15,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from conformance.destinations import is_topic
 from conformance.history import Ack, Arrive, Send
-from conformance.program import HostSpec, LinkSpec, is_topic
+from conformance.program import HostSpec, LinkSpec
 from conformance.steps.consume import Subscribe
 from conformance.worlds.base import DEAD_LETTERS, DRAIN_HOST
 from conformance.worlds.live.clocks import NS_PER_MS, HostClock

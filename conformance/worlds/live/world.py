@@ -32,8 +32,9 @@ import msgspec
 
 from conformance.agents import protocol
 from conformance.agents.protocol import AgentError
+from conformance.destinations import is_topic
 from conformance.history import Ack, Connect, Consume, Counters, Fault, Leave, Nack, Send, Skipped, Subscribe
-from conformance.program import is_topic, stomp_beat_ms
+from conformance.program import stomp_beat_ms
 from conformance.steps.fault import Clock
 from conformance.steps.passage import Advance
 from conformance.worlds.base import DEAD_LETTERS

@@ -1,0 +1,69 @@
+"""``operate``, ``restart``: what the people who run a broker do to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from conformance.destinations import is_topic
+from conformance.steps.base import Shape, Step
+from conformance.steps.send import Ordinal
+
+if TYPE_CHECKING:
+    from conformance.generate.chooser import Chooser
+    from conformance.worlds.base import World
+    from conformance.worlds.state import WorldState
+
+OPERATIONS = ("purge", "move", "reset")
+
+
+class Operate(Step, frozen=True, tag="operate"):
+    """An operator asks the broker to ``purge`` a queue, to ``move`` what waits on a queue to another one, or to
+    ``reset`` the totals of a queue. ``dest`` and ``to`` count queues only, ``to`` those beside ``dest``.
+    """
+
+    weight = 0
+    op: Literal["purge", "move", "reset"] = "purge"
+    dest: Ordinal = 0
+    to: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Operate:
+        op = OPERATIONS[chooser.below(len(OPERATIONS))]
+        return cls(op=op, dest=chooser.below(shape.dests), to=chooser.below(shape.dests))  # type: ignore[arg-type]  # indexing a tuple of literals
+
+    def normalise(self, state: WorldState) -> Operate | None:
+        queues = _queues(state)
+        if not queues or (self.op == "move" and len(queues) < 2):
+            return None
+        to = self.to % (len(queues) - 1) if self.op == "move" else 0
+        return msgspec.structs.replace(self, dest=self.dest % len(queues), to=to)
+
+    def perform(self, world: World) -> None:
+        queues = _queues(world.state)
+        dest = queues.pop(self.dest)
+        world.operate(self.op, dest, queues[self.to] if self.op == "move" else "")
+
+
+def _queues(state: WorldState) -> list[str]:
+    return [dest for dest in state.dests if not is_topic(dest)]
+
+
+class Restart(Step, frozen=True, tag="restart"):
+    """The broker is stopped in an orderly way (``stop``) or killed (``kill``) and comes back with what it had stored.
+    Only for brokers that the program declares persistent.
+    """
+
+    weight = 0
+    how: Literal["stop", "kill"] = "stop"
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Restart:  # noqa: ARG003 - nothing depends on the shape
+        return cls(how="kill" if chooser.flag(60) else "stop")
+
+    def normalise(self, state: WorldState) -> Restart | None:
+        return self if state.persistent else None
+
+    def perform(self, world: World) -> None:
+        world.restart(self.how)
