@@ -307,11 +307,16 @@ def _parse(argv: Sequence[str]) -> tuple[ServerSettings, str]:
     )
     parser.add_argument("--host", help="loopback address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=_port, help="port to listen on, 0 for a free one (default 61613)")
+    parser.add_argument("--connector", metavar="URI", help="where and how to listen, as an ActiveMQ connector URI")
     parser.add_argument("--admin-port", type=_port, help="open the JSON-lines admin port, 0 for a free one")
     parser.add_argument("--config", type=Path, help="TOML file, see docs/configuration.md")
     parser.add_argument("--log-level", choices=LEVELS, default="INFO", help="what goes to standard error")
     given = parser.parse_args(argv)
     settings = read_settings(given.config) if given.config is not None else ServerSettings()
+    if given.connector is not None:
+        if given.host is not None or given.port is not None:
+            raise ConfigError(f"--connector {given.connector} says host and port already; leave --host and --port out")
+        settings.listen_on(given.connector)
     if given.host is not None:
         settings.host = given.host
     if given.port is not None:

@@ -17,6 +17,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
+from reference_broker.connector import server_connector
 from reference_broker.core.config import BrokerConfig, ConfigError, DestinationPolicy, Monitor, TimeStamping
 from reference_broker.stomp.codec import Limits
 
@@ -71,7 +72,12 @@ _ANY_MS: Final = _Number(-_MOST - 1)
 _Row = _Number | _Kind
 
 _SECTIONS: Final[dict[str, _Row]] = {"server": _TABLE, "stomp": _TABLE, "broker": _TABLE}
-_SERVER: Final[dict[str, _Row]] = {"host": _TEXT, "port": _Number(0, 65535), "admin_port": _Number(0, 65535)}
+_SERVER: Final[dict[str, _Row]] = {
+    "host": _TEXT,
+    "port": _Number(0, 65535),
+    "admin_port": _Number(0, 65535),
+    "connector": _TEXT,
+}
 _STOMP: Final[dict[str, _Row]] = {
     "max_headers": _Number(1),
     "max_header_bytes": _Number(64),
@@ -127,6 +133,21 @@ class ServerSettings:
         self.limits = limits if limits is not None else Limits()
         self.broker = broker if broker is not None else BrokerConfig()
 
+    def listen_on(self, uri: str) -> None:
+        """Take address, monitor and frame size from a connector URI. Raises ConfigError."""
+        connector = server_connector(uri)
+        if connector.protocol != "stomp":
+            raise ConfigError(f"{uri!r}: only stomp:// can be listened on in this release")
+        if not connector.use_monitor:
+            raise ConfigError(
+                f"{uri!r}: transport.useInactivityMonitor=false is not supported by a server; "
+                "wireFormat.maxInactivityDuration=0 switches the monitors off"
+            )
+        self.host, self.port = connector.host, connector.port
+        self.broker.monitor = connector.monitor
+        if connector.max_frame_bytes:
+            self.limits.max_body_bytes = connector.max_frame_bytes
+
 
 def read_settings(path: Path) -> ServerSettings:
     """The settings in a TOML file. Raises ConfigError for a file that cannot be read or a value that cannot be used."""
@@ -138,9 +159,18 @@ def read_settings(path: Path) -> ServerSettings:
         raise ConfigError(f"{path} is not TOML: {error}; see docs/configuration.md") from None
     sections = _checked(data, _SECTIONS, str(path))
     server = _checked(sections.get("server", {}), _SERVER, f"{path}: server")
+    connector = server.pop("connector", None)
+    double = [name for name in ("host", "port") if connector is not None and name in server]
+    if double:
+        raise ConfigError(
+            f"{path}: server.{double[0]} = {server[double[0]]!r} says again what connector says; keep one"
+        )
     limits = _checked(sections.get("stomp", {}), _STOMP, f"{path}: stomp")
     broker = broker_config(sections.get("broker", {}), f"{path}: broker")
-    return ServerSettings(**server, limits=Limits(**limits), broker=broker)
+    settings = ServerSettings(**server, limits=Limits(**limits), broker=broker)
+    if connector is not None:
+        settings.listen_on(connector)
+    return settings
 
 
 def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:

@@ -99,6 +99,15 @@ def test_every_key_is_used(tmp_path: Path) -> None:
     }
 
 
+def test_a_connector_says_where_and_how(tmp_path: Path) -> None:
+    uri = "stomp://[::1]:7?wireFormat.maxFrameSize=9&amp;transport.connectAttemptTimeout=70"
+    settings = read_settings(written(tmp_path, f"[server]\nconnector = '{uri}'"))
+    assert (settings.host, settings.port, settings.limits.max_body_bytes) == ("::1", 7, 9)
+    assert settings.broker.monitor.connect_timeout_ms == 70
+    with pytest.raises(ConfigError, match=r"server\.port = 7 says again what connector says"):
+        read_settings(written(tmp_path, f"[server]\nconnector = '{uri}'\nport = 7"))
+
+
 def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     assert flat(read_settings(written(tmp_path, ""))) == flat(ServerSettings())
 
@@ -112,7 +121,7 @@ def test_the_example_in_the_document_shows_every_key_with_its_default(tmp_path: 
     settings.admin_port = settings.broker.timestamping = None
     assert flat(settings) == flat(ServerSettings())
     shown = {line.split("=")[0].strip() for line in example.splitlines() if "=" in line.split("#")[0]}
-    tables = {"timestamping", "monitor", "generation", "destinations"}
+    tables = {"timestamping", "monitor", "generation", "destinations", "connector"}
     for rows in ("_SERVER", "_STOMP", "_BROKER", "_TIMESTAMPING", "_MONITOR", "_DESTINATION"):
         assert set(getattr(settings_module, rows)) - tables <= shown
 
@@ -188,6 +197,9 @@ def test_the_broker_object_of_a_program_is_the_same_thing() -> None:
         (["--host", "192.0.2.1"], "host '192.0.2.1' is not a loopback address; use 127.0.0.1, ::1 or localhost"),
         (["--host", "example"], "host 'example' is not a loopback address"),
         (["--config", "nothing.toml"], "nothing.toml cannot be read"),
+        (["--connector", "tcp://127.0.0.1:1"], "only stomp:// can be listened on"),
+        (["--connector", "stomp://127.0.0.1", "--port", "1"], "says host and port already"),
+        (["--connector", "stomp://127.0.0.1?transport.useInactivityMonitor=false"], "is not supported by a server"),
     ],
 )
 def test_bad_settings_exit_with_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,9 +36,10 @@ class Server:
     """A server process. ``stop`` ends it by its pid."""
 
     def __init__(self, *argv: str) -> None:
+        port = [] if "--connector" in argv else ["--port", "0"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "reference_broker.server", "--port", "0", "--admin-port", "0", *argv],
+            [sys.executable, "-m", "reference_broker.server", *port, "--admin-port", "0", *argv],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,  # a line that was read ahead would hide from select
@@ -266,6 +267,16 @@ def test_the_configuration_file_and_the_log_level_have_an_effect(tmp_path: Path)
         finally:
             _, errors = server.stop()
         assert len(errors.splitlines()) == lines, errors
+
+
+def test_a_connector_uri_says_where_and_how_to_listen() -> None:
+    server = Server("--connector", "stomp://127.0.0.1:0?wireFormat.maxFrameSize=3")
+    try:
+        client = Client(server)
+        client.send("SEND", {"destination": "/queue/q"}, b"1234")
+        assert "larger than 3 bytes" in client.frame().headers["message"]
+    finally:
+        server.stop()
 
 
 def test_a_silent_client_is_closed_in_its_window_and_a_beating_one_stays(server: Server) -> None:

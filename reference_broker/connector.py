@@ -1,0 +1,141 @@
+"""Connector URIs with ActiveMQ's option names: where to listen or connect, and how the link is watched.
+
+``stomp://127.0.0.1:61613?transport.connectAttemptTimeout=5000`` (a server's connector) or
+``tcp://127.0.0.1:61616?wireFormat.maxInactivityDuration=30000&useKeepAlive=false`` (a client's).
+
+Rules
+* The wire format's options are spelt alike at both ends. Options of the transport carry the prefix ``transport.`` in a
+  server's URI and none in a client's (inactivity.md 2.3).
+* ``maxInactivityDurationInitalDelay`` is how ActiveMQ spells it; the right spelling is understood as well. Both at once
+  with different values contradict each other.
+* ``&amp;`` separates options as ``&`` does, because such URIs are copied out of XML files.
+* Nothing is ignored: an option without a row, a value of the wrong kind, an option given twice, or one that belongs to
+  the other end is a ``ConfigError`` that shows the value and the remedy. A client may not switch its monitor off with
+  ``transport.useInactivityMonitor`` (ActiveMQ: "Invalid connect parameters").
+
+What must change together: ``core/config.py`` (``Monitor``), ``settings.py``, ``docs/configuration.md``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from reference_broker.core.config import ConfigError, Monitor
+
+#: Scheme -> protocol. ActiveMQ's other transports of the same protocols are taken for plain TCP.
+SCHEMES: Final = {"stomp": "stomp", "stomp+nio": "stomp", "tcp": "openwire", "nio": "openwire"}
+DEFAULT_PORTS: Final = {"stomp": 61613, "openwire": 61616}
+TRANSPORT: Final = "transport."
+WIRE_FORMAT: Final = "wireFormat."
+
+#: Options of the wire format, the same at both ends -> field.
+_WIRE: Final = {
+    "maxInactivityDuration": "read_ms",
+    "maxInactivityDurationInitalDelay": "initial_delay_ms",
+    "maxInactivityDurationInitialDelay": "initial_delay_ms",
+    "maxFrameSize": "max_frame_bytes",
+}
+#: Options of the transport -> field.
+_LOCAL: Final = {
+    "useKeepAlive": "use_keep_alive",
+    "useInactivityMonitor": "use_monitor",
+    "connectAttemptTimeout": "connect_timeout_ms",
+}
+_FLAGS: Final = {"use_keep_alive", "use_monitor"}
+
+
+class Connector:
+    """One end of a link as its URI describes it. ``max_frame_bytes`` 0: the protocol's default.
+
+    ``use_monitor`` False: this end watches nothing and sends no keep-alives, whatever it offers to the other one.
+    """
+
+    __slots__ = ("host", "max_frame_bytes", "monitor", "port", "protocol", "uri", "use_monitor")
+
+    def __init__(self, uri: str, protocol: str, host: str, port: int, values: dict[str, int]) -> None:
+        self.uri = uri
+        self.protocol = protocol
+        self.host = host
+        self.port = port
+        self.max_frame_bytes = values.get("max_frame_bytes", 0)
+        self.use_monitor = bool(values.get("use_monitor", 1))
+        default = Monitor()
+        self.monitor = Monitor(
+            read_ms=values.get("read_ms", default.read_ms),
+            initial_delay_ms=values.get("initial_delay_ms", default.initial_delay_ms),
+            use_keep_alive=bool(values.get("use_keep_alive", default.use_keep_alive)),
+            connect_timeout_ms=values.get("connect_timeout_ms", default.connect_timeout_ms),
+        )
+
+
+def server_connector(uri: str) -> Connector:
+    """A server's connector. Raises ``ConfigError``."""
+    rows = {WIRE_FORMAT + name: field for name, field in _WIRE.items()}
+    rows |= {TRANSPORT + name: field for name, field in _LOCAL.items()}
+    return _connector(uri, rows, {name: TRANSPORT + name for name in _LOCAL})
+
+
+def client_connector(uri: str) -> Connector:
+    """A client's end. Raises ``ConfigError``."""
+    rows = {WIRE_FORMAT + name: field for name, field in _WIRE.items()} | dict(_LOCAL)
+    return _connector(uri, rows, {TRANSPORT + name: name for name in _LOCAL})
+
+
+def _connector(uri: str, rows: dict[str, str], misplaced: dict[str, str]) -> Connector:
+    try:
+        parts = urlsplit(uri.replace("&amp;", "&"))
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{uri!r} is not a URI: {error}; write scheme://host:port?option=value") from None
+    protocol = SCHEMES.get(parts.scheme)
+    if protocol is None:
+        raise ConfigError(f"{uri!r} has the scheme {parts.scheme!r}; use one of {', '.join(SCHEMES)}")
+    if not parts.hostname or parts.path not in ("", "/"):
+        raise ConfigError(f"{uri!r} must be scheme://host:port?option=value, without a path")
+    values = _values(uri, parts, rows, misplaced)
+    return Connector(uri, protocol, parts.hostname, DEFAULT_PORTS[protocol] if port is None else port, values)
+
+
+def _values(uri: str, parts: SplitResult, rows: dict[str, str], misplaced: dict[str, str]) -> dict[str, int]:
+    """Field -> value (flags as 0 and 1) of all options."""
+    values: dict[str, int] = {}
+    seen: set[str] = set()
+    for pair in parts.query.split("&") if parts.query else []:
+        name, equals, text = pair.partition("=")
+        name = unquote(name)
+        field = rows.get(name)
+        if field is None:
+            raise ConfigError(f"{uri!r}: {_unknown(name, rows, misplaced)}")
+        if not equals or name in seen:
+            raise ConfigError(f"{uri!r}: {name} must be given once, as {name}=value")
+        seen.add(name)
+        value = _value(uri, name, field, unquote(text).strip())
+        if values.setdefault(field, value) != value:
+            raise ConfigError(f"{uri!r}: {name}={value} contradicts {values[field]} under its other spelling; keep one")
+    return values
+
+
+def _unknown(name: str, rows: dict[str, str], misplaced: dict[str, str]) -> str:
+    right = misplaced.get(name)
+    if right == "useInactivityMonitor":
+        return f"{name} is refused at a client (Invalid connect parameters); write {right}=false or leave it out"
+    if right is not None:
+        return f"{name} belongs to the other end's URI; here it is {right}"
+    near = difflib.get_close_matches(name, rows, 1)
+    return f"option {name!r} is unknown; " + (f"did you mean {near[0]}?" if near else f"one of {', '.join(rows)}")
+
+
+def _value(uri: str, name: str, field: str, text: str) -> int:
+    if field in _FLAGS:
+        if text in ("true", "false"):
+            return int(text == "true")
+        raise ConfigError(f"{uri!r}: {name}={text} must be true or false")
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        raise ConfigError(f"{uri!r}: {name}={text} must be a whole number (milliseconds, for sizes bytes)")
+    number = int(text)
+    if number < 0 and field in ("initial_delay_ms", "max_frame_bytes"):
+        raise ConfigError(f"{uri!r}: {name}={text} must not be negative")
+    return number
