@@ -1,0 +1,26 @@
+"""The pictures in ARCHITECTURE.md are what the core's tables say."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.diagrams import PICTURES, drawn, message_states
+from reference_broker.core.reference import MOVES
+from tests.guards.tree import ROOT
+
+
+def test_the_document_is_up_to_date() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert drawn(text) == text, "run: python -m conformance.diagrams ARCHITECTURE.md"
+
+
+def test_every_move_is_an_arrow() -> None:
+    moves = sum(following.bit_count() for following in MOVES.values())
+    assert message_states().count("-->") == moves + 2
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_without_a_place_is_an_error(name: str) -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").replace(f"<!-- {name}:", "<!-- :")
+    with pytest.raises(ValueError, match=f"no place for {name}"):
+        drawn(text)
