@@ -12,7 +12,7 @@ from reference_broker.core.matching import covers
 from reference_broker.core.memory import SharedMarkMemory
 from reference_broker.core.queue import Queue
 from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, PLEDGED, WAITING
-from reference_broker.core.topic import Topic
+from reference_broker.core.topic import Topic, is_choosy
 
 if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
@@ -53,9 +53,17 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
         places += len(destination.subscriptions)
         if isinstance(destination, Queue):
             check_queue(destination)
+        elif isinstance(destination, Topic):
+            check_topic(destination)
         if not isinstance(region.policies.memory, SharedMarkMemory):
             check_limit(f"{name}: memory", destination.usage.used_bytes, destination.usage.limit_bytes)
     same("broker: memory", region.memory.root.used_bytes, total_bytes)
+    for key, durable in region.durables.known.items():
+        same(f"durable {key}: key", durable.key, key)
+        if durable.consumer is not None:
+            consumer = durable.consumer
+            same(f"durable {key}: consumer", consumers.get(consumer.name), consumer)
+            same(f"durable {key}: places", consumer.subscriptions, durable.subscriptions)
     same("broker: places of consumers", sum(len(c.subscriptions) for c in consumers.values()), places)
     if not isinstance(region.policies.memory, SharedMarkMemory):
         check_limit("broker: memory", total_bytes, region.memory.root.limit_bytes)
@@ -114,6 +122,41 @@ def check_places(region: Region, consumer: Consumer) -> None:
     if consumer.patterns:
         covered = [name for name in region.destinations if covers(consumer.patterns, name)]
         same(f"{consumer.name}: places that it lacks", [name for name in covered if name not in held], [])
+
+
+def check_topic(topic: Topic) -> None:
+    """Who holds what was published; the places of durable subscriptions; what can expire without a consumer."""
+    name = topic.name
+    everyone = [s for s in topic.subscriptions.values() if s.durable is None] + list(topic.durables.values())
+    held: dict[str, int] = {}
+    for subscription in everyone:
+        waiting = [reference.order for reference in subscription.pending]
+        same(f"{name}: backlog in order", waiting, sorted(waiting))
+        same(f"{name}: states in backlog", [r for r in subscription.pending if r.state != WAITING or r.charged], [])
+        for reference in [*subscription.pending, *(d.reference for d in subscription.deliveries())]:
+            message_id = reference.message.message_id
+            held[message_id] = held.get(message_id, 0) + 1
+    owed = {message_id: publication.holders for message_id, publication in topic.live.items() if publication.holders}
+    same(f"{name}: holders of publications", owed, held)
+    same(
+        f"{name}: choosy",
+        topic.choosy,
+        sum(1 for s in everyone if is_choosy(s.durable.absent if s.durable else s.consumer)),
+    )
+    asleep = 0
+    for key, subscription in topic.durables.items():
+        durable = subscription.durable
+        if durable is None:
+            raise Inconsistent(f"{name}: place of {key} belongs to no durable subscription")
+        same(f"{name}: key of {key}", durable.key, key)
+        same(f"{name}: places of {key}", [s for s in durable.subscriptions if s.destination is topic], [subscription])
+        consumer = durable.consumer
+        same(f"{name}: consumer of {key}", subscription.consumer, durable.absent if consumer is None else consumer)
+        same(f"{name}: {key} is attached", subscription in topic.subscriptions.values(), consumer is not None)
+        mortal = sum(1 for r in subscription.pending if r.message.expiration_ms > 0)
+        same(f"{name}: backlog of {key} that can expire", subscription.mortal, mortal)
+        asleep += mortal if consumer is None else 0
+    same(f"{name}: backlogs without a consumer that can expire", topic.mortal, asleep)
 
 
 def check_queue(queue: Queue) -> None:
@@ -176,5 +219,6 @@ def references(destination: Destination) -> list[Reference]:
     if isinstance(destination, Queue):
         held += list(destination.line) + list(destination.aside.values())
     elif isinstance(destination, Topic):
-        held += [reference for s in destination.subscriptions.values() for reference in s.pending]
+        places = list(destination.subscriptions.values()) + list(destination.durables.values())
+        held += [reference for s in places for reference in s.pending]
     return held

@@ -17,7 +17,7 @@ Rules:
 * Refusal codes are stable words: ``unknown-connection``, ``bad-destination``, ``duplicate-consumer``,
   ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``,
   ``unknown-ack-kind``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
-  ``poison-in-transaction``.
+  ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
@@ -41,6 +41,7 @@ from reference_broker.core.events import (
     Connect,
     Disconnect,
     Event,
+    RemoveSubscription,
     Rollback,
     Send,
     Subscribe,
@@ -105,6 +106,7 @@ class Broker:
             Commit: self._commit,
             Connect: self._connect,
             Disconnect: self._disconnect,
+            RemoveSubscription: self._remove_subscription,
             Rollback: self._rollback,
             Send: self._send,
             Subscribe: self._subscribe,
@@ -178,6 +180,7 @@ class Broker:
             "scheduled": sum(counters.scheduled for counters in every),
             "connections": len(self._connections),
             "consumers": len(self._consumers),
+            "durable_subscriptions": len(region.durables.known),
             "destinations": len(every),
         }
 
@@ -195,6 +198,7 @@ class Broker:
             self._warn(f"connection {event.connection} is connected already; Connect ignored")
             return
         self._connections[event.connection] = Connection(event.client_id)
+        self._region.clients[event.connection] = event.client_id
 
     def _disconnect(self, event: Disconnect) -> None:
         connection = self._connections.pop(event.connection, None)
@@ -205,6 +209,7 @@ class Broker:
         for consumer in connection.consumers.values():
             del self._consumers[consumer.name]
             self._region.places.leave(consumer, UNKNOWN)
+        del self._region.clients[event.connection]
 
     def _subscribe(self, event: Subscribe) -> None:
         connection = self._connections.get(event.connection)
@@ -226,11 +231,23 @@ class Broker:
                 event.connection, event.request, "bad-prefetch", f"prefetch {event.prefetch} is negative; use 0 or more"
             )
         else:
-            consumer = Consumer(event, event.prefetch)
-            self._consumers[event.consumer] = consumer
-            connection.consumers[event.consumer] = consumer
-            self._accept(event.connection, event.request)
-            self._region.places.settle_in(consumer, event.destination)
+            self._take_in(connection, event)
+
+    def _take_in(self, connection: Connection, event: Subscribe) -> None:
+        region = self._region
+        if event.durable:
+            code, text = region.durables.objection(connection.client_id, event)
+            if code:
+                self._refuse(event.connection, event.request, code, text)
+                return
+        consumer = Consumer(event, event.prefetch)
+        self._consumers[event.consumer] = consumer
+        connection.consumers[event.consumer] = consumer
+        self._accept(event.connection, event.request)
+        if event.durable:
+            region.durables.take_up(consumer, connection.client_id, event)
+        else:
+            region.places.settle_in(consumer, event.destination)
 
     def _unsubscribe(self, event: Unsubscribe) -> None:
         consumer = self._owned(event.connection, event.consumer, event.request)
@@ -240,6 +257,17 @@ class Broker:
         del self._connections[event.connection].consumers[event.consumer]
         self._accept(event.connection, event.request)
         self._region.places.leave(consumer, event.last_delivered)
+
+    def _remove_subscription(self, event: RemoveSubscription) -> None:
+        connection = self._connections.get(event.connection)
+        if connection is None:
+            code, text = UNKNOWN_CONNECTION, self._connect_first(event.connection)
+        else:
+            code, text = self._region.durables.remove(connection.client_id, event.name)
+        if code:
+            self._refuse(event.connection, event.request, code, text)
+        else:
+            self._accept(event.connection, event.request)
 
     # -- messages
 

@@ -101,5 +101,31 @@ class Message:
         #: Broker-wide arrival number, the tie-break of every ordering.
         self.sequence = 0
 
+    def copy_to(self, destination: str) -> Message:
+        """The same message for another destination, or for one subscriber alone; body and properties are shared."""
+        copy = Message(
+            self.message_id,
+            destination,
+            self.body,
+            timestamp_ms=self.timestamp_ms,
+            expiration_ms=self.expiration_ms,
+            delay_ms=self.delay_ms,
+            deliver_at_ms=self.deliver_at_ms,
+            persistent=self.persistent,
+            priority=self.priority,
+            properties=self.properties,
+            correlation_id=self.correlation_id,
+            reply_to=self.reply_to,
+            jms_type=self.jms_type,
+            group_id=self.group_id,
+            group_sequence=self.group_sequence,
+        )
+        copy.sender = self.sender
+        copy.redelivery_count = self.redelivery_count
+        copy.original_destination = self.original_destination
+        copy.accepted_mono_ns = self.accepted_mono_ns
+        copy.sequence = self.sequence
+        return copy
+
     def __repr__(self) -> str:
         return f"Message({self.message_id!r}, {self.destination!r}, expiration_ms={self.expiration_ms})"

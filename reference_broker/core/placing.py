@@ -62,10 +62,16 @@ class Places:
         self._roamers.pop(consumer.name, None)
         for subscription in consumer.subscriptions:
             subscription.destination.detach(subscription, last_delivered)
+        if consumer.durable:
+            self._region.durables.left(consumer)
+
+    def next_serial(self) -> int:
+        """The number of a new place."""
+        self._serial += 1
+        return self._serial
 
     def _place(self, consumer: Consumer, destination: Destination) -> None:
-        self._serial += 1
-        subscription = Subscription(consumer, destination, self._serial)
+        subscription = Subscription(consumer, destination, self.next_serial())
         consumer.subscriptions.append(subscription)
         consumer.scattered = len(consumer.subscriptions) > 1
         destination.attach(subscription)

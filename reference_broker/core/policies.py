@@ -17,6 +17,7 @@ from reference_broker.core.acknowledgement import Acknowledgement
 from reference_broker.core.config import ConfigError
 from reference_broker.core.deadletter import DeadLetter
 from reference_broker.core.delay import Delay
+from reference_broker.core.durable import Durability
 from reference_broker.core.expiry import DocumentedExpiry, Expiry
 from reference_broker.core.ledger import Ledger
 from reference_broker.core.memory import Memory, SharedMarkMemory
@@ -39,6 +40,7 @@ BASES: Final[dict[str, type]] = {
     "dead_letter": DeadLetter,
     "delay": Delay,
     "dispatch": Rotation,
+    "durable": Durability,
     "expiry": Expiry,
     "ledger": Ledger,
     "memory": Memory,
@@ -60,6 +62,7 @@ class Policies:
         self.dead_letter = dead_letter
         self.delay = Delay()
         self.dispatch = Rotation()
+        self.durable = Durability()
         self.expiry = expiry
         self.ledger = Ledger()
         self.memory = memory

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from reference_broker.core import deadletter
 from reference_broker.core.deadletter import expiry_cause
 from reference_broker.core.delay import DelayHeap
+from reference_broker.core.durable import Durables
 from reference_broker.core.effects import Effect, Logged
 from reference_broker.core.expiry import Sweeps
 from reference_broker.core.instant import Now
@@ -37,11 +38,13 @@ class Region:
 
     __slots__ = (
         "awake",
+        "clients",
         "config",
         "created",
         "delays",
         "destinations",
         "dispatches",
+        "durables",
         "effects",
         "letters",
         "memory",
@@ -65,7 +68,10 @@ class Region:
         self.destinations: dict[str, Destination] = {}
         #: How many destinations have ever been created.
         self.created = 0
+        #: Client ids of the connections.
+        self.clients: dict[int, str] = {}
         self.places = Places(self)
+        self.durables = Durables(self)
         #: Destinations to pump, each at most once.
         self.awake: deque[Destination] = deque()
         #: Dead letters to be put on their queue.
@@ -92,6 +98,7 @@ class Region:
             created = Topic(self, name, number, policy)
         self.destinations[name] = created
         self.places.created(created)
+        self.durables.created(created)
         return created
 
     def is_expired(self, message: Message) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reference_broker.core.destination import Destination
+    from reference_broker.core.durable import Durable
     from reference_broker.core.effects import Dispatch
     from reference_broker.core.events import Subscribe
     from reference_broker.core.reference import Reference
@@ -201,11 +202,13 @@ class Consumer:
 class Subscription:
     """A consumer's place at one destination."""
 
-    __slots__ = ("consumer", "destination", "offers", "pending", "ready", "serial")
+    __slots__ = ("consumer", "destination", "durable", "mortal", "offers", "pending", "ready", "serial")
 
     def __init__(self, consumer: Consumer, destination: Destination, serial: int) -> None:
         self.consumer = consumer
         self.destination = destination
+        #: The durable subscription that it belongs to; it outlives the consumer.
+        self.durable: Durable | None = None
         #: Number of this subscription in the broker: a name may come back, this does not.
         self.serial = serial
         #: Queues: whether it stands in the destination's ring of consumers with an open window. Topics: whether it is
@@ -213,6 +216,8 @@ class Subscription:
         self.ready = False
         #: Topics: what was published to it and is not dispatched yet.
         self.pending: deque[Reference] = deque()
+        #: Durable: how many of ``pending`` can expire.
+        self.mortal = 0
         #: Queues: messages that another consumer discarded as expired, as a heap of (order, reference).
         self.offers: list[tuple[int, Reference]] = []
 

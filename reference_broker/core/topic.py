@@ -1,36 +1,41 @@
-"""A topic with non-durable subscriptions: everybody who is subscribed when a message is published gets it, and
-nothing comes back.
+"""A topic: everybody who is subscribed when a message is published gets it.
 
 Rules:
 
 * A subscription gets what is published after it attached, in order; what its window does not admit yet waits in
   ``pending``, without limit.
 * A message that is expired on arrival goes to nobody and counts expired + 1. One that expires in ``pending`` is found
-  when its turn comes: expired + 1 and dequeued + 1 for that subscription, one dead-letter copy per publication. There
-  is no sweep of topics.
+  when its turn comes: expired + 1 and dequeued + 1 for that subscription, one dead-letter copy per publication. The
+  sweep looks at the backlogs of durable subscriptions without a consumer only.
 * ``enqueued`` counts publications, ``dequeued`` and ``expired`` count per subscription, ``size`` is always 0.
-* A consumer that leaves takes its backlog with it: no redelivery, no dequeue.
-* Poison is consumed, a client's expired-ack counts expired + 1; neither makes a dead letter.
+* A consumer that leaves takes its backlog with it: no redelivery, no dequeue; that of a durable subscription stays
+  (``durable.py``).
+* Poison is consumed, a client's expired-ack counts expired + 1; neither makes a dead letter, except for a durable
+  subscription.
+* noLocal: a consumer does not get what its own connection sends.
 * The audience of a delayed message is fixed when it is sent (``delay.py``).
 
-Change together: ``audit.py``.
+Change together: ``durable.py``, ``audit.py``.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from reference_broker.core.deadletter import expiry_cause
 from reference_broker.core.delay import Scheduled
-from reference_broker.core.destination import CLIENT_EXPIRED, Destination
+from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
 from reference_broker.core.effects import Logged
-from reference_broker.core.reference import GONE, Publication, Reference
+from reference_broker.core.reference import ASSIGNED, GONE, WAITING, Publication, Reference
 
 if TYPE_CHECKING:
     from reference_broker.core.config import DestinationPolicy
+    from reference_broker.core.durable import Durable
+    from reference_broker.core.instant import Now
     from reference_broker.core.message import Message
     from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Delivery, Subscription
+    from reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
 class Topic(Destination):
@@ -42,6 +47,14 @@ class Topic(Destination):
         self.live: dict[str, Publication] = {}
         #: Subscriptions to be looked at by the next ``pump``.
         self.stirred: list[Subscription] = []
+        #: Durable subscriptions by key, with a consumer or without.
+        self.durables: dict[str, Subscription] = {}
+        #: How many subscriptions do not want everything.
+        self.choosy = 0
+        #: Messages that can expire in the backlogs of durable subscriptions without a consumer, and a lower bound of
+        #: their expirations (0: none).
+        self.mortal = 0
+        self.earliest_ms = 0
 
     def holds(self, message_id: str) -> bool:
         return message_id in self.live
@@ -51,10 +64,10 @@ class Topic(Destination):
         self.region.report_expired(message, self.name)
 
     def publish(self, message: Message) -> None:
-        self._publish_to(message, list(self.subscriptions.values()))
+        self._publish_to(message, self._audience(message))
 
     def schedule(self, message: Message, due_ns: int) -> None:
-        item = Scheduled(message, self, due_ns, list(self.subscriptions.values()))
+        item = Scheduled(message, self, due_ns, self._audience(message))
         self.live[message.message_id] = Publication(0)
         self.counters.scheduled += 1
         self.region.delays.push(item)
@@ -67,7 +80,30 @@ class Topic(Destination):
             self.refuse_expired(message)
             return
         audience = item.audience if item.audience is not None else []
-        self._publish_to(message, [s for s in audience if self.subscriptions.get(s.consumer.name) is s])
+        self._publish_to(message, [subscription for subscription in audience if self._has(subscription)])
+
+    def _audience(self, message: Message) -> list[Subscription]:
+        """Who gets a message that is sent now."""
+        audience = list(self.subscriptions.values())
+        if self.durables:
+            audience = [subscription for subscription in audience if subscription.durable is None]
+            keeps = self.region.policies.durable.keeps
+            audience += [subscription for subscription in self.durables.values() if keeps(subscription, message)]
+        if self.choosy:
+            audience = [subscription for subscription in audience if self._wants(subscription, message)]
+        return audience
+
+    def _has(self, subscription: Subscription) -> bool:
+        if subscription.durable is not None:
+            return self.durables.get(subscription.durable.key) is subscription
+        return self.subscriptions.get(subscription.consumer.name) is subscription
+
+    def _wants(self, subscription: Subscription, message: Message) -> bool:
+        durable = subscription.durable
+        if durable is not None:
+            clients = self.region.clients
+            return not (durable.absent.no_local and clients.get(message.sender) == durable.client_id)
+        return not (subscription.consumer.no_local and message.sender == subscription.consumer.connection)
 
     def _publish_to(self, message: Message, audience: list[Subscription]) -> None:
         self.counters.enqueued += 1
@@ -77,26 +113,93 @@ class Topic(Destination):
         self.live[message.message_id] = publication
         size_bytes = self.region.policies.memory.size_bytes(message)
         for subscription in audience:
-            subscription.pending.append(Reference(message, self.next_order, size_bytes, publication))
-            self._stir(subscription)
+            reference = Reference(message, self.next_order, size_bytes, publication)
+            subscription.pending.append(reference)
+            if subscription.durable is None:
+                self._stir(subscription)
+            else:
+                self._note(subscription, reference)
+                if subscription.durable.consumer is not None:
+                    self._stir(subscription)
         self.next_order += 1
         self.region.wake(self)
 
-    def attach(self, subscription: Subscription) -> None:
-        self.subscriptions[subscription.consumer.name] = subscription
+    # -- consumers
 
-    def detach(self, subscription: Subscription, _last_delivered: int) -> None:
+    def attach(self, subscription: Subscription) -> None:
+        consumer = subscription.consumer
+        self.subscriptions[consumer.name] = subscription
+        if subscription.durable is not None:
+            self.mortal -= subscription.mortal
+            self.window_opened(subscription)
+        elif is_choosy(consumer):
+            self.choosy += 1
+
+    def detach(self, subscription: Subscription, last_delivered: int) -> None:
         del self.subscriptions[subscription.consumer.name]
         deliveries = subscription.deliveries()
         self.region.policies.ledger.left(self.counters, len(deliveries))
-        for delivery in deliveries:
-            self._leave(delivery.reference)
-        for reference in subscription.pending:
-            self._leave(reference)
-        subscription.pending.clear()
         if subscription.ready:
+            subscription.ready = False
             self.stirred.remove(subscription)
         self.region.memory.relieved = True
+        if subscription.durable is not None:
+            self._suspend(subscription, deliveries, last_delivered)
+            return
+        if is_choosy(subscription.consumer):
+            self.choosy -= 1
+        for delivery in deliveries:
+            self._leave(subscription, delivery.reference)
+        self._abandon(subscription)
+
+    def adopt(self, subscription: Subscription, durable: Durable) -> None:
+        """A durable subscription collects from here from now on."""
+        subscription.durable = durable
+        self.durables[durable.key] = subscription
+        if is_choosy(durable.absent):
+            self.choosy += 1
+
+    def forget(self, durable: Durable) -> None:
+        """A durable subscription without a consumer ends, with its backlog."""
+        subscription = self.durables.pop(durable.key)
+        if is_choosy(durable.absent):
+            self.choosy -= 1
+        self.mortal -= subscription.mortal
+        self._abandon(subscription)
+        self.region.wake(self)  # perhaps there is nothing left to sweep
+
+    def _suspend(self, subscription: Subscription, deliveries: list[Delivery], last_delivered: int) -> None:
+        """A durable subscription loses its consumer: what is in flight to it comes back."""
+        region = self.region
+        for delivery in deliveries:
+            # The marks of one subscription are none of the others' business.
+            delivery.reference.message = delivery.reference.message.copy_to(self.name)
+        region.policies.redelivery.mark(deliveries, last_delivered)
+        references = region.policies.durable.returns([delivery.reference for delivery in deliveries])
+        for delivery in deliveries:
+            delivery.reference.reserved = False
+        for reference in references:
+            reference.move(WAITING)
+            region.memory.discharge(self, reference)
+        if len(references) < len(deliveries):  # no rule of ours loses any; defects planted by tests do
+            for delivery in deliveries:
+                if delivery.reference.state == ASSIGNED:
+                    self._leave(subscription, delivery.reference)
+        region.policies.durable.put_back(subscription.pending, references)
+        self.mortal += subscription.mortal
+        if subscription.durable is not None:
+            subscription.consumer = subscription.durable.absent
+        for reference in references:
+            self._note(subscription, reference)
+        self.earliest_ms = 1 if self.mortal else 0  # the next sweep finds out
+        region.wake(self)
+
+    def _abandon(self, subscription: Subscription) -> None:
+        for reference in subscription.pending:
+            self._leave(subscription, reference)
+        subscription.pending.clear()
+
+    # -- dispatching
 
     def window_opened(self, subscription: Subscription) -> None:
         if subscription.pending:
@@ -122,32 +225,47 @@ class Topic(Destination):
         while pending and region.policies.prefetch.is_open(subscription):
             reference = pending[0]
             if region.is_expired(reference.message):
-                pending.popleft()
-                self._expire(reference)
+                self._take(subscription)
+                self._expire(subscription, reference)
                 continue
             if not region.policies.memory.admit(region.memory, self, subscription, reference):
                 region.block(self)
                 self._stir(subscription)
                 return
-            pending.popleft()
+            self._take(subscription)
             self.assign(subscription, reference)
 
+    def _take(self, subscription: Subscription) -> None:
+        """The first of the backlog leaves it; there is a consumer."""
+        reference = subscription.pending.popleft()
+        if subscription.durable is not None and reference.message.expiration_ms > 0:
+            subscription.mortal -= 1
+
+    # -- the end of a message
+
     def settle(self, delivery: Delivery, outcome: int) -> None:
-        self._leave(delivery.reference)
+        subscription, reference = delivery.subscription, delivery.reference
+        self._leave(subscription, reference)
         self.counters.dequeued += 1
         if outcome == CLIENT_EXPIRED:
             self.counters.expired += 1
+        if subscription.durable is not None and outcome != CONSUMED:
+            cause = expiry_cause(reference.message) if outcome == CLIENT_EXPIRED else ""
+            self._dead_letter(reference, cause)
 
-    def _expire(self, reference: Reference) -> None:
-        message, publication = reference.message, reference.publication
-        self._leave(reference)
+    def _expire(self, subscription: Subscription, reference: Reference) -> None:
+        self._leave(subscription, reference)
         self.counters.dequeued += 1
         self.counters.expired += 1
+        self._dead_letter(reference, expiry_cause(reference.message))
+
+    def _dead_letter(self, reference: Reference, cause: str) -> None:
+        publication = reference.publication
         if publication is not None and not publication.dead_lettered:
             publication.dead_lettered = True
-            self.region.dead_letter(message, self.name, expiry_cause(message))
+            self.region.dead_letter(reference.message, self.name, cause)
 
-    def _leave(self, reference: Reference) -> None:
+    def _leave(self, subscription: Subscription, reference: Reference) -> None:  # noqa: ARG002 - a journal asks whose it was
         reference.move(GONE)
         self.region.memory.discharge(self, reference)
         publication = reference.publication
@@ -156,5 +274,49 @@ class Topic(Destination):
             if publication.holders == 0:
                 del self.live[reference.message.message_id]
 
+    # -- expiry while no consumer is there
+
+    def _note(self, subscription: Subscription, reference: Reference) -> None:
+        """A message joins the backlog of a durable subscription."""
+        expiration_ms = reference.message.expiration_ms
+        if expiration_ms > 0:
+            subscription.mortal += 1
+            if subscription.durable is not None and subscription.durable.absent is subscription.consumer:
+                self.mortal += 1
+                self._note_expiration(expiration_ms)
+
+    def _note_expiration(self, expiration_ms: int) -> None:
+        if self.earliest_ms == 0 or expiration_ms < self.earliest_ms:
+            self.earliest_ms = expiration_ms
+
+    def wants_sweep(self) -> bool:
+        return self.expire_period_ms > 0 and self.mortal > 0
+
+    def sweep(self, now: Now) -> None:
+        region = self.region
+        region.wake(self)
+        if not region.policies.expiry.is_expired(self.earliest_ms, now.wall_ms):
+            return
+        self.earliest_ms = 0
+        for subscription in self.durables.values():
+            if subscription.durable is None or subscription.durable.consumer is not None or not subscription.mortal:
+                continue
+            kept = subscription.pending
+            subscription.pending = deque()
+            for reference in kept:
+                if region.is_expired(reference.message):
+                    subscription.mortal -= 1
+                    self.mortal -= 1
+                    self._expire(subscription, reference)
+                else:
+                    subscription.pending.append(reference)
+                    if reference.message.expiration_ms > 0:
+                        self._note_expiration(reference.message.expiration_ms)
+
     def purge(self) -> None:
         self.region.effects.append(Logged("WARN", __name__, f"{self.name} is a topic; only queues can be purged"))
+
+
+def is_choosy(consumer: Consumer) -> bool:
+    """Whether it does not want everything."""
+    return consumer.no_local
