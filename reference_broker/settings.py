@@ -88,6 +88,8 @@ _BROKER: Final[dict[str, _Row]] = {
     "memory_limit_bytes": _Number(0),
     "memory_high_water_percent": _Number(1, 100),
     "page_size": _Number(1),
+    "concurrent_store": _FLAG,
+    "wake_on_relief": _FLAG,
     "dead_letter_non_persistent": _FLAG,
     "timestamping": _TABLE,
     "monitor": _TABLE,
@@ -110,6 +112,13 @@ _DESTINATION: Final[dict[str, _Row]] = {
     "match": _TEXT,
     "expire_period_ms": _ANY_MS,
     "memory_limit_bytes": _Number(0),
+    "high_water_percent": _Number(0, 100),
+    "max_page_size": _Number(0),
+    "max_browse_page_size": _Number(0),
+    "max_expire_page_size": _Number(0),
+    "minimum_message_bytes": _Number(0),
+    "use_cache": _FLAG,
+    "lazy_dispatch": _FLAG,
 }
 
 

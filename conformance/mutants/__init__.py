@@ -5,7 +5,7 @@ Order: by area, as the requirements. ``1ms`` in an id marks an error of one mill
 
 from __future__ import annotations
 
-from conformance.mutants import books, clocks, cores
+from conformance.mutants import books, clocks, cores, memory
 from conformance.mutants.clocks import expiry, opposite, stamping
 from conformance.mutants.registry import Build, Mutant, MutantError, build_with, check_known, fresh, letters
 from reference_broker.core.config import BrokerConfig
@@ -111,12 +111,12 @@ _ALL = (
     Mutant("nack-twice", "RDL-006", "A rejected message makes two dead letters.", broker=cores.DoublesLetters),
     # memory
     Mutant("memory-starves", "MEM-001", "Nothing is paged in while the broker is above the mark (generation G1).",
-           "memory", fresh(books.StarvingMemory), live=True),
+           "memory", fresh(memory.StarvingMemory), live=True),
     Mutant("memory-over-limit", "MEM-002", "Everything stays in memory, whatever the limit.", "memory",
-           fresh(books.OverLimit)),
-    Mutant("memory-leaks", "MEM-003", "Every loaded message leaves a byte behind.", "memory", fresh(books.Leaks)),
+           fresh(memory.OverLimit)),
+    Mutant("memory-leaks", "MEM-003", "Every loaded message leaves a byte behind.", "memory", fresh(memory.Leaks)),
     Mutant("memory-own-limit-ignored", "MEM-004", "A destination's own limit does not count.", "memory",
-           fresh(books.IgnoresOwnLimit)),
+           fresh(memory.IgnoresOwnLimit)),
     Mutant("memory-refuses", "MEM-005", "Persistent messages are refused while memory is half full.",
            broker=cores.RefusesWhenFull),
     # inactivity

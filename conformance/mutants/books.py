@@ -1,16 +1,13 @@
-"""Mutants of the books: in-flight ledger, prefetch, redelivery, memory, order, and the inactivity monitor."""
+"""Mutants of the books: in-flight ledger, prefetch, redelivery, order, and the inactivity monitor."""
 
 from __future__ import annotations
 
 from reference_broker.core.acknowledgement import Acknowledgement, Rule
 from reference_broker.core.deadletter import DeadLetter
-from reference_broker.core.destination import Destination
 from reference_broker.core.ledger import Counters, Ledger
 from reference_broker.core.line import Line
-from reference_broker.core.memory import Memory, MemoryTree, SharedMarkMemory
 from reference_broker.core.message import QUEUE, Message
 from reference_broker.core.prefetch import Prefetch
-from reference_broker.core.queue import Queue
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.reference import Reference
 from reference_broker.core.subscription import Consumer, Delivery, Subscription
@@ -142,41 +139,6 @@ class ReturnsReversed(Ordering):
         line.put_first(waiting)
 
 
-class OverLimit(Memory):
-    """Everything stays in memory, whatever the limit."""
-
-    def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:  # noqa: ARG002 - the defect is to ignore them
-        return not queue.line.stored
-
-    def admit(  # the defect is to ignore who asks
-        self, tree: MemoryTree, destination: Destination, _subscription: Subscription, reference: Reference
-    ) -> bool:
-        tree.charge(destination, reference)
-        return True
-
-
-class IgnoresOwnLimit(Memory):
-    """Only the broker's limit counts, a destination's own does not."""
-
-    def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
-        return tree.root.is_below(tree.mark_percent) and tree.root.fits(size_bytes) and queue is not None
-
-    def _make_room(self, tree: MemoryTree, destination: Destination, size_bytes: int) -> bool:
-        return tree.root.fits(size_bytes) and destination is not None
-
-
-class Leaks(Memory):
-    """Every loaded message leaves a byte behind."""
-
-    def admit(
-        self, tree: MemoryTree, destination: Destination, subscription: Subscription, reference: Reference
-    ) -> bool:
-        admitted = super().admit(tree, destination, subscription, reference)
-        if admitted:
-            destination.usage.change(1)
-        return admitted
-
-
 class RoundsAcknowledgement(Acknowledgement):
     """An acknowledgement of a range settles all but its last message."""
 
@@ -199,7 +161,3 @@ class LettersAstray(DeadLetter):
 
     def target(self) -> str:
         return QUEUE + "q0"
-
-
-class StarvingMemory(SharedMarkMemory):
-    """The seed's broker: no message is paged in while the whole broker is above the mark."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reference_broker.core.matching import covers
-from reference_broker.core.memory import SharedMarkMemory
 from reference_broker.core.queue import Queue
 from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, PLEDGED, WAITING
 from reference_broker.core.topic import Topic, is_choosy
@@ -55,7 +54,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
             check_queue(destination)
         elif isinstance(destination, Topic):
             check_topic(destination)
-        if not isinstance(region.policies.memory, SharedMarkMemory):
+        if not region.policies.memory.pages:
             check_limit(f"{name}: memory", destination.usage.used_bytes, destination.usage.limit_bytes)
     same("broker: memory", region.memory.root.used_bytes, total_bytes)
     for key, durable in region.durables.known.items():
@@ -65,7 +64,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
             same(f"durable {key}: consumer", consumers.get(consumer.name), consumer)
             same(f"durable {key}: places", consumer.subscriptions, durable.subscriptions)
     same("broker: places of consumers", sum(len(c.subscriptions) for c in consumers.values()), places)
-    if not isinstance(region.policies.memory, SharedMarkMemory):
+    if not region.policies.memory.pages:
         check_limit("broker: memory", total_bytes, region.memory.root.limit_bytes)
     same("broker: unfinished work", (len(region.awake), len(region.letters), len(region.effects)), (0, 0, 0))
 
@@ -168,13 +167,15 @@ def check_queue(queue: Queue) -> None:
     line = list(queue.line)
     aside = list(queue.aside.values())
     same(f"{name}: enqueued - dequeued", counters.enqueued - counters.dequeued, counters.size)
-    same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight) + len(queue.pledged))
+    behind = list(queue.cursor or ())
+    check_cursor(queue)
+    same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight) + len(behind) + len(queue.pledged))
     same(f"{name}: scheduled", counters.scheduled, len(queue.scheduled))
     same(f"{name}: states in line", [r for r in line if r.state != WAITING], [])
     same(f"{name}: states aside", [r for r in aside if r.state != ASIDE or r.charged], [])
     same(f"{name}: states pledged", [r for r in queue.pledged.values() if r.state != PLEDGED or r.charged], [])
     same(f"{name}: stored messages in memory", [r for r in queue.line.stored.values() if r.charged], [])
-    mortal = sum(1 for r in line + aside if r.message.expiration_ms > 0) + sum(
+    mortal = sum(1 for r in line + aside + behind if r.message.expiration_ms > 0) + sum(
         1 for i in queue.scheduled.values() if i.message.expiration_ms > 0
     )
     same(f"{name}: waiting messages that can expire", queue.mortal, mortal)
@@ -213,11 +214,25 @@ def check_transactions(region: Region, consumers: dict[str, Consumer], transacti
     same("transactions: messages of queues", sum(len(queue.pledged) for queue in queues), kept)
 
 
+def check_cursor(queue: Queue) -> None:
+    """The parts of the cursor: what is in memory is charged, and nothing has overtaken."""
+    cursor, name = queue.cursor, queue.name
+    if cursor is None:
+        return
+    same(f"{name}: states behind the cursor", [r for r in cursor if r.state != WAITING], [])
+    same(f"{name}: uncharged in memory", [r for r in [*cursor.batch, *cursor.spool] if not r.charged], [])
+    same(f"{name}: charged in the store", [r for r in [*cursor.store, *cursor.temp] if r.charged], [])
+    halves = [r.message.persistent for r in [*cursor.batch, *cursor.store]]
+    same(f"{name}: persistent half", halves, [True] * len(halves))
+    same(f"{name}: caching with an empty store", cursor.caching and len(cursor.store) > 0, False)
+    same(f"{name}: spool or temporary files", bool(cursor.spool) and bool(cursor.temp), False)
+
+
 def references(destination: Destination) -> list[Reference]:
     """Everything that a destination could be charged for."""
     held = [d.reference for s in destination.subscriptions.values() for d in s.deliveries()]
     if isinstance(destination, Queue):
-        held += list(destination.line) + list(destination.aside.values())
+        held += list(destination.line) + list(destination.aside.values()) + list(destination.cursor or ())
     elif isinstance(destination, Topic):
         places = list(destination.subscriptions.values()) + list(destination.durables.values())
         held += [reference for s in places for reference in s.pending]

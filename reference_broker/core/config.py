@@ -11,7 +11,7 @@ GENERATIONS: dict[str, tuple[str, ...]] = {
     "monitor": ("documented", "classic"),
     "expiry": ("classic-5.14", "documented"),
     "timestamping": ("documented", "classic"),
-    "memory": ("fair", "G1"),
+    "memory": ("fair", "G0", "G1", "G2", "G3"),
     "in-flight": ("exact",),
 }
 
@@ -44,14 +44,60 @@ class DestinationPolicy:
     rest).
     """
 
-    __slots__ = ("expire_period_ms", "match", "memory_limit_bytes")
+    __slots__ = (
+        "expire_period_ms",
+        "high_water_percent",
+        "lazy_dispatch",
+        "match",
+        "max_browse_page_size",
+        "max_expire_page_size",
+        "max_page_size",
+        "memory_limit_bytes",
+        "minimum_message_bytes",
+        "producer_flow_control",
+        "send_fail_if_no_space",
+        "send_fail_if_no_space_after_ms",
+        "use_cache",
+    )
 
-    def __init__(self, match: str, *, expire_period_ms: int = 30_000, memory_limit_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        match: str,
+        *,
+        expire_period_ms: int = 30_000,
+        memory_limit_bytes: int = 0,
+        high_water_percent: int = 0,
+        max_page_size: int = 0,
+        max_browse_page_size: int = 400,
+        max_expire_page_size: int = 400,
+        minimum_message_bytes: int = 1024,
+        use_cache: bool = True,
+        lazy_dispatch: bool = False,
+        producer_flow_control: bool = True,
+        send_fail_if_no_space: bool = False,
+        send_fail_if_no_space_after_ms: int = 0,
+    ) -> None:
         self.match = match
         #: Period of the expiry sweep; 0 or less: no sweep.
         self.expire_period_ms = expire_period_ms
         #: 0: no limit of its own, the broker's limit applies.
         self.memory_limit_bytes = memory_limit_bytes
+        #: cursorMemoryHighWaterMark and maxPageSize; 0: the broker's.
+        self.high_water_percent = high_water_percent
+        self.max_page_size = max_page_size
+        #: Messages that a browser, and the sweep, load without a consumer (G0 to G3).
+        self.max_browse_page_size = max_browse_page_size
+        self.max_expire_page_size = max_expire_page_size
+        #: minimumMessageSize: what a message is charged beside its body and properties.
+        self.minimum_message_bytes = minimum_message_bytes
+        #: Whether arriving messages may stay in memory (G0 to G3).
+        self.use_cache = use_cache
+        #: Whether a page is no larger than what the consumers' windows have room for (G0 to G3).
+        self.lazy_dispatch = lazy_dispatch
+        #: Whether producers wait while memory is full (G0 to G3), or fail: at once, or after a time (0: never).
+        self.producer_flow_control = producer_flow_control
+        self.send_fail_if_no_space = send_fail_if_no_space
+        self.send_fail_if_no_space_after_ms = send_fail_if_no_space_after_ms
 
 
 class Monitor:
@@ -80,6 +126,7 @@ class BrokerConfig:
     """All settings of one broker."""
 
     __slots__ = (
+        "concurrent_store",
         "dead_letter_non_persistent",
         "destinations",
         "generation",
@@ -89,6 +136,7 @@ class BrokerConfig:
         "name",
         "page_size",
         "timestamping",
+        "wake_on_relief",
     )
 
     def __init__(
@@ -99,6 +147,8 @@ class BrokerConfig:
         memory_limit_bytes: int = 64 * 1024 * 1024,
         memory_high_water_percent: int = 70,
         page_size: int = 200,
+        concurrent_store: bool = False,
+        wake_on_relief: bool = False,
         destinations: list[DestinationPolicy] | None = None,
         dead_letter_non_persistent: bool = False,
         monitor: Monitor | None = None,
@@ -113,6 +163,10 @@ class BrokerConfig:
         self.memory_high_water_percent = memory_high_water_percent
         #: maxPageSize.
         self.page_size = page_size
+        #: concurrentStoreAndDispatchQueues, and whether memory that is freed anywhere wakes starved queues (both: G0 to
+        #: G3 only; fair always wakes them).
+        self.concurrent_store = concurrent_store
+        self.wake_on_relief = wake_on_relief
         self.destinations = destinations if destinations is not None else [DestinationPolicy(">")]
         #: processNonPersistent of the dead-letter strategy.
         self.dead_letter_non_persistent = dead_letter_non_persistent

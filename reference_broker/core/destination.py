@@ -49,7 +49,11 @@ class Destination:
         self.counters = Counters()
         self.subscriptions: dict[str, Subscription] = {}
         self.expire_period_ms = policy.expire_period_ms
+        self.policy = policy
         self.has_own_limit = policy.memory_limit_bytes > 0
+        self.minimum_bytes = policy.minimum_message_bytes
+        self.mark_percent = policy.high_water_percent or region.config.memory_high_water_percent
+        self.page_size = policy.max_page_size or region.config.page_size
         self.usage = region.memory.node(policy.memory_limit_bytes)
         #: Base of the sweep's grid.
         self.created_ns = region.now.mono_ns

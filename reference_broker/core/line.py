@@ -2,7 +2,8 @@
 
 The line has two parts: ``loaded`` (what came back from consumers, then what is in memory) and ``stored`` (what is in
 the store only and must be loaded before it can go anywhere). It decides the order; ``memory.py`` decides what is
-loaded, ``dispatching.py`` who gets what.
+loaded, ``dispatching.py`` who gets what. In the generations G0 to G3 only what the cursor has handed over stands here,
+all of it loaded.
 
 Rules:
 
@@ -51,6 +52,10 @@ class Line:
             self.loaded[reference.order] = reference
         else:
             self.stored[reference.order] = reference
+
+    def hand_over(self, reference: Reference) -> None:
+        """The cursor of G0 to G3 has a message for the line; it is in memory."""
+        self.loaded[reference.order] = reference
 
     def pop_first(self) -> Reference:
         """Take the head out of the line; there must be one. What it is charged stays charged."""

@@ -11,9 +11,9 @@ Every message of a queue is store-backed in this release, non-persistent ones to
 that is not in memory is never lost and can be read again. A topic's backlog is spooled as well; its messages are
 charged while in flight.
 
-Policy ``memory``, two generations:
+Policy ``memory``, generation ``fair`` (ours); ActiveMQ's, ``G0`` to ``G3``, are in ``paging.py``:
 
-* ``fair`` (ours). An arriving message is cached while the limit that governs its destination (its own, or the
+* An arriving message is cached while the limit that governs its destination (its own, or the
   broker's) is used below the high-water mark, nothing of the queue is in the store only, and it fits. A consumer with
   an open window and a backlog always gets a message in: if there is no room, waiting messages are evicted from
   memory, newest first, of the destination itself when its own limit is short, of the largest holder when the broker's
@@ -21,16 +21,8 @@ Policy ``memory``, two generations:
   consumer gets *one* message from its reserve, which is not charged. **Bounds:** usage never exceeds a limit; really
   held is at most the limit plus one message per consumer. A queue held up for want of memory is tried again as soon
   as any memory becomes free.
-* ``G1`` (ActiveMQ 5.9 to 5.14, the seed). A cursor has space while its own usage *and the broker's* are below the
-  mark. Caching stops when it finds no space and comes back only when the queue has handed over everything. Page-in
-  needs space at its start and then reads a whole page, past any limit. So one queue full of waiting messages starves
-  the consumers of all others, and memory freed elsewhere does not wake them: only an event of their own queue does,
-  or its sweep.
 
-Not modelled: the double charge of concurrent store writes, page-in without demand (sweep and browsers load nothing),
-one page per wake-up, producer flow control.
-
-Change together: ``line.py``, ``audit.py``, requirements MEM-*.
+Change together: ``line.py``, ``paging.py``, ``audit.py``, requirements MEM-*.
 """
 
 from __future__ import annotations
@@ -40,6 +32,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
+    from reference_broker.core.cursor import Cursor
     from reference_broker.core.destination import Destination
     from reference_broker.core.message import Message
     from reference_broker.core.queue import Queue
@@ -83,12 +76,12 @@ class Usage:
 class MemoryTree:
     """The broker's memory: the root node, who might give memory back, and who waits for some."""
 
-    __slots__ = ("blocked", "mark_percent", "page_size", "queues", "relieved", "root")
+    __slots__ = ("blocked", "concurrent_store", "queues", "relieved", "root")
 
-    def __init__(self, limit_bytes: int, mark_percent: int, page_size: int) -> None:
+    def __init__(self, limit_bytes: int, *, concurrent_store: bool) -> None:
         self.root = Usage(limit_bytes, None)
-        self.mark_percent = mark_percent
-        self.page_size = page_size
+        #: G0 to G3: messages that are being written are charged more than once.
+        self.concurrent_store = concurrent_store
         #: All queues, oldest first.
         self.queues: list[Queue] = []
         #: Destinations that had a consumer and a message for it, but no memory; in the order in which they met that.
@@ -118,13 +111,33 @@ class Memory:
     """Policy ``memory``, generation ``fair``."""
 
     wakes_on_relief = True
+    #: Whether queues have a cursor that hands over pages.
+    pages = False
+    #: Whether producers wait while memory is full.
+    throttles = False
 
-    def size_bytes(self, message: Message) -> int:
+    def cursor(self, tree: MemoryTree, queue: Queue) -> Cursor | None:  # noqa: ARG002 - for generations that have one
+        """The cursor of a new queue; None: everything stands in its line."""
+        return None
+
+    def size_bytes(self, message: Message, minimum_bytes: int = MINIMUM_MESSAGE_BYTES) -> int:
         """What the message costs in memory."""
-        size = MINIMUM_MESSAGE_BYTES + len(message.body)
+        size = minimum_bytes + len(message.body)
         for name, value in message.properties.items():
             size += len(name) + (len(value) if isinstance(value, str) else NUMBER_BYTES)
         return size
+
+    def arrive(self, tree: MemoryTree, queue: Queue, cursor: Cursor, reference: Reference) -> None:
+        """G0 to G3: a message joins the cursor."""
+        raise NotImplementedError
+
+    def page_in(self, tree: MemoryTree, queue: Queue, cursor: Cursor) -> bool:
+        """G0 to G3: the queue was woken, its cursor hands over a page."""
+        raise NotImplementedError
+
+    def load(self, tree: MemoryTree, queue: Queue, cursor: Cursor, most: int, *, expiring: bool = True) -> int:
+        """G0 to G3: its cursor hands over so many messages, consumer or not."""
+        raise NotImplementedError
 
     def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
         """Whether an arriving message of that size stays in memory."""
@@ -145,15 +158,18 @@ class Memory:
 
     def read_ahead(self, tree: MemoryTree, queue: Queue) -> None:
         """A message was read from the store: read the rest of its page, as far as nobody has to give way."""
-        for _ in range(1, tree.page_size):
+        for _ in range(1, queue.page_size):
             if not queue.line.stored or not self._has_space(tree, queue, queue.line.next_stored().size_bytes):
                 return
             queue.line.page_in()
 
+    def look_ahead(self, tree: MemoryTree, queue: Queue, most: int) -> None:
+        """The sweep or a browser wants to see waiting messages: they need not be in memory for that."""
+
     def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
         own = queue.usage
         governing = own if queue.has_own_limit else tree.root
-        return governing.is_below(tree.mark_percent) and own.fits(size_bytes) and tree.root.fits(size_bytes)
+        return governing.is_below(queue.mark_percent) and own.fits(size_bytes) and tree.root.fits(size_bytes)
 
     def _make_room(self, tree: MemoryTree, destination: Destination, size_bytes: int) -> bool:
         own, root = destination.usage, tree.root
@@ -177,35 +193,3 @@ class Memory:
             if queue.line.loaded and (chosen is None or queue.usage.used_bytes > chosen.usage.used_bytes):
                 chosen = queue
         return chosen
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class SharedMarkMemory(Memory):
-    """Policy ``memory``, generation ``G1``."""
-
-    wakes_on_relief = False
-
-    def caches(self, tree: MemoryTree, queue: Queue, _size_bytes: int) -> bool:
-        if not self.has_space(tree, queue):
-            queue.caching = False
-        elif not queue.caching and not len(queue.line):
-            queue.caching = True
-        return queue.caching
-
-    def admit(
-        self, tree: MemoryTree, destination: Destination, _subscription: Subscription, reference: Reference
-    ) -> bool:
-        if destination.is_queue and not self.has_space(tree, destination):
-            return False
-        tree.charge(destination, reference)
-        return True
-
-    def read_ahead(self, tree: MemoryTree, queue: Queue) -> None:
-        for _ in range(1, tree.page_size):
-            if not queue.line.stored:
-                return
-            queue.line.page_in()
-
-    def has_space(self, tree: MemoryTree, destination: Destination) -> bool:
-        """The cursor's gate: its own usage and the whole broker's below the mark."""
-        return destination.usage.is_below(tree.mark_percent) and tree.root.is_below(tree.mark_percent)

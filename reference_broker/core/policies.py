@@ -20,7 +20,8 @@ from reference_broker.core.delay import Delay
 from reference_broker.core.durable import Durability
 from reference_broker.core.expiry import DocumentedExpiry, Expiry
 from reference_broker.core.ledger import Ledger
-from reference_broker.core.memory import Memory, SharedMarkMemory
+from reference_broker.core.memory import Memory
+from reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
 from reference_broker.core.prefetch import Prefetch
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rotation import Rotation
@@ -32,7 +33,13 @@ if TYPE_CHECKING:
 
 EXPIRY: Final[dict[str, type[Expiry]]] = {"classic-5.14": Expiry, "documented": DocumentedExpiry}
 TIMESTAMPING: Final[dict[str, type[Stamping]]] = {"documented": Stamping, "classic": ClassicStamping}
-MEMORY: Final[dict[str, type[Memory]]] = {"fair": Memory, "G1": SharedMarkMemory}
+MEMORY: Final[dict[str, type[Memory]]] = {
+    "fair": Memory,
+    "G0": G0Memory,
+    "G1": G1Memory,
+    "G2": G2Memory,
+    "G3": G3Memory,
+}
 
 #: behaviour -> the class that a replacement must derive from.
 BASES: Final[dict[str, type]] = {
@@ -50,6 +57,14 @@ BASES: Final[dict[str, type]] = {
     "timestamping": Stamping,
     "transaction": Resolution,
 }
+
+
+def memory_policy(config: BrokerConfig) -> Memory:
+    """The memory policy of the configured generation."""
+    memory = MEMORY[config.generation["memory"]]()
+    if config.wake_on_relief:
+        memory.wakes_on_relief = True
+    return memory
 
 
 class Policies:
@@ -77,7 +92,7 @@ class Policies:
         """The behaviours that the configuration asks for."""
         return cls(
             expiry=EXPIRY[config.generation["expiry"]](),
-            memory=MEMORY[config.generation["memory"]](),
+            memory=memory_policy(config),
             timestamping=TIMESTAMPING[config.generation["timestamping"]](config.timestamping),
             dead_letter=DeadLetter(config.dead_letter_non_persistent),
         )

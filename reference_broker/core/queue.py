@@ -44,14 +44,14 @@ class Queue(Destination):
     def __init__(self, region: Region, name: str, number: int, policy: DestinationPolicy) -> None:
         super().__init__(region, name, number, policy)
         self.line = Line(region.memory, self)
+        #: Generations G0 to G3: what the line has not been handed yet.
+        self.cursor = region.policies.memory.cursor(region.memory, self)
         self.aside: OrderedDict[int, Reference] = OrderedDict()
         self.pledged: dict[int, Reference] = {}
         self.scheduled: dict[int, Scheduled] = {}
         self.ready: deque[Subscription] = deque()
         #: Ids of all messages here, in whatever state.
         self.live: set[str] = set()
-        #: Generation G1: whether arriving messages are kept in memory.
-        self.caching = True
         #: Waiting and scheduled messages that can expire, and a lower bound of their expirations (0: none).
         self.mortal = 0
         self.earliest_ms = 0
@@ -70,12 +70,31 @@ class Queue(Destination):
         counters.enqueued += 1
         counters.size += 1
         self.live.add(message.message_id)
-        size_bytes = region.policies.memory.size_bytes(message)
+        memory = region.policies.memory
+        size_bytes = memory.size_bytes(message, self.minimum_bytes)
         reference = Reference(message, self.next_order, size_bytes)
         self.next_order += 1
-        self.line.append(reference, region.policies.memory.caches(region.memory, self, size_bytes))
+        if self.cursor is None:
+            self.line.append(reference, memory.caches(region.memory, self, size_bytes))
+        else:
+            memory.arrive(region.memory, self, self.cursor, reference)
         self._await_expiry(message)
         region.wake(self)
+
+    def recover(self, message: Message, order: int) -> None:
+        """A message that outlived a restart: it is in the store only, in every generation."""
+        self.counters.enqueued += 1
+        self.counters.size += 1
+        self.live.add(message.message_id)
+        size_bytes = self.region.policies.memory.size_bytes(message, self.minimum_bytes)
+        reference = Reference(message, order, size_bytes)
+        self.next_order = max(self.next_order, order + 1)
+        if self.cursor is None:
+            self.line.append(reference, cached=False)
+        else:
+            self.cursor.recover(reference)
+        self._await_expiry(message)
+        self.region.wake(self)
 
     def schedule(self, message: Message, due_ns: int) -> None:
         item = Scheduled(message, self, due_ns, None)
@@ -172,7 +191,14 @@ class Queue(Destination):
         return self.line.evict()
 
     def pump(self) -> None:
+        if self.cursor is None:
+            pump(self)
+            return
+        region = self.region
+        paged = region.policies.memory.page_in(region.memory, self, self.cursor)
         pump(self)
+        if not paged:
+            region.block(self)
 
     # -- the end of a message
 
@@ -258,14 +284,21 @@ class Queue(Destination):
             self.mortal -= 1
 
     def wants_sweep(self) -> bool:
-        return self.expire_period_ms > 0 and (self.mortal > 0 or self.name in self.region.memory.blocked)
+        if self.expire_period_ms <= 0:
+            return False
+        if self.mortal or self.name in self.region.memory.blocked:
+            return True
+        return self.cursor is not None and len(self.cursor) > 0
 
     def sweep(self, now: Now) -> None:
         region = self.region
+        region.policies.memory.look_ahead(region.memory, self, self.policy.max_expire_page_size)
         region.wake(self)
         if not region.policies.expiry.is_expired(self.earliest_ms, now.wall_ms):
             return
         self.earliest_ms = 0
+        for reference in self.cursor or ():
+            self._note_expiration(reference.message.expiration_ms)
         for reference in list(self.line):
             if region.is_expired(reference.message):
                 self.line.remove(reference)
@@ -297,6 +330,17 @@ class Queue(Destination):
             self._unschedule(item)
             self.counters.enqueued += 1
             self.counters.dequeued += 1
+        cursor = self.cursor
+        self._purge_reached()
+        while cursor is not None and len(cursor):
+            memory = self.region.policies.memory
+            if not memory.load(self.region.memory, self, cursor, self.page_size, expiring=False):
+                break
+            self._purge_reached()
+        self.region.wake(self)
+
+    def _purge_reached(self) -> None:
+        """Purge what is not behind the cursor."""
         for reference in [*self.line, *self.aside.values()]:
             self.forget_expiry(reference.message)
             self._leave(reference)
@@ -309,7 +353,6 @@ class Queue(Destination):
             for delivery in subscription.deliveries():
                 if delivery.reference.state == ASSIGNED:
                     self._drop(delivery.reference)
-        self.region.wake(self)
 
     def _drop(self, reference: Reference) -> None:
         """Purged in flight: off the books at once, but its id stays taken until the consumer has settled it."""

@@ -62,7 +62,7 @@ class Region:
         self.now = Now(0, 0)
         #: What the event in progress has caused so far.
         self.effects: list[Effect] = []
-        self.memory = MemoryTree(config.memory_limit_bytes, config.memory_high_water_percent, config.page_size)
+        self.memory = MemoryTree(config.memory_limit_bytes, concurrent_store=config.concurrent_store)
         self.delays = DelayHeap()
         self.sweeps = Sweeps()
         self.destinations: dict[str, Destination] = {}

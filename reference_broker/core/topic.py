@@ -111,7 +111,7 @@ class Topic(Destination):
             return
         publication = Publication(len(audience))
         self.live[message.message_id] = publication
-        size_bytes = self.region.policies.memory.size_bytes(message)
+        size_bytes = self.region.policies.memory.size_bytes(message, self.minimum_bytes)
         for subscription in audience:
             reference = Reference(message, self.next_order, size_bytes, publication)
             subscription.pending.append(reference)

@@ -1,0 +1,455 @@
+"""The numbers that were measured on seven releases of ActiveMQ Classic, from the generations that imitate them.
+
+Test bed: 1 MiB for the broker, no limits of destinations, sweep off, messages of 1024 bytes that cost 2048. B is the
+queue that holds the memory, A the one that starves; a stimulus is one more message for A. Each row of a table is a
+case.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from reference_broker.core.config import DestinationPolicy
+from reference_broker.core.events import INDIVIDUAL
+from reference_broker.core.instant import Now
+from reference_broker.core.message import Message
+from tests.fast.core_driver import START_MS, Driver, config_of
+
+MIB = 1024 * 1024
+S = 2048
+A, B, C = "queue://A", "queue://B", "queue://C"
+ALL = ("G0", "G1", "G2", "G3")
+
+
+class Bed(Driver):
+    """One broker of the test bed."""
+
+    def __init__(
+        self, generation: str, *entries: DestinationPolicy, stored: dict[str, int] | None = None, **settings: object
+    ) -> None:
+        settings.setdefault("memory_limit_bytes", MIB)
+        destinations = [*entries, DestinationPolicy(">", expire_period_ms=0)]
+        super().__init__(config_of(generation={"memory": generation}, destinations=destinations, **settings))
+        for name, count in (stored or {}).items():
+            self.store(name, count)
+
+    def store(self, name: str, count: int) -> None:
+        """What a restart found in the store."""
+        region = self.broker._region
+        region.now = Now(self.mono_ns, self.wall_ms)
+        for order in range(1, count + 1):
+            message = Message(f"{name}/{order}", name, b"x" * 1024, timestamp_ms=START_MS, persistent=True)
+            region.destination(name).recover(message, order)  # type: ignore[attr-defined]  # it is a queue
+        region.finish()
+        self.broker.check()
+
+    def fill(self, name: str, count: int, *, persistent: bool = True) -> None:
+        for _ in range(count):
+            self.send(name, size=1024, persistent=persistent)
+
+    def stimulate(self) -> None:
+        self.fill(A, 1)
+
+    def settle(self, consumer: str, count: int) -> None:
+        """Acknowledge the oldest messages of a consumer, one at a time."""
+        for _ in range(count):
+            held = self.broker._consumers[consumer].dispatched.head
+            assert held is not None
+            assert self.ack(held.reference.message.message_id, consumer, INDIVIDUAL) == ""
+
+    def settle_all(self, consumer: str) -> None:
+        while self.broker._consumers[consumer].dispatched.head is not None:
+            self.settle(consumer, 1)
+
+    def held(self, name: str) -> int:
+        """Messages that a queue holds in memory."""
+        return self.counter("memory_bytes", name) // S
+
+    def percent(self) -> int:
+        return self.broker.broker_counters()["memory_percent"]
+
+
+def full_mark(name: str = "B") -> DestinationPolicy:
+    """The policy entry with which one queue fills a broker of G2 or G3."""
+    return DestinationPolicy(name, expire_period_ms=0, high_water_percent=100, producer_flow_control=False)
+
+
+def hoard(generation: str, *entries: DestinationPolicy, sent: int = 0, **settings: object) -> Bed:
+    """7.3: ten messages wait on A in the store, B takes all memory that it can, then A's consumer comes."""
+    bed = Bed(generation, full_mark(), *entries, stored={A: 10}, **settings)
+    bed.fill(B, sent or 600)
+    bed.subscribe("a", A, 1000)
+    return bed
+
+
+def hoard_to_the_mark(generation: str, sent: int = 400) -> Bed:
+    """7.3 as G1 tells it."""
+    bed = Bed(generation)
+    bed.fill(B, sent)
+    bed.fill(A, 10)
+    bed.subscribe("a", A, 1000)
+    return bed
+
+
+# -- 7.2: what is cached on send
+
+
+@pytest.mark.parametrize("generation", ALL)
+@pytest.mark.parametrize(
+    ("mark", "sent", "cached", "percent"),
+    [(70, 400, 359, 70), (91, 600, 466, 91), (100, 600, 512, 100), (70, 358, 358, 69), (100, 511, 511, 99)],
+)
+def test_cached_on_send(generation: str, mark: int, sent: int, cached: int, percent: int) -> None:
+    bed = Bed(generation, DestinationPolicy("B", expire_period_ms=0, high_water_percent=mark))
+    bed.fill(B, sent)
+    assert (bed.held(B), bed.percent(), bed.counter("size", B)) == (cached, percent, sent)
+
+
+@pytest.mark.parametrize(("generation", "cached"), [("G0", 358), ("G1", 357), ("G2", 357), ("G3", 357)])
+def test_with_a_concurrent_store_the_cache_ends_earlier_and_nobody_starves(generation: str, cached: int) -> None:
+    bed = Bed(generation, concurrent_store=True)
+    bed.fill(B, 400)
+    assert (bed.held(B), bed.percent()) == (cached, 69)
+    bed.fill(A, 10)
+    bed.subscribe("a", A, 1000)
+    assert len(bed.got("a")) == 10
+    assert bed.percent() == 71
+
+
+# -- 7.3: hard starvation
+
+
+@pytest.mark.parametrize(
+    ("generation", "delivered", "percent"), [("G0", 10, 72), ("G1", 0, 70), ("G2", 10, 72), ("G3", 10, 72)]
+)
+def test_b_to_the_mark_and_then_a(generation: str, delivered: int, percent: int) -> None:
+    bed = hoard_to_the_mark(generation)
+    bed.advance(10_000)
+    assert (len(bed.got("a")), bed.percent()) == (delivered, percent)
+
+
+@pytest.mark.parametrize(
+    ("generation", "delivered", "percent"), [("G0", 200, 109), ("G1", 0, 70), ("G2", 200, 109), ("G3", 153, 100)]
+)
+def test_the_first_page_of_a_store_only_backlog(generation: str, delivered: int, percent: int) -> None:
+    bed = Bed(generation, stored={A: 400})
+    bed.fill(B, 400)
+    bed.subscribe("a", A, 1000)
+    assert (len(bed.got("a")), bed.percent()) == (delivered, percent)
+
+
+def test_g0_asks_nobody_but_itself() -> None:
+    bed = Bed("G0", stored={A: 400})
+    bed.fill(B, 400)
+    bed.subscribe("a", A, 1000)
+    bed.subscribe("another", A, 1000)  # one more wake-up
+    assert (len(bed.got("a")) + len(bed.got("another")), bed.percent()) == (359, 140)
+
+
+@pytest.mark.parametrize(
+    ("generation", "delivered", "percent"), [("G0", 10, 101), ("G1", 0, 100), ("G2", 0, 100), ("G3", 0, 100)]
+)
+def test_b_up_to_the_limit(generation: str, delivered: int, percent: int) -> None:
+    bed = hoard(generation)
+    bed.advance(10_000)
+    assert (bed.held(B), len(bed.got("a")), bed.percent()) == (512, delivered, percent)
+
+
+@pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
+def test_what_an_operator_sees_of_a_starved_queue(generation: str) -> None:
+    bed = hoard(generation)
+    assert bed.counters("consumers", "size", "in_flight", "memory_percent", destination=A) == (1, 10, 0, 0)
+    assert bed.logged("queue://A cursor blocked") == 1
+
+
+@pytest.mark.parametrize(("generation", "delivered"), [("G1", 10), ("G2", 10), ("G3", 10)])
+def test_one_message_below_the_threshold_the_gate_is_open(generation: str, delivered: int) -> None:
+    sent = 358 if generation == "G1" else 511
+    bed = hoard(generation, sent=sent)
+    bed.settle_all("a")
+    assert len(bed.got("a")) == delivered
+
+
+# -- 7.4: many small backlogs
+
+
+def test_g1_five_small_hoarders() -> None:
+    bed = Bed("G1", stored={A: 10})
+    for number in range(400):
+        bed.fill(f"queue://B{number % 5}", 1)
+    assert [bed.held(f"queue://B{n}") for n in range(5)] == [72, 72, 72, 72, 71]
+    assert bed.percent() == 70
+    bed.subscribe("a", A, 1000)
+    assert bed.got("a") == []
+
+
+def test_g0_five_small_hoarders_starve_nobody() -> None:
+    bed = Bed("G0", stored={A: 10})
+    for number in range(400):
+        bed.fill(f"queue://B{number % 5}", 1)
+    assert [bed.held(f"queue://B{n}") for n in range(5)] == [80] * 5
+    assert bed.percent() == 78
+    bed.subscribe("a", A, 1000)
+    assert len(bed.got("a")) == 10
+
+
+@pytest.mark.parametrize("generation", ["G2", "G3"])
+def test_two_hoarders_fill_the_broker(generation: str) -> None:
+    bed = Bed(generation, *(without_flow_control(f"B{n}") for n in (1, 2)), stored={A: 10})
+    for number in (1, 2):
+        bed.fill(f"queue://B{number}", 400)
+    assert (bed.held("queue://B1"), bed.held("queue://B2"), bed.percent()) == (359, 153, 100)
+    bed.subscribe("a", A, 1000)
+    assert bed.got("a") == []
+
+
+def without_flow_control(name: str) -> DestinationPolicy:
+    return DestinationPolicy(name, expire_period_ms=0, producer_flow_control=False)
+
+
+# -- 7.6: overshoot, and what the sweep loads
+
+
+@pytest.mark.parametrize(
+    ("generation", "loaded", "percent"), [("G0", 70, 70), ("G1", 200, 200), ("G2", 200, 200), ("G3", 200, 200)]
+)
+def test_a_page_ignores_the_limit_of_its_queue(generation: str, loaded: int, percent: int) -> None:
+    limited = DestinationPolicy("B", expire_period_ms=0, memory_limit_bytes=100 * S)
+    bed = Bed(generation, limited, stored={B: 400})
+    bed.subscribe("b", B, 1000)
+    assert (bed.held(B), bed.counter("memory_percent", B)) == (loaded, percent)
+
+
+@pytest.mark.parametrize(
+    ("generation", "loaded", "percent"),
+    [("G0", (359, 359), 140), ("G1", (400, 0), 78), ("G2", (400, 400), 156), ("G3", (400, 112), 100)],
+)
+def test_the_sweep_loads_without_demand(generation: str, loaded: tuple[int, int], percent: int) -> None:
+    bed = Bed(generation, DestinationPolicy(">", expire_period_ms=6000), stored={A: 501, B: 501})
+    bed.advance(5999)
+    assert bed.percent() == 0
+    bed.advance(1)
+    assert ((bed.held(A), bed.held(B)), bed.percent()) == (loaded, percent)
+
+
+@pytest.mark.parametrize("count", [399, 400, 401])
+def test_one_sweep_loads_no_more_than_its_page(count: int) -> None:
+    bed = Bed("G2", DestinationPolicy("A", expire_period_ms=1000), stored={A: count}, memory_limit_bytes=10 * MIB)
+    bed.advance(1000)
+    assert bed.held(A) == min(count, 400)
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_the_trap_of_time_a_sweep_before_b_is_filled_saves_a(generation: str) -> None:
+    bed = Bed(generation, full_mark(), DestinationPolicy("A", expire_period_ms=1000), stored={A: 10})
+    bed.advance(1000)
+    bed.fill(B, 600)
+    bed.subscribe("a", A, 1000)
+    assert len(bed.got("a")) == 10
+
+
+# -- 4.5: pages, demand
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_one_wake_up_is_one_page(generation: str) -> None:
+    bed = Bed(generation, stored={A: 1001}, memory_limit_bytes=16 * MIB)
+    bed.subscribe("a", A, 1000)
+    assert (len(bed.got("a")), bed.held(A)) == (200, 200)
+    bed.advance(60_000)
+    assert len(bed.got("a")) == 200
+    for page in (400, 600):
+        bed.stimulate()
+        assert len(bed.got("a")) == page
+
+
+@pytest.mark.parametrize(("page", "loaded"), [(1, 1), (50, 50), (0, 200), (5000, 400)])
+def test_the_size_of_a_page(page: int, loaded: int) -> None:
+    bed = Bed("G3", DestinationPolicy("A", expire_period_ms=0, max_page_size=page), stored={A: 400})
+    bed.subscribe("a", A, 1000)
+    assert len(bed.got("a")) == loaded
+
+
+def test_no_page_while_a_page_waits_for_a_window() -> None:
+    bed = Bed("G2", stored={A: 500}, memory_limit_bytes=16 * MIB)
+    bed.subscribe("a", A, 1)
+    assert bed.held(A) == 200
+    bed.settle("a", 1)
+    assert bed.held(A) == 399  # 199 were waiting: not a page
+    bed.settle("a", 150)
+    assert bed.held(A) == 249
+
+
+def test_lazy_dispatch_reads_what_windows_have_room_for() -> None:
+    bed = Bed("G3", DestinationPolicy("A", expire_period_ms=0, lazy_dispatch=True), stored={A: 400})
+    bed.subscribe("a", A, 7)
+    assert bed.held(A) == 7
+    bed.settle("a", 1)
+    assert bed.held(A) == 7
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_without_a_consumer_nothing_is_loaded(generation: str) -> None:
+    bed = Bed(generation, stored={A: 10})
+    bed.stimulate()
+    assert bed.counters("size", "memory_bytes", destination=A) == (11, 0)
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_without_use_cache_nothing_stays_in_memory(generation: str) -> None:
+    bed = Bed(generation, DestinationPolicy("B", expire_period_ms=0, use_cache=False))
+    bed.fill(B, 20)
+    assert bed.counters("size", "memory_bytes", destination=B) == (20, 0)
+    bed.subscribe("b", B, 1000)
+    assert len(bed.got("b")) == 20
+
+
+# -- 4.8: non-persistent messages
+
+
+@pytest.mark.parametrize("generation", ALL)
+@pytest.mark.parametrize("mark", [30, 70, 100])
+def test_non_persistent_messages_leave_memory_at_70_percent_whatever_the_mark(generation: str, mark: int) -> None:
+    bed = Bed(generation, DestinationPolicy("B", expire_period_ms=0, high_water_percent=mark))
+    peak = 0
+    for _ in range(400):
+        bed.fill(B, 1, persistent=False)
+        peak = max(peak, bed.counter("memory_percent", B))
+    assert (peak, bed.held(B), bed.counter("size", B)) == (69, 0, 400)
+    bed.subscribe("b", B, 1000)
+    assert len(bed.got("b")) == 200
+
+
+def test_non_persistent_messages_are_never_starved() -> None:
+    bed = hoard("G3")
+    bed.fill(A, 5, persistent=False)
+    assert bed.got("a") == bed.got("a")[-5:]
+    assert len(bed.got("a")) == 5
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_each_half_keeps_its_order(generation: str) -> None:
+    bed = Bed(generation, memory_limit_bytes=20 * S)
+    for number in range(60):
+        bed.fill(A, 1, persistent=number % 3 != 0)
+    bed.subscribe("a", A, 10)
+    while bed.counter("size", A):
+        bed.settle("a", 1)
+    numbers = [int(name[1:]) for name in bed.got("a")]
+    assert sorted(numbers) == list(range(1, 61))
+    for half in (0, 1):
+        own = [n for n in numbers if ((n - 1) % 3 != 0) == half]
+        assert own == sorted(own)
+
+
+# -- 7.8: remedies
+
+
+@pytest.mark.parametrize(("generation", "percent"), [("G2", 101), ("G3", 100)])
+def test_consuming_from_b_opens_the_gate_but_wakes_nobody(generation: str, percent: int) -> None:
+    bed = hoard(generation, sent=512)
+    bed.subscribe("b", B, 1)
+    bed.settle("b", 3)
+    bed.advance(8000)
+    assert (bed.percent(), bed.got("a")) == (99, [])
+    bed.stimulate()
+    assert (len(bed.got("a")), bed.percent()) == (11 if generation == "G2" else 3, percent)
+    bed.settle_all("a")
+    assert len(bed.got("a")) == 11
+
+
+def test_g1_one_acknowledgement_opens_the_gate_if_b_is_cached_entirely() -> None:
+    bed = hoard_to_the_mark("G1", 359)
+    bed.subscribe("b", B, 1)
+    bed.settle("b", 1)
+    bed.advance(8000)
+    assert (bed.percent(), bed.got("a")) == (69, [])
+    bed.stimulate()
+    assert (len(bed.got("a")), bed.percent()) == (11, 72)
+
+
+def test_g1_the_first_acknowledgement_refills_b_from_its_store() -> None:
+    bed = hoard_to_the_mark("G1", 400)
+    bed.subscribe("b", B, 1)
+    bed.settle("b", 1)
+    assert bed.percent() == 77
+    bed.stimulate()
+    assert bed.got("a") == []
+
+
+@pytest.mark.parametrize("generation", ["G2", "G3"])
+def test_leftovers_do_not_refill_b_while_a_page_waits(generation: str) -> None:
+    bed = hoard(generation, sent=600)
+    bed.subscribe("b", B, 1)
+    bed.settle("b", 3)
+    assert (bed.held(B), bed.percent()) == (509, 99)
+    bed.stimulate()
+    assert len(bed.got("a")) == (11 if generation == "G2" else 3)
+    bed.settle_all("a")
+    assert len(bed.got("a")) == 11
+
+
+@pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
+def test_purging_b(generation: str) -> None:
+    bed = hoard(generation)
+    bed.purge(B)
+    assert (bed.counter("size", B), bed.percent()) == (0, 0)
+    bed.advance(8000)
+    assert bed.got("a") == []
+    bed.stimulate()
+    assert len(bed.got("a")) == 11
+
+
+@pytest.mark.parametrize(("generation", "left"), [("G0", 0), ("G1", 10), ("G2", 10), ("G3", 10)])
+@pytest.mark.parametrize("attached", [False, True])
+def test_purging_a_through_the_closed_gate_removes_nothing(generation: str, left: int, attached: bool) -> None:
+    bed = Bed(generation, full_mark(), stored={A: 10})
+    bed.fill(B, 600)
+    if attached:
+        bed.subscribe("a", A, 1000)
+    bed.purge(A)
+    assert bed.counter("size", A) == left
+
+
+@pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
+def test_with_the_sweep_a_wakes_within_one_period(generation: str) -> None:
+    bed = hoard(generation, DestinationPolicy("A", expire_period_ms=6000))
+    bed.advance(20_000)
+    assert bed.got("a") == []
+    bed.purge(B)
+    bed.advance(3999)
+    assert bed.got("a") == []
+    bed.advance(1)
+    assert len(bed.got("a")) == 10
+
+
+@pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
+def test_a_second_consumer_is_a_stimulus(generation: str) -> None:
+    bed = hoard(generation)
+    bed.purge(B)
+    bed.subscribe("a2", A, 1000)
+    assert (len(bed.got("a")), len(bed.got("a2"))) == (5, 5)
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_a_restart_cures(generation: str) -> None:
+    bed = Bed(generation, full_mark(), stored={A: 10, B: 600})
+    assert (bed.percent(), bed.counter("size", B)) == (0, 600)
+    bed.subscribe("a", A, 1000)
+    assert len(bed.got("a")) == 10
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_a_limit_for_b_beforehand(generation: str) -> None:
+    bed = Bed(generation, DestinationPolicy("B", expire_period_ms=0, memory_limit_bytes=100 * S), stored={A: 10})
+    bed.fill(B, 400)
+    assert (bed.held(B), bed.counter("memory_percent", B), bed.percent()) == (70, 70, 13)
+    bed.subscribe("a", A, 1000)
+    assert len(bed.got("a")) == 10
+
+
+@pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
+def test_with_wake_on_relief_a_starved_queue_resumes_by_itself(generation: str) -> None:
+    bed = hoard(generation, wake_on_relief=True)
+    bed.purge(B)
+    assert len(bed.got("a")) == 10
