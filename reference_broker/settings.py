@@ -119,6 +119,9 @@ _DESTINATION: Final[dict[str, _Row]] = {
     "minimum_message_bytes": _Number(0),
     "use_cache": _FLAG,
     "lazy_dispatch": _FLAG,
+    "producer_flow_control": _FLAG,
+    "send_fail_if_no_space": _FLAG,
+    "send_fail_if_no_space_after_ms": _Number(0),
 }
 
 

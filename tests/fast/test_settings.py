@@ -8,7 +8,7 @@ import pytest
 
 from reference_broker import server
 from reference_broker import settings as settings_module
-from reference_broker.core.config import BrokerConfig, ConfigError
+from reference_broker.core.config import BrokerConfig, ConfigError, DestinationPolicy
 from reference_broker.settings import ServerSettings, broker_config, read_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -46,6 +46,8 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             memory_limit_bytes = 1
             memory_high_water_percent = 50
             page_size = 2
+            concurrent_store = true
+            wake_on_relief = true
             dead_letter_non_persistent = true
             [broker.generation]
             monitor = "classic"
@@ -66,6 +68,16 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             match = "A.>"
             expire_period_ms = 0
             memory_limit_bytes = 5
+            high_water_percent = 6
+            max_page_size = 7
+            max_browse_page_size = 8
+            max_expire_page_size = 9
+            minimum_message_bytes = 10
+            use_cache = false
+            lazy_dispatch = true
+            producer_flow_control = false
+            send_fail_if_no_space = true
+            send_fail_if_no_space_after_ms = 11
             """,
         )
     )
@@ -79,6 +91,8 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             "memory_limit_bytes": 1,
             "memory_high_water_percent": 50,
             "page_size": 2,
+            "concurrent_store": True,
+            "wake_on_relief": True,
             "dead_letter_non_persistent": True,
             "generation": {
                 "monitor": "classic",
@@ -94,7 +108,23 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                 "process_network_messages": True,
             },
             "monitor": {"read_ms": -1, "initial_delay_ms": 3, "use_keep_alive": False, "connect_timeout_ms": 0},
-            "destinations": [{"match": "A.>", "expire_period_ms": 0, "memory_limit_bytes": 5}],
+            "destinations": [
+                {
+                    "match": "A.>",
+                    "expire_period_ms": 0,
+                    "memory_limit_bytes": 5,
+                    "high_water_percent": 6,
+                    "max_page_size": 7,
+                    "max_browse_page_size": 8,
+                    "max_expire_page_size": 9,
+                    "minimum_message_bytes": 10,
+                    "use_cache": False,
+                    "lazy_dispatch": True,
+                    "producer_flow_control": False,
+                    "send_fail_if_no_space": True,
+                    "send_fail_if_no_space_after_ms": 11,
+                }
+            ],
         },
     }
 
@@ -184,7 +214,7 @@ def test_the_broker_object_of_a_program_is_the_same_thing() -> None:
     assert config.timestamping is not None
     assert config.timestamping.future_only
     assert config.generation["memory"] == "G1"
-    assert flat(config.destinations) == [{"match": ">", "expire_period_ms": 1000, "memory_limit_bytes": 0}]
+    assert flat(config.destinations) == flat([DestinationPolicy(">", expire_period_ms=1000)])
     assert flat(broker_config({})) == flat(BrokerConfig())
 
 
