@@ -141,7 +141,7 @@ def _subscribe(state: WorldState, step: Subscribe) -> list[str] | None:
     )
     client.consumers.append(consumer)
     if concrete.durable:
-        client.durables[concrete.durable] = (dest, concrete.selector)
+        client.durables[concrete.durable] = (dest, concrete)
     verb = "browses" if concrete.browser else "subscribes to"
     return [
         f"{client.name} {verb} {name} as {consumer.name}",

@@ -67,15 +67,15 @@ class Subscribe(Step, frozen=True, tag="subscribe"):
         dest = self.dest % len(state.dests)
         if len(client.consumers) >= CONSUMERS_MAX:
             return None
-        fitting = self._fitting(is_topic(state.dests[dest]), client)
+        fitting = self._fitting(is_topic(state.dests[dest]), client, state)
         if fitting.durable and any(consumer.durable == fitting.durable for consumer in client.consumers):
             return None  # it is in use
         return msgspec.structs.replace(fitting, host=client.index, dest=dest)
 
-    def _fitting(self, topic: bool, client: ClientState) -> Subscribe:
+    def _fitting(self, topic: bool, client: ClientState, state: WorldState) -> Subscribe:
         """The same without options that mean nothing here."""
         browser = self.browser and not topic and not self.wild
-        durable = self.durable if topic and not self.wild else ""
+        durable = self.durable if topic and not self.wild and state.durable else ""
         return msgspec.structs.replace(
             self,
             browser=browser,

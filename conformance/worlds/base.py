@@ -4,9 +4,9 @@ Rules (the same for both worlds):
 
 * ``apply(step)`` normalises, performs and returns the events that appeared meanwhile; an impossible step becomes
   ``skipped``.
-* Every run ends with ``heal``: faults lifted, links open, clocks as they are, ``settle``; then ``drain``: the program's
-  consumers leave, one new consumer per destination (and one for the dead letters) takes what is left until nothing is
-  due any more. Liveness is judged there and only there.
+* Every run ends with ``heal``: faults lifted, links open, clocks as they are, open transactions rolled back,
+  ``settle``; then ``drain``: the program's consumers leave, one new consumer per destination (and one for the dead
+  letters) takes what is left until nothing is due any more. Liveness is judged there and only there.
 * ``run(program)`` is only the loop over ``open``, ``apply`` and ``close``; a state machine calls the same three.
 
 Subclasses implement the primitive operations (``send`` … ``drain``) and own ``self.recorder``. Whatever must stay the
@@ -143,7 +143,26 @@ class World(ABC):
         for client in self.state.clients:
             if client.stalled:
                 self.resume(client)
+        for client in self.state.clients:
+            if client.transaction:
+                self.rollback(client)
         self.settle(self.settle_deadline_ms())
+
+    def use_durables(self) -> None:
+        """For the drain: every durable subscription that is left gets a consumer, so that what it is owed comes."""
+        for client in self.state.clients:
+            for name in client.idle_durables():
+                dest, step = client.durables[name]
+                plain = msgspec.structs.replace(step, prefetch=1000, ack="individual", dispatch="async")
+                self.subscribe(client, dest, plain)
+
+    def end_durables(self) -> None:
+        """After the drain: a broker that others use keeps nothing of this run."""
+        for client in self.state.clients:
+            for consumer in list(client.consumers):
+                self.close_consumer(consumer)
+            for name in client.idle_durables():
+                self.unsubscribe(client, name)
 
     def settle_deadline_ms(self) -> int:
         """How long healing may take."""

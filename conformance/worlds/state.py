@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from conformance.program import HostSpec, LinkSpec, Program
+from conformance.steps.consume import Subscribe
 
 AckMode = Literal["auto", "client", "individual"]
 
@@ -27,7 +28,7 @@ class HostState:
 class ConsumerState:
     """An open consumer of a client, as its application sees it."""
 
-    __slots__ = ("ack", "browser", "client", "dest", "durable", "name", "unsettled")
+    __slots__ = ("ack", "browser", "client", "dest", "durable", "name", "places", "pledged", "unsettled")
 
     def __init__(
         self, name: str, client: ClientState, dest: str, ack: AckMode, *, durable: str = "", browser: bool = False
@@ -42,6 +43,21 @@ class ConsumerState:
         self.browser = browser
         #: Suite ids of messages that the application took and has not settled, oldest first.
         self.unsettled: list[str] = []
+        #: Suite ids that it acknowledged in its host's open transaction; the place of each message in the order in
+        #: which they were taken.
+        self.pledged: list[str] = []
+        self.places: dict[str, int] = {}
+
+    def took(self, message: str) -> None:
+        """The application was given a message that it must settle."""
+        self.places[message] = len(self.places)
+        self.unsettled.append(message)
+
+    def settle(self, messages: list[str]) -> None:
+        """These were acknowledged, for good or as part of the open transaction."""
+        self.unsettled = [message for message in self.unsettled if message not in messages]
+        if self.client.transaction:
+            self.pledged += messages
 
 
 class ClientState(HostState):
@@ -67,14 +83,28 @@ class ClientState(HostState):
         #: The name of the open transaction, "" without one; transactions ever begun.
         self.transaction = ""
         self.transaction_count = 0
-        #: Durable subscriptions that may exist, oldest first: name -> the destination and the selector of its latest
+        #: Durable subscriptions that may exist, oldest first: name -> the destination and the options of its latest
         #: consumer.
-        self.durables: dict[str, tuple[str, str]] = {}
+        self.durables: dict[str, tuple[str, Subscribe]] = {}
 
     def idle_durables(self) -> list[str]:
         """Durable subscriptions that no consumer uses now, oldest first."""
         used = [consumer.durable for consumer in self.consumers]
         return [name for name in self.durables if name not in used]
+
+    def vanish(self) -> None:
+        """Its connection is gone, and with it its consumers and its transaction."""
+        self.consumers.clear()
+        self.transaction = ""
+
+    def end_transaction(self, *, bring_back: bool) -> None:
+        """The transaction is over. ``bring_back``: what was acknowledged in it can be acknowledged again."""
+        self.transaction = ""
+        for consumer in self.consumers:
+            if bring_back and consumer.pledged:
+                together = [*consumer.unsettled, *consumer.pledged]
+                consumer.unsettled = sorted(together, key=consumer.places.__getitem__)
+            consumer.pledged = []
 
     def next_transaction(self) -> str:
         """The name of the next transaction."""
@@ -95,10 +125,13 @@ class ClientState(HostState):
 class WorldState:
     """Everything that ordinals choose from."""
 
-    __slots__ = ("broker", "clients", "dests", "hosts", "persistent")
+    __slots__ = ("broker", "clients", "dests", "durable", "hosts", "persistent")
 
     def __init__(self, program: Program) -> None:
         self.persistent = program.broker.persistent
+        #: Some consumer of the program wants a durable subscription: then hosts keep their client id from one
+        #: connection to the next, and otherwise they need not.
+        self.durable = any(isinstance(step, Subscribe) and bool(step.durable) for step in program.steps)
         self.dests: list[str] = list(program.dests)
         self.clients: list[ClientState] = []
         self.hosts: list[HostState] = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from conformance.destinations import is_topic
+from conformance.destinations import is_pattern, is_topic
 from conformance.program import Program
 from conformance.worlds.base import DEAD_LETTERS
 from reference_broker.core.config import BrokerConfig, DestinationPolicy, TimeStamping
+from reference_broker.core.events import Move, Operation, Purge, ResetStatistics
 from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
 
 #: What the reference broker offers, in the words of ``Requirement.needs``.
@@ -28,10 +29,10 @@ CAPABILITIES = [
 
 
 def physical(dest: str) -> str:
-    """``q0`` -> ``queue://q0``."""
+    """``q0`` -> ``queue://q0``, ``q*`` -> ``queue://*``."""
     if dest == DEAD_LETTERS:
         return DEAD_LETTER_QUEUE
-    return (TOPIC if is_topic(dest) else QUEUE) + dest
+    return (TOPIC if is_topic(dest) else QUEUE) + ("*" if is_pattern(dest) else dest)
 
 
 def logical(destination: str) -> str:
@@ -62,3 +63,12 @@ def broker_config(program: Program) -> BrokerConfig:
         dead_letter_non_persistent=spec.dead_letter_non_persistent,
         generation=spec.generation,
     )
+
+
+#: What an operator's request is to the core: ``reset`` concerns the totals.
+_OPERATIONS = {"purge": Purge, "reset": ResetStatistics}
+
+
+def operation(op: str, destination: str, target: str) -> Operation:
+    """An operator's request about a destination."""
+    return Move(destination, target) if op == "move" else _OPERATIONS[op](destination)

@@ -77,9 +77,12 @@ class ClientSession(Requests):
         max_inactivity_ms: int = 30_000,
         initial_delay_ms: int = 10_000,
         consumer_expiry_check: bool = True,
+        connection_id: str = "",
     ) -> None:
-        """``client_id`` must be unique in the broker: the message ids are built from it."""
-        super().__init__(client_id, monitor, max_inactivity_ms, initial_delay_ms)
+        """``client_id`` must be unique in the broker. The message ids are built from ``connection_id``, which must be
+        another one for each connection; "" is the client id.
+        """
+        super().__init__(client_id, monitor, max_inactivity_ms, initial_delay_ms, connection_id)
         self._expiry_check = consumer_expiry_check
         self._consumers: dict[str, JmsConsumer] = {}
         #: Open transactions: what was acknowledged in them.

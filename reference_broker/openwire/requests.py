@@ -27,15 +27,28 @@ from reference_broker.session import Client
 class Requests(Client):
     """The half of a client's session that needs no memory of messages."""
 
-    __slots__ = ("_commands", "_messages", "_temporaries", "client_id", "initial_delay_ms", "max_inactivity_ms")
+    __slots__ = (
+        "_commands",
+        "_connection_id",
+        "_messages",
+        "_temporaries",
+        "client_id",
+        "initial_delay_ms",
+        "max_inactivity_ms",
+    )
 
-    def __init__(self, client_id: str, monitor: Monitor, max_inactivity_ms: int, initial_delay_ms: int) -> None:
+    def __init__(
+        self, client_id: str, monitor: Monitor, max_inactivity_ms: int, initial_delay_ms: int, connection_id: str = ""
+    ) -> None:
         if initial_delay_ms < 0:
             raise ValueError(
                 f"initial delay {initial_delay_ms} ms is negative; ActiveMQ kills such a connection, use 0"
             )
         super().__init__(KeepAliveInfo(), monitor)
         self.client_id = client_id
+        #: What the ids of its messages begin with: a client that comes back under the same client id must not use the
+        #: same ids again.
+        self._connection_id = connection_id or client_id
         self.max_inactivity_ms = max_inactivity_ms
         self.initial_delay_ms = initial_delay_ms
         self._commands = 0
@@ -79,7 +92,7 @@ class Requests(Client):
         """
         self._messages += 1
         message = Message(
-            f"{self.client_id}-{self._messages}",
+            f"{self._connection_id}-{self._messages}",
             destination,
             body,
             timestamp_ms=0 if disable_timestamp else now.wall_ms,

@@ -17,7 +17,8 @@ from reference_broker.node import Close, Node, OutputReady
 
 if TYPE_CHECKING:
     from conformance.worlds.simulated.link import Link
-    from conformance.worlds.simulated.world import SimulatedWorld
+    from conformance.worlds.simulated.stage import Stage
+    from reference_broker.core.events import Operation
 
 #: Time that the broker needs to write one frame. Not a divisor of usual latencies, so that writers and links do not
 #: tick together.
@@ -55,7 +56,7 @@ class BrokerHost:
 
     __slots__ = ("_agenda", "_clock", "_links", "_planned_ns", "_tick", "_world", "_writing", "name", "node")
 
-    def __init__(self, world: SimulatedWorld, name: str, node: Node) -> None:
+    def __init__(self, world: Stage, name: str, node: Node) -> None:
         self._world = world
         self._agenda = world.agenda
         self._clock = world.broker_clock
@@ -89,6 +90,11 @@ class BrokerHost:
         node = self.node
         node.bytes_received(connection, now)
         node.receive(connection, frame, now)
+        self.after()
+
+    def operate(self, event: Operation) -> None:
+        """An operator asks for something. Raises ``TypeError`` for what this broker does not know."""
+        self.node.submit(event, self.now())
         self.after()
 
     def lose(self, connection: int) -> None:

@@ -16,19 +16,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from conformance.history import Arrive, Closed, Discard, Leave
+from conformance.history import Arrive, Browse, Closed, Discard, Leave
 from conformance.worlds.simulated.agenda import Action
 from conformance.worlds.simulated.clock import VirtualClock
 from conformance.worlds.simulated.link import Ended, Link, Opened
 from conformance.worlds.translation import logical
 from reference_broker.core.instant import Now
 from reference_broker.notice import Closed as GaveUp
-from reference_broker.notice import Connected, Delivered, Discarded, Failed, Notice, Receipt
+from reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
 
 if TYPE_CHECKING:
     from conformance.steps.consume import Subscribe
     from conformance.steps.send import Send
-    from conformance.worlds.simulated.world import SimulatedWorld
+    from conformance.worlds.simulated.stage import Stage
     from conformance.worlds.state import ClientState, ConsumerState
     from reference_broker.session import Client
 
@@ -66,7 +66,7 @@ class ClientHost(ABC):
 
     protocol: ClassVar[str]
 
-    def __init__(self, world: SimulatedWorld, state: ClientState) -> None:
+    def __init__(self, world: Stage, state: ClientState) -> None:
         self.world = world
         self.state = state
         self.clock = VirtualClock(state.spec.clock)
@@ -77,6 +77,9 @@ class ClientHost(ABC):
         self.session: Client | None = None
         #: Receipts that have come: name -> "" or the refusal.
         self.answers: dict[str, str] = {}
+        #: Browsers: name -> what they look at. Pulls that the broker has not answered.
+        self.browsing: dict[str, str] = {}
+        self.asking: dict[str, bool] = {}
         self._planned_ns = -1
         #: Without a monitor the library has no timer.
         self._monitored = state.link.monitor is not None
@@ -127,6 +130,11 @@ class ClientHost(ABC):
         self.connection = 0
         self.connected = False
         self.session = None
+        self.state.transaction = ""
+
+    def client_id(self) -> str:
+        """What the host calls itself: the same on every connection if durable subscriptions hang on it."""
+        return self.state.name if self.world.state.durable else f"{self.state.name}-{self.connection}"
 
     def flush(self) -> None:
         """Hand what the library wants to write to the link, and plan its next timer."""
@@ -182,7 +190,7 @@ class ClientHost(ABC):
         recorder = self.world.recorder
         leave = Leave(recorder.next_seq(), since_ns, self.world.agenda.now_ns, self.state.name, "ok", "drop")
         recorder.record(leave)
-        self.state.consumers.clear()
+        self.state.vanish()
         self.forget_consumers()
 
     @abstractmethod
@@ -191,7 +199,10 @@ class ClientHost(ABC):
 
     def _notice(self, notice: Notice) -> None:
         if isinstance(notice, Delivered):
-            self._arrived(notice)
+            if notice.consumer in self.browsing:
+                self._browsed(notice)
+            else:
+                self._arrived(notice)
         elif isinstance(notice, Receipt):
             self.answers[notice.receipt] = ""
         elif isinstance(notice, Discarded):
@@ -201,6 +212,8 @@ class ClientHost(ABC):
                 self.answers[notice.receipt] = notice.text or "refused"
         elif isinstance(notice, Connected):
             self.connected = True
+        elif isinstance(notice, Empty):
+            self._empty(notice.consumer)
         elif isinstance(notice, GaveUp):
             self._gave_up(notice)
 
@@ -241,8 +254,43 @@ class ClientHost(ABC):
             notice.expiration_ms,
             notice.timestamp_ms,
             logical(notice.original_destination) or None,
+            str(notice.properties.get("kind", "")) or None,
+            notice.group or None,
+            notice.priority,
         )
         recorder.record(event)
+
+    def _browsed(self, notice: Delivered) -> None:
+        """A browser was shown a message."""
+        self.record_browse(notice.consumer, [suite_id(notice.body)], complete=False)
+        self.let_go(notice)
+
+    def _empty(self, consumer: str) -> None:
+        """The end of a browse, or of a pull that found nothing."""
+        self.asking.pop(consumer, None)
+        if consumer in self.browsing:
+            self.record_browse(consumer, [], complete=True)
+
+    def record_browse(self, consumer: str, messages: list[str], *, complete: bool) -> None:
+        """A browser saw something."""
+        now_ns = self.world.agenda.now_ns
+        recorder = self.world.recorder
+        dest = self.browsing[consumer]
+        recorder.record(
+            Browse(recorder.next_seq(), now_ns, now_ns, self.state.name, dest, messages, consumer, complete)
+        )
+
+    @abstractmethod
+    def let_go(self, notice: Delivered) -> None:
+        """A browser has seen a message and need not keep it."""
+
+    @abstractmethod
+    def ask(self, consumer: ConsumerState, deadline_ms: int) -> None:
+        """The application begins to wait for a message; a pull consumer must ask the broker for one."""
+
+    def asks(self, consumer: ConsumerState) -> bool:
+        """Whether the broker owes this consumer the answer to a pull."""
+        return consumer.name in self.asking
 
     @abstractmethod
     def keep(self, notice: Delivered, message: str) -> None:
@@ -284,7 +332,23 @@ class ClientHost(ABC):
 
     @abstractmethod
     def nack(self, consumer: ConsumerState, message: str) -> str:
-        """Reject one message; returns the receipt's name."""
+        """Reject one message, outside of any transaction; returns the receipt's name."""
+
+    @abstractmethod
+    def begin(self, transaction: str) -> str:
+        """Begin a transaction; returns the receipt's name."""
+
+    @abstractmethod
+    def commit(self, transaction: str) -> str:
+        """Commit; returns the receipt's name."""
+
+    @abstractmethod
+    def rollback(self, transaction: str) -> str:
+        """Roll back; returns the receipt's name."""
+
+    @abstractmethod
+    def unsubscribe_durable(self, name: str) -> str:
+        """End a durable subscription; returns the receipt's name."""
 
 
 def body_of(message: str, size: int) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from conformance.history import Ack
 from conformance.program import stomp_beat_ms
 from conformance.worlds.simulated.host import ClientHost, Stamps, body_of, suite_id
+from conformance.worlds.translation import logical
 from reference_broker.notice import Delivered, Discarded, Notice
 from reference_broker.openwire.client import ClientSession as JmsSession
 from reference_broker.stomp.client import ClientSession as StompSession
@@ -35,7 +36,7 @@ class StompHost(ClientHost):
         session = StompSession(monitor, generation)
         wanted = self.state.link.monitor
         beat_ms = stomp_beat_ms(wanted, generation) if wanted is not None else 0
-        session.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=f"{self.state.name}-{self.connection}")
+        session.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=self.client_id())
         self.stomp = session
         self.inboxes: dict[str, deque[tuple[Delivered, str]]] = {}
         self.taken: dict[str, Delivered] = {}
@@ -48,6 +49,12 @@ class StompHost(ClientHost):
         inbox = self.inboxes.get(notice.consumer)
         if inbox is not None:
             inbox.append((notice, message))
+
+    def let_go(self, notice: Delivered) -> None:
+        """Nothing is kept."""
+
+    def ask(self, consumer: ConsumerState, deadline_ms: int) -> None:
+        """STOMP knows no pull."""
 
     def suite_id_of(self, message_id: str) -> str:
         raise AssertionError(f"a STOMP client discards nothing, but it discarded {message_id}")
@@ -68,19 +75,31 @@ class StompHost(ClientHost):
             persistent=step.persistent,
             priority=step.priority,
             delay_ms=step.delay_ms,
+            transaction=self.state.transaction,
+            group=step.group,
+            properties={"kind": step.kind} if step.kind else None,
             receipt=True,
         )
         self.flush()
         return receipt, Stamps(expiration_ms, timestamp_ms)
 
     def subscribe(self, consumer: str, destination: str, step: Subscribe) -> str:
-        self.inboxes[consumer] = deque()
+        if step.browser:
+            self.browsing[consumer] = logical(destination)
+        else:
+            self.inboxes[consumer] = deque()
         receipt = self.stomp.subscribe(
             consumer,
             destination,
             ack=STOMP_ACKS[step.ack],
             prefetch=step.prefetch,
             dispatch_async=step.dispatch == "async",
+            selector=step.selector,
+            durable=step.durable,
+            no_local=step.no_local,
+            exclusive=step.exclusive,
+            priority=step.priority,
+            browser=step.browser,
             receipt=True,
         )
         self.flush()
@@ -103,13 +122,33 @@ class StompHost(ClientHost):
     def ack(self, consumer: ConsumerState, upto: int) -> tuple[str, list[str]]:
         unsettled = consumer.unsettled
         covered = unsettled[: upto + 1] if consumer.ack == "client" else [unsettled[upto]]
-        receipt = self.stomp.ack(self.taken[_key(consumer, covered[-1])], receipt=True)
-        self._settled(consumer, covered)
+        transaction = self.state.transaction
+        receipt = self.stomp.ack(self.taken[_key(consumer, covered[-1])], transaction=transaction, receipt=True)
+        if transaction:
+            self.flush()  # a rollback makes them acknowledgeable again
+        else:
+            self._settled(consumer, covered)
         return receipt, covered
 
     def nack(self, consumer: ConsumerState, message: str) -> str:
         receipt = self.stomp.nack(self.taken[_key(consumer, message)], receipt=True)
         self._settled(consumer, [message])
+        return receipt
+
+    def begin(self, transaction: str) -> str:
+        return self._asked(self.stomp.begin(transaction, receipt=True))
+
+    def commit(self, transaction: str) -> str:
+        return self._asked(self.stomp.commit(transaction))
+
+    def rollback(self, transaction: str) -> str:
+        return self._asked(self.stomp.rollback(transaction))
+
+    def unsubscribe_durable(self, name: str) -> str:
+        return self._asked(self.stomp.unsubscribe_durable(name))
+
+    def _asked(self, receipt: str) -> str:
+        self.flush()
         return receipt
 
     def _settled(self, consumer: ConsumerState, messages: list[str]) -> None:
@@ -130,17 +169,20 @@ class JmsHost(ClientHost):
         )
         wanted = self.state.link.monitor
         session = JmsSession(
-            f"ID:{self.state.name}-{self.connection}",
+            self.client_id(),
             monitor,
             max_inactivity_ms=wanted.read_ms if wanted is not None else 0,
             initial_delay_ms=wanted.initial_delay_ms if wanted is not None else 0,
             consumer_expiry_check=self.state.spec.expiry_check,
+            connection_id=f"ID:{self.state.name}-{self.connection}",
         )
         session.connect()
         self.jms = session
         #: Broker message id -> suite id, and per consumer suite id -> broker message id of what was taken.
         self.names: dict[str, str] = {}
         self.taken: dict[str, str] = {}
+        #: Consumers without a prefetch.
+        self.pulling: dict[str, bool] = {}
         return session
 
     def feed(self, frame: object) -> list[Notice]:
@@ -148,6 +190,22 @@ class JmsHost(ClientHost):
 
     def keep(self, notice: Delivered, message: str) -> None:
         self.names[notice.message_id] = message
+        self.asking.pop(notice.consumer, None)
+
+    def let_go(self, notice: Delivered) -> None:
+        self.jms.take(notice.consumer, self.now())
+
+    def ask(self, consumer: ConsumerState, deadline_ms: int) -> None:
+        name = consumer.name
+        if name in self.pulling and name not in self.asking and not self.jms.waiting(name):
+            self.asking[name] = True
+            self.jms.pull(name, deadline_ms or -1, self.now())
+            self.flush()
+
+    def record_discard(self, notice: Discarded) -> None:
+        super().record_discard(notice)
+        if notice.consumer in self.pulling:
+            self.asking[notice.consumer] = True  # the library asks again by itself
 
     def suite_id_of(self, message_id: str) -> str:
         return self.names[message_id]
@@ -165,6 +223,9 @@ class JmsHost(ClientHost):
             priority=step.priority,
             delay_ms=step.delay_ms,
             disable_timestamp=step.stamp == "zero",
+            transaction=self.state.transaction,
+            group=step.group,
+            properties={"kind": step.kind} if step.kind else None,
             receipt=True,
         )
         stamps = Stamps(sent.expiration_ms, sent.timestamp_ms)
@@ -173,12 +234,22 @@ class JmsHost(ClientHost):
         return receipt, stamps
 
     def subscribe(self, consumer: str, destination: str, step: Subscribe) -> str:
+        if step.browser:
+            self.browsing[consumer] = logical(destination)
+        if step.prefetch == 0:
+            self.pulling[consumer] = True
         receipt = self.jms.subscribe(
             consumer,
             destination,
             prefetch=step.prefetch,
             dispatch_async=step.dispatch == "async",
             ack=step.ack,
+            selector=step.selector,
+            durable=step.durable,
+            no_local=step.no_local,
+            exclusive=step.exclusive,
+            priority=step.priority,
+            browser=step.browser,
             receipt=True,
         )
         self.flush()
@@ -212,19 +283,37 @@ class JmsHost(ClientHost):
         )
 
     def ack(self, consumer: ConsumerState, upto: int) -> tuple[str, list[str]]:
+        transaction = self.state.transaction
         if consumer.ack == "client":
             # JMS: Message.acknowledge() settles everything that the session has delivered, whichever message it is
             # called on.
             covered = list(consumer.unsettled)
-            self.jms.acknowledge(consumer.name, receipt=True)
+            self.jms.acknowledge(consumer.name, transaction=transaction, receipt=True)
         else:
             covered = [consumer.unsettled[upto]]
-            self.jms.acknowledge_one(consumer.name, self.taken[_key(consumer, covered[0])], receipt=True)
+            message_id = self.taken[_key(consumer, covered[0])]
+            self.jms.acknowledge_one(consumer.name, message_id, transaction=transaction, receipt=True)
         return self._settled(consumer, covered), covered
 
     def nack(self, consumer: ConsumerState, message: str) -> str:
         self.jms.poison(consumer.name, self.taken[_key(consumer, message)], receipt=True)
         return self._settled(consumer, [message])
+
+    def begin(self, transaction: str) -> str:
+        return self._asked(self.jms.begin(transaction, receipt=True))
+
+    def commit(self, transaction: str) -> str:
+        return self._asked(self.jms.commit(transaction))
+
+    def rollback(self, transaction: str) -> str:
+        return self._asked(self.jms.rollback(transaction))
+
+    def unsubscribe_durable(self, name: str) -> str:
+        return self._asked(self.jms.unsubscribe_durable(name))
+
+    def _asked(self, receipt: str) -> str:
+        self.flush()
+        return receipt
 
     def _settled(self, consumer: ConsumerState, messages: list[str]) -> str:
         receipt = self.jms.last_command

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from conformance.worlds.simulated.agenda import Action
 
 if TYPE_CHECKING:
-    from conformance.worlds.simulated.world import SimulatedWorld
+    from conformance.worlds.simulated.stage import Stage
 
 #: Frames that fit between the broker's writer and a client that does not get them.
 FRAMES_MAX = 16
@@ -86,7 +86,7 @@ class Link:
 
     __slots__ = ("_latency_ns", "client", "down", "held_down", "held_up", "stalled_down", "stalled_up", "world")
 
-    def __init__(self, world: SimulatedWorld, client: str, latency_us: int) -> None:
+    def __init__(self, world: Stage, client: str, latency_us: int) -> None:
         self.world = world
         self.client = client
         self._latency_ns = latency_us * 1000

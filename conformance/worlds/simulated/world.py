@@ -5,9 +5,7 @@ agents use; only clock and socket differ.
 
 Rules:
 
-* A request is lock-step: it is written, then virtual time runs until its answer has come or ``REQUEST_NS`` has passed
-  (result ``unknown``).
-* Clock samples are exact: in this world the observer owns the clocks.
+* How requests, answers and clocks work is ``stage.py``; here is what each step does.
 * ``moving`` counts frames on their way and writers at work; the world is at rest when it is 0 and no link is stalled.
   Timers do not count: a keep-alive is no work.
 """
@@ -16,170 +14,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from conformance.destinations import is_topic, pattern_of
 from conformance.history import (
+    Abort,
     Ack,
-    ClockSample,
-    Connect,
+    Begin,
+    Commit,
     Consume,
     Counters,
-    Event,
-    Header,
     Leave,
     Nack,
+    Operate,
     Result,
     Send,
     Subscribe,
+    Unsubscribe,
 )
-from conformance.mutants import build
-from conformance.program import HostSpec, LinkSpec, Program
+from conformance.program import HostSpec, LinkSpec
 from conformance.steps.consume import Subscribe as SubscribeStep
-from conformance.worlds.base import DEAD_LETTERS, DRAIN_HOST, Recorder, World
-from conformance.worlds.simulated.agenda import Agenda
-from conformance.worlds.simulated.broker import BrokerHost
-from conformance.worlds.simulated.clock import VirtualClock
+from conformance.worlds.base import DEAD_LETTERS, DRAIN_HOST, NotOfferedError
 from conformance.worlds.simulated.host import REQUEST_NS, ClientHost
-from conformance.worlds.simulated.libraries import JmsHost, StompHost
-from conformance.worlds.simulated.link import Ended, Link, Opened
-from conformance.worlds.state import ClientState, ConsumerState, HostState, WorldState
-from conformance.worlds.translation import CAPABILITIES, broker_config, physical
+from conformance.worlds.simulated.stage import NS_PER_MS, Stage, make_host
+from conformance.worlds.state import ClientState, ConsumerState, HostState
+from conformance.worlds.translation import operation, physical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from conformance.steps.send import Send as SendStep
 
-NS_PER_MS = 1_000_000
 #: Evidence of a fault that this world itself enacts.
 ENACTED = {"simulated": 1}
 
 
-class SimulatedWorld(World):
+class SimulatedWorld(Stage):
     """See the module's header. ``mutant`` plants a defect in the broker; ``listener`` hears events as they are
     recorded.
     """
 
-    kind = "simulated"
-
-    def __init__(
-        self, *, mutant: str | None = None, seed: int | None = None, listener: Callable[[Event], None] | None = None
-    ) -> None:
-        self._mutant = mutant
-        self._seed = seed
-        self._listener = listener
-        self.moving = 0
-
-    # -- the loop
-
-    def open(self, program: Program) -> None:
-        self.program = program
-        self.state = WorldState(program)
-        self.recorder = Recorder(self._listener)
-        self.agenda = Agenda()
-        self._connections = 0
-        self.moving = 0
-        #: When the last delayed message that was accepted becomes due.
-        self._due_ns = 0
-        self.broker_clock = VirtualClock(program.broker_host().clock)
-        self.parts = build(self._mutant, broker_config(program))
-        self.broker = BrokerHost(self, self.state.broker.name, self.parts.node())
-        self._hosts: dict[str, ClientHost] = {client.name: _make_host(self, client) for client in self.state.clients}
-        for host in self.state.hosts:
-            self._sample(host.name)
-        self.phase("work")
-
-    def shut(self) -> None:
-        """Nothing to stop: no process, no socket, no thread."""
-
-    def header(self) -> Header:
-        return self.make_header(self.program, "reference", CAPABILITIES, self._seed, self._mutant)
-
-    def true_ns(self) -> int:
-        return self.agenda.now_ns
-
-    def phase(self, name: str) -> None:
-        if name != "work":
-            for host in self.state.hosts:
-                self._sample(host.name)
-        super().phase(name)
-
-    def next_connection(self) -> int:
-        """A connection number that was never used."""
-        self._connections += 1
-        return self._connections
-
-    # -- what links bring
-
-    def at_broker(self, link: Link, connection: int, item: object) -> None:
-        """Something arrived at the broker's host."""
-        if isinstance(item, Opened):
-            self.broker.accept(connection, link, item.protocol)
-        elif isinstance(item, Ended):
-            self.broker.lose(connection)
-        else:
-            self.broker.receive(connection, item)
-
-    def at_client(self, client: str, connection: int, item: object) -> None:
-        """Something arrived at a client's host."""
-        self._hosts[client].receive(connection, item)
-
-    # -- waiting
-
-    def _await_answer(self, host: ClientHost, connection: int, receipt: str) -> tuple[Result, str | None]:
-        """Run until the receipt has come; (result, refusal)."""
-        agenda = self.agenda
-        deadline_ns = agenda.now_ns + REQUEST_NS
-        answers = host.answers
-        while receipt not in answers:
-            if host.connection != connection:
-                return "unknown", None
-            if not agenda.step_by(deadline_ns):
-                return "unknown", None
-        refusal = answers.pop(receipt)
-        return ("fail", refusal) if refusal else ("ok", None)
-
-    def _connected(self, host: ClientHost) -> bool:
-        """Connect if necessary; whether there is a connection now."""
-        if host.connected:
-            return True
-        t0 = self.agenda.now_ns
-        host.dial()
-        connection = host.connection
-        deadline_ns = t0 + REQUEST_NS
-        while not host.connected and host.connection == connection:
-            if not self.agenda.step_by(deadline_ns):
-                break
-        connected = host.connected
-        if not connected:
-            host.hang_up()
-        spec = host.state.spec
-        event = Connect(
-            self.recorder.next_seq(),
-            t0,
-            self.agenda.now_ns,
-            host.state.name,
-            "ok" if connected else "unknown",
-            spec.via,
-            spec.via == "jms" and spec.expiry_check,
-        )
-        self.recorder.record(event)
-        return connected
-
     # -- operations that steps call
 
     def send(self, client: ClientState, dest: str, step: SendStep) -> None:
-        host = self._hosts[client.name]
+        host = self.hosts[client.name]
         message = client.next_message()
-        connected = self._connected(host)
+        connected = self.make_sure_connected(host)
         t0 = self.agenda.now_ns
         result: Result = "fail"
         refusal: str | None = "not connected"
-        expiration_ms, timestamp_ms = 0, None
+        expiration_ms, timestamp_ms, tx = 0, None, ""
         if connected:
             receipt, stamps = host.send(physical(dest), message, step)
+            tx = client.transaction
             expiration_ms, timestamp_ms = stamps.expiration_ms, stamps.timestamp_ms
-            result, refusal = self._await_answer(host, host.connection, receipt)
+            result, refusal = self.await_answer(host, host.connection, receipt)
             if step.delay_ms:
-                self._due_ns = max(self._due_ns, self.agenda.now_ns + step.delay_ms * NS_PER_MS)
+                self.due_ns = max(self.due_ns, self.agenda.now_ns + step.delay_ms * NS_PER_MS)
         event = Send(
             self.recorder.next_seq(),
             t0,
@@ -195,24 +82,31 @@ class SimulatedWorld(World):
             step.persistent,
             step.priority,
             step.size,
-            None,
+            tx or None,
             refusal,
+            step.kind,
+            step.group,
         )
         self.recorder.record(event)
 
     def subscribe(self, client: ClientState, dest: str, step: SubscribeStep) -> None:
-        host = self._hosts[client.name]
+        host = self.hosts[client.name]
         name = client.next_consumer()
-        connected = self._connected(host)
+        if step.wild:
+            dest = pattern_of(dest)
+        connected = self.make_sure_connected(host)
         t0 = self.agenda.now_ns
         result: Result = "fail"
         refusal: str | None = "not connected"
         if connected:
             connection = host.connection
             receipt = host.subscribe(name, physical(dest), step)
-            result, refusal = self._await_answer(host, connection, receipt)
+            result, refusal = self.await_answer(host, connection, receipt)
             if result != "fail" and host.connection == connection:
-                client.consumers.append(ConsumerState(name, client, dest, step.ack))
+                consumer = ConsumerState(name, client, dest, step.ack, durable=step.durable, browser=step.browser)
+                client.consumers.append(consumer)
+            if result != "fail" and step.durable:
+                client.durables[step.durable] = (dest, step)
         event = Subscribe(
             self.recorder.next_seq(),
             t0,
@@ -225,24 +119,32 @@ class SimulatedWorld(World):
             step.dispatch,
             step.ack,
             refusal,
+            step.selector,
+            step.durable,
+            step.browser,
+            step.exclusive,
+            step.no_local,
+            step.priority,
         )
         self.recorder.record(event)
 
     def take(self, consumer: ConsumerState, deadline_ms: int) -> bool:
-        host = self._hosts[consumer.client.name]
+        host = self.hosts[consumer.client.name]
         agenda = self.agenda
         t0 = agenda.now_ns
         deadline_ns = t0 + deadline_ms * NS_PER_MS
+        host.ask(consumer, deadline_ms)
         while True:
             if consumer not in consumer.client.consumers:
                 return False
             message = host.take(consumer)
             if message is not None:
                 break
-            if not agenda.step_by(deadline_ns):
+            # A pull is answered, with a message or without one.
+            if not agenda.step_by(deadline_ns + REQUEST_NS if host.asks(consumer) else deadline_ns):
                 return False
         if consumer.ack != "auto":
-            consumer.unsettled.append(message)
+            consumer.took(message)
         self.recorder.record(
             Consume(
                 self.recorder.next_seq(), agenda.now_ns, agenda.now_ns, consumer.client.name, consumer.name, message
@@ -251,11 +153,12 @@ class SimulatedWorld(World):
         return True
 
     def ack(self, consumer: ConsumerState, upto: int) -> None:
-        host = self._hosts[consumer.client.name]
+        host = self.hosts[consumer.client.name]
         t0 = self.agenda.now_ns
+        tx = consumer.client.transaction
         receipt, covered = host.ack(consumer, upto)
-        consumer.unsettled = [message for message in consumer.unsettled if message not in covered]
-        result, refusal = self._await_answer(host, host.connection, receipt)
+        consumer.settle(covered)
+        result, refusal = self.await_answer(host, host.connection, receipt)
         mode = "cumulative" if consumer.ack == "client" else "individual"
         event = Ack(
             self.recorder.next_seq(),
@@ -266,17 +169,17 @@ class SimulatedWorld(World):
             consumer.name,
             covered,
             mode,  # type: ignore[arg-type]  # one of the two literals
-            None,
+            tx or None,
             refusal,
         )
         self.recorder.record(event)
 
     def nack(self, consumer: ConsumerState, upto: int) -> None:
-        host = self._hosts[consumer.client.name]
+        host = self.hosts[consumer.client.name]
         message = consumer.unsettled.pop(upto)
         t0 = self.agenda.now_ns
         receipt = host.nack(consumer, message)
-        result, refusal = self._await_answer(host, host.connection, receipt)
+        result, refusal = self.await_answer(host, host.connection, receipt)
         event = Nack(
             self.recorder.next_seq(),
             t0,
@@ -292,7 +195,7 @@ class SimulatedWorld(World):
 
     def close_consumer(self, consumer: ConsumerState) -> None:
         client = consumer.client
-        host = self._hosts[client.name]
+        host = self.hosts[client.name]
         t0 = self.agenda.now_ns
         host.unsubscribe(consumer.name)
         client.consumers.remove(consumer)
@@ -302,10 +205,10 @@ class SimulatedWorld(World):
         )
 
     def lose_client(self, client: ClientState, how: str) -> None:
-        host = self._hosts[client.name]
+        host = self.hosts[client.name]
         t0 = self.agenda.now_ns
         host.hang_up()
-        client.consumers.clear()
+        client.vanish()
         host.forget_consumers()
         result = self._after_leaving(host)
         self.recorder.record(Leave(self.recorder.next_seq(), t0, self.agenda.now_ns, client.name, result, how))  # type: ignore[arg-type]  # a literal of the step
@@ -317,22 +220,79 @@ class SimulatedWorld(World):
         self.agenda.run_until(self.agenda.now_ns + host.state.link.latency_us * 1000)
         return "unknown" if host.link.stalled_toward_broker() else "ok"
 
+    # -- transactions, durable subscriptions, operators
+
+    def begin(self, client: ClientState) -> None:
+        host = self.hosts[client.name]
+        name = client.next_transaction()
+        connected = self.make_sure_connected(host)
+        t0 = self.agenda.now_ns
+        result: Result = "fail"
+        refusal: str | None = "not connected"
+        if connected:
+            connection = host.connection
+            result, refusal = self.await_answer(host, connection, host.begin(name))
+            if result != "fail" and host.connection == connection:
+                client.transaction = name
+        self.recorder.record(
+            Begin(self.recorder.next_seq(), t0, self.agenda.now_ns, client.name, result, name, refusal)
+        )
+
+    def commit(self, client: ClientState) -> None:
+        self._end_transaction(client, Commit)
+
+    def rollback(self, client: ClientState) -> None:
+        self._end_transaction(client, Abort)
+
+    def _end_transaction(self, client: ClientState, kind: type[Commit | Abort]) -> None:
+        host = self.hosts[client.name]
+        name = client.transaction
+        t0 = self.agenda.now_ns
+        receipt = host.commit(name) if kind is Commit else host.rollback(name)
+        result, refusal = self.await_answer(host, host.connection, receipt)
+        # A library gives the application back what it acknowledged in vain.
+        client.end_transaction(bring_back=kind is Abort and client.via == "stomp")
+        self.recorder.record(kind(self.recorder.next_seq(), t0, self.agenda.now_ns, client.name, result, name, refusal))
+
+    def unsubscribe(self, client: ClientState, durable: str) -> None:
+        host = self.hosts[client.name]
+        connected = self.make_sure_connected(host)
+        t0 = self.agenda.now_ns
+        result: Result = "fail"
+        refusal: str | None = "not connected"
+        if connected:
+            result, refusal = self.await_answer(host, host.connection, host.unsubscribe_durable(durable))
+            if result != "fail":
+                del client.durables[durable]
+        self.recorder.record(
+            Unsubscribe(self.recorder.next_seq(), t0, self.agenda.now_ns, client.name, result, durable, refusal)
+        )
+
+    def operate(self, op: str, dest: str, to: str) -> None:
+        t0 = self.agenda.now_ns
+        try:
+            self.broker.operate(operation(op, physical(dest), physical(to) if to else ""))
+        except TypeError as error:
+            raise NotOfferedError(str(error)) from None  # this broker does not know the operation
+        event = Operate(self.recorder.next_seq(), t0, t0, self.broker.name, "ok", op, dest, to)  # type: ignore[arg-type]  # one of the literals
+        self.recorder.record(event)
+
     def jump_clock(self, host: HostState, jump_ms: int) -> None:
         t0 = self.agenda.now_ns
-        before_ms = self._sample(host.name)
-        self._clock(host.name).jump(jump_ms)
+        before_ms = self.sample(host.name)
+        self.clock_of(host.name).jump(jump_ms)
         self.record_fault(
             "clock", t0, {"before_ms": before_ms, "after_ms": before_ms + jump_ms}, target=host.name, jump_ms=jump_ms
         )
-        self._sample(host.name)
+        self.sample(host.name)
 
     def stall(self, client: ClientState, toward: str) -> None:
         client.stalled = toward
-        self._hosts[client.name].link.stall(toward)
+        self.hosts[client.name].link.stall(toward)
         self.record_fault("stall", self.agenda.now_ns, ENACTED, link=client.name, toward=toward)
 
     def resume(self, client: ClientState) -> None:
-        host = self._hosts[client.name]
+        host = self.hosts[client.name]
         toward = client.stalled
         client.stalled = ""
         t0 = self.agenda.now_ns
@@ -383,47 +343,33 @@ class SimulatedWorld(World):
                 self.close_consumer(consumer)
         self._rest(self.settle_deadline_ms())
         drainer = ClientState(HostSpec(DRAIN_HOST, "client"), len(self.state.clients), LinkSpec(DRAIN_HOST, 0))
-        self._hosts[DRAIN_HOST] = _make_host(self, drainer)
-        self._sample(DRAIN_HOST)
+        self.hosts[DRAIN_HOST] = make_host(self, drainer)
+        self._drainers = [drainer, *self.state.clients]
+        self.sample(DRAIN_HOST)
         step = SubscribeStep(prefetch=1000, ack="individual")
-        for dest in [*(d for d in self.state.dests if not d.startswith("t")), DEAD_LETTERS]:
+        for dest in [*(d for d in self.state.dests if not is_topic(d)), DEAD_LETTERS]:
             self.subscribe(drainer, dest, step)
-        self._take_all(drainer)
-        while self.agenda.now_ns <= self._due_ns:
+        self.use_durables()
+        self._take_all()
+        while self.agenda.now_ns <= self.due_ns:
             next_ns = self.agenda.next_ns()
             if next_ns is None:
                 break
-            self.agenda.run_until(min(next_ns, self._due_ns + 1))
-            self._take_all(drainer)
+            self.agenda.run_until(min(next_ns, self.due_ns + 1))
+            self._take_all()
         self.advance(self.program.declared().lateness_ms)
-        self._take_all(drainer)
-        self._sample(DRAIN_HOST)
+        self._take_all()
+        self.sample(DRAIN_HOST)
         self.settle(self.settle_deadline_ms())
+        self.end_durables()
 
-    def _take_all(self, drainer: ClientState) -> None:
+    def _take_all(self) -> None:
         """Take and acknowledge until nothing more comes."""
         progress = True
         while progress:
             self._rest(self.settle_deadline_ms())
             progress = False
-            for consumer in drainer.consumers:
+            for consumer in [consumer for client in self._drainers for consumer in client.consumers]:
                 while self.take(consumer, 0):
                     progress = True
                     self.ack(consumer, 0)
-
-    # -- clocks
-
-    def _clock(self, host: str) -> VirtualClock:
-        return self.broker_clock if host == self.state.broker.name else self._hosts[host].clock
-
-    def _sample(self, host: str) -> int:
-        """Record an exact clock sample; returns the wall clock in milliseconds."""
-        now_ns = self.agenda.now_ns
-        wall_ms, beyond_ns = divmod(self._clock(host).wall_ns(now_ns), NS_PER_MS)
-        recorder = self.recorder
-        recorder.record(ClockSample(recorder.next_seq(), now_ns, now_ns, host, wall_ms, 0, beyond_ns))
-        return wall_ms
-
-
-def _make_host(world: SimulatedWorld, client: ClientState) -> ClientHost:
-    return JmsHost(world, client) if client.via == "jms" else StompHost(world, client)
