@@ -162,6 +162,8 @@ class Node:
         link.monitor.frame_received(now.mono_ns)
         for event in session.receive(frame, now):
             self._handle(event, now)
+            if session.closing:
+                break  # refused: what the same frame would have caused next does not happen
         if not link.started and session.periods is not None:
             link.started = True
             periods = session.periods

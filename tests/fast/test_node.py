@@ -171,7 +171,7 @@ def test_close_comes_after_the_last_frames_are_ready_and_the_core_was_told() -> 
     drain(node)
     node.take_actions()
     send(node, 3)
-    node.receive(1, Frame("BEGIN", {"transaction": "t"}), NOW)
+    node.receive(1, Frame("BEGIN", {}), NOW)
     actions = node.take_actions()
     assert [type(action).__name__ for action in actions] == ["OutputReady", "Close"]
     assert node.broker.broker_counters()["connections"] == 0
@@ -227,7 +227,7 @@ def test_messages_of_a_doomed_connection_go_to_the_next_consumer() -> None:
         second.send("queue://q", body)
     second.subscribe("s", "queue://q", ack="client")
     pair.run()
-    first.outbox.append(Frame("BEGIN", {"transaction": "t"}))
+    first.outbox.append(Frame("BEGIN", {}))
     pair.run()
     assert [(got.body, got.redelivered) for got in pair.delivered(2)] == [(b"1", True), (b"2", True), (b"3", True)]
     assert pair.counter("in_flight") == 3

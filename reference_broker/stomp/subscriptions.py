@@ -1,0 +1,308 @@
+"""SUBSCRIBE, UNSUBSCRIBE, ACK and NACK: a connection's consumers and what they have not settled.
+
+Rules
+* What a client acknowledges is a delivery: STOMP 1.2 names it by its ``id``, 1.1 by subscription and message, 1.0 by
+  message alone (then the oldest delivery of that message is meant).
+* In a transaction an acknowledgement is held: the delivery is no longer unsettled, and unsettled again after ABORT.
+  ``ack:client`` is then told to the core message by message, because that widens the window until the transaction ends
+  and no longer: ActiveMQ's DELIVERED leaves the window wide after an ABORT.
+* ``activemq.subscriptionName`` makes a durable subscription and needs ``client-id`` in CONNECT; in an UNSUBSCRIBE it
+  ends one that is not in use.
+
+Known exceptions
+* NACK concerns one message also in ``ack:client``, as in ActiveMQ, whose poison acknowledgement names a single message;
+  STOMP 1.2 would include the earlier ones.
+* ``activemq.dispatchAsync:false`` is honoured, as ActiveMQ did before 5.15.5 (AMQ-7011 made it have no effect).
+* ``activemq.prefetchSize:0`` gets nothing, ever, as in ActiveMQ: STOMP has no frame to pull with.
+
+What must change together: ``client.py`` for every header, ``transactions.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from reference_broker.core.events import (
+    INDIVIDUAL,
+    POISON,
+    STANDARD,
+    Ack,
+    Event,
+    RemoveSubscription,
+    Subscribe,
+    Unsubscribe,
+)
+from reference_broker.core.message import TEMP_TOPIC, TOPIC
+from reference_broker.stomp.frames import V10, V11, V12, Frame, StompProtocolError
+from reference_broker.stomp.headers import number, refuse_unsupported, required, switch
+
+if TYPE_CHECKING:
+    from reference_broker.core.instant import Now
+    from reference_broker.core.message import Message
+    from reference_broker.stomp.broker import BrokerSession
+
+QUEUE_PREFETCH: Final = 1000
+TOPIC_PREFETCH: Final = 32767
+DURABLE_PREFETCH: Final = 100
+ACK_MODES: Final = ("auto", "client", "client-individual")
+_UNSUPPORTED: Final[dict[str, str]] = {
+    "durable-subscription-name": "use activemq.subscriptionName",
+    "no-local": "use activemq.noLocal",
+    "activemq.retroactive": "leave the header out",
+    "activemq.maximumPendingMessageLimit": "set the limit in the broker's configuration",
+}
+_UNSUPPORTED_NAMES: Final = frozenset(_UNSUPPORTED)
+
+
+class Subscription:
+    """One SUBSCRIBE. ``unsettled``: ack id -> delivery, in the order of delivery; empty in ``ack:auto``."""
+
+    __slots__ = ("ack_mode", "consumer", "destination", "identity", "several", "unsettled")
+
+    def __init__(self, identity: str, consumer: str, destination: str, ack_mode: str) -> None:
+        #: The client's ``id``; empty for a STOMP 1.0 subscription without one.
+        self.identity = identity
+        self.consumer = consumer
+        #: As the client wrote it.
+        self.destination = destination
+        self.ack_mode = ack_mode
+        #: It may get copies of one message from several destinations.
+        self.several = "*" in destination or ">" in destination or "," in destination
+        self.unsettled: dict[str, Unsettled] = {}
+
+
+class Unsettled:
+    """A delivery that waits for ACK or NACK. ``place`` grows with every delivery of the connection."""
+
+    __slots__ = ("ack_id", "destination", "message_id", "place", "subscription")
+
+    def __init__(self, subscription: Subscription, ack_id: str, message: Message, place: int) -> None:
+        self.subscription = subscription
+        self.ack_id = ack_id
+        self.message_id = message.message_id
+        #: The core's name; "" where the message id says it all.
+        self.destination = message.destination if subscription.several else ""
+        self.place = place
+
+
+class Subscriptions:
+    """All subscriptions of one connection."""
+
+    __slots__ = ("_connection", "_opened", "_place", "_unsettled", "by_consumer", "by_key")
+
+    def __init__(self, connection: int) -> None:
+        self._connection = connection
+        self._opened = 0
+        self._place = 0
+        #: Id, or destination without one -> subscription.
+        self.by_key: dict[str, Subscription] = {}
+        self.by_consumer: dict[str, Subscription] = {}
+        self._unsettled: dict[str, Unsettled] = {}
+
+    def open(self, key: str, identity: str, destination: str, ack_mode: str) -> Subscription:
+        """A new one; its consumer's name is unique in the broker."""
+        self._opened += 1
+        subscription = Subscription(identity, f"{self._connection}.{self._opened}", destination, ack_mode)
+        self.by_key[key] = self.by_consumer[subscription.consumer] = subscription
+        return subscription
+
+    def close(self, key: str) -> Subscription:
+        """Forget one, with what it has not settled."""
+        subscription = self.by_key.pop(key, None)
+        if subscription is None:
+            raise StompProtocolError(f"subscription {key!r} does not exist on this connection; subscribe first")
+        del self.by_consumer[subscription.consumer]
+        for ack_id in subscription.unsettled:
+            del self._unsettled[ack_id]
+        return subscription
+
+    def hold(self, subscription: Subscription, message: Message) -> str:
+        """A message is being written that must be settled; returns its ack id."""
+        self._place += 1
+        ack_id = f"{self._connection}-{self._place}"
+        unsettled = Unsettled(subscription, ack_id, message, self._place)
+        self._unsettled[ack_id] = subscription.unsettled[ack_id] = unsettled
+        return ack_id
+
+    def settle(self, delivery: Unsettled) -> None:
+        """It is acknowledged."""
+        del self._unsettled[delivery.ack_id]
+        del delivery.subscription.unsettled[delivery.ack_id]
+
+    def restore(self, deliveries: list[Unsettled]) -> None:
+        """A transaction was aborted: these are unsettled again, in their old places."""
+        touched: dict[str, Subscription] = {}
+        for delivery in deliveries:
+            subscription = delivery.subscription
+            if self.by_consumer.get(subscription.consumer) is subscription:
+                self._unsettled[delivery.ack_id] = subscription.unsettled[delivery.ack_id] = delivery
+                touched[subscription.consumer] = subscription
+        for subscription in touched.values():
+            by_place = sorted(subscription.unsettled.values(), key=lambda delivery: delivery.place)
+            subscription.unsettled = {delivery.ack_id: delivery for delivery in by_place}
+
+    def find(self, frame: Frame, version: str) -> Unsettled:
+        """Which delivery an ACK or NACK means."""
+        if version == V12:
+            ack_id = required(frame, "id")
+            found = self._unsettled.get(ack_id)
+            if found is None:
+                raise _unknown(frame, ack_id)
+            return found
+        message_id = required(frame, "message-id")
+        candidates = list(self.by_key.values())
+        if version == V11 or "subscription" in frame.headers:
+            named = self.by_key.get(required(frame, "subscription"))
+            candidates = [named] if named is not None else []
+        for subscription in candidates:
+            for delivery in subscription.unsettled.values():
+                if delivery.message_id == message_id:
+                    return delivery
+        raise _unknown(frame, message_id)
+
+
+def subscribe(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
+    """SUBSCRIBE."""
+    headers = frame.headers
+    if not _UNSUPPORTED_NAMES.isdisjoint(headers):
+        refuse_unsupported(frame, _UNSUPPORTED)
+    events: list[Event] = []
+    text = required(frame, "destination")
+    destination = session.temporaries.resolve(text, events)
+    identity = headers.get("id", "") if session.version == V10 else required(frame, "id")
+    key = identity or text
+    if key in session.subscriptions.by_key:
+        raise StompProtocolError(f"subscription {key!r} exists already; unsubscribe it first or use another id")
+    ack_mode = headers.get("ack", "auto")
+    if ack_mode not in ACK_MODES:
+        raise StompProtocolError(f"ack:{ack_mode} is unknown; one of {', '.join(ACK_MODES)}")
+    durable = headers.get("activemq.subscriptionName", "")
+    if durable and not session.client_id:
+        raise StompProtocolError(f"activemq.subscriptionName:{durable} needs a client-id; send that header in CONNECT")
+    event = Subscribe(
+        session.connection,
+        "",
+        destination,
+        _prefetch(headers, destination, durable),
+        dispatch_async=headers.get("activemq.dispatchAsync", "true") != "false",
+        auto_ack=ack_mode == "auto",
+        selector=headers.get("selector", ""),
+        no_local=switch(headers, "activemq.noLocal"),
+        exclusive=switch(headers, "activemq.exclusive"),
+        priority=_priority(headers),
+        browser=_browser(headers, session.version),
+        durable=durable,
+    )
+    # Nothing is remembered before everything is known to be right.
+    event.consumer = session.subscriptions.open(key, identity, text, ack_mode).consumer
+    event.request = session.request(frame)
+    events.append(event)
+    return events
+
+
+def _prefetch(headers: dict[str, str], destination: str, durable: str) -> int:
+    default = QUEUE_PREFETCH
+    if durable:
+        default = DURABLE_PREFETCH
+    elif destination.startswith((TOPIC, TEMP_TOPIC)):
+        default = TOPIC_PREFETCH
+    prefetch = number(headers, "activemq.prefetchSize", default)
+    if prefetch < 0:
+        raise StompProtocolError(f"activemq.prefetchSize:{prefetch} is negative; send 1 or more")
+    return prefetch
+
+
+def _priority(headers: dict[str, str]) -> int:
+    priority = number(headers, "activemq.priority", 0)
+    if not -128 <= priority <= 127:
+        raise StompProtocolError(f"activemq.priority:{priority} is no byte; send -128 to 127")
+    return priority
+
+
+def _browser(headers: dict[str, str], version: str) -> bool:
+    asked = switch(headers, "browser")
+    if asked and version == V10:
+        # ActiveMQ ignores it and so consumes what was only to be looked at.
+        raise StompProtocolError("browser:true needs STOMP 1.1; connect with accept-version:1.1,1.2")
+    return asked
+
+
+def unsubscribe(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
+    """UNSUBSCRIBE."""
+    durable = frame.headers.get("activemq.subscriptionName", "")
+    if durable:
+        if not session.client_id:
+            raise StompProtocolError(
+                f"activemq.subscriptionName:{durable} needs a client-id; send that header in CONNECT"
+            )
+        return [RemoveSubscription(session.connection, durable, request=session.request(frame))]
+    key = frame.headers.get("id", "")
+    if not key and session.version == V10:
+        key = frame.headers.get("destination", "")
+    if not key:
+        raise StompProtocolError("UNSUBSCRIBE names no subscription; send the id of its SUBSCRIBE")
+    subscription = session.subscriptions.close(key)
+    return [Unsubscribe(session.connection, subscription.consumer, request=session.request(frame))]
+
+
+def ack(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
+    """ACK."""
+    delivery = session.subscriptions.find(frame, session.version)
+    covered = [delivery]
+    cumulative = delivery.subscription.ack_mode == "client"
+    if cumulative:
+        covered = []
+        for earlier in delivery.subscription.unsettled.values():
+            covered.append(earlier)
+            if earlier is delivery:
+                break
+    transaction = frame.headers.get("transaction", "")
+    if transaction:
+        session.transactions.hold(frame, covered)
+        each = covered
+        kind = INDIVIDUAL
+    else:
+        each = [delivery]
+        kind = STANDARD if cumulative else INDIVIDUAL
+    for one in covered:
+        session.subscriptions.settle(one)
+    events: list[Event] = [_acknowledgement(session, one, kind, transaction) for one in each[:-1]]
+    events.append(_acknowledgement(session, each[-1], kind, transaction, request=session.request(frame)))
+    return events
+
+
+def _acknowledgement(
+    session: BrokerSession, delivery: Unsettled, kind: int, transaction: str, *, request: int = 0
+) -> Ack:
+    return Ack(
+        session.connection,
+        delivery.subscription.consumer,
+        kind,
+        delivery.message_id,
+        destination=delivery.destination,
+        transaction=transaction,
+        request=request,
+    )
+
+
+def nack(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
+    """NACK."""
+    if session.version == V10:
+        raise StompProtocolError("NACK does not exist in STOMP 1.0; connect with accept-version:1.1,1.2")
+    delivery = session.subscriptions.find(frame, session.version)
+    session.subscriptions.settle(delivery)
+    event = _acknowledgement(
+        session, delivery, POISON, frame.headers.get("transaction", ""), request=session.request(frame)
+    )
+    event.first = delivery.message_id
+    return [event]
+
+
+def _unknown(frame: Frame, name: str) -> StompProtocolError:
+    return StompProtocolError(
+        f"Unexpected {frame.command} received for message-id [{name}]; "
+        "acknowledge each delivery once, on the connection that got it"
+    )
+
+
+HANDLERS: Final = {"SUBSCRIBE": subscribe, "UNSUBSCRIBE": unsubscribe, "ACK": ack, "NACK": nack}
