@@ -132,7 +132,9 @@ def check_topic(topic: Topic) -> None:
         waiting = [reference.order for reference in subscription.pending]
         same(f"{name}: backlog in order", waiting, sorted(waiting))
         same(f"{name}: states in backlog", [r for r in subscription.pending if r.state != WAITING or r.charged], [])
-        for reference in [*subscription.pending, *(d.reference for d in subscription.deliveries())]:
+        pledged = list(subscription.pledged.values())
+        same(f"{name}: states pledged", [r for r in pledged if r.state != PLEDGED or r.charged], [])
+        for reference in [*subscription.pending, *pledged, *(d.reference for d in subscription.deliveries())]:
             message_id = reference.message.message_id
             held[message_id] = held.get(message_id, 0) + 1
     owed = {message_id: publication.holders for message_id, publication in topic.live.items() if publication.holders}
@@ -207,11 +209,14 @@ def check_transactions(region: Region, consumers: dict[str, Consumer], transacti
             for pledge in transaction.pledges:
                 for delivery in pledge.deliveries:
                     same(f"transaction {name}: pledge of {delivery.reference.message!r}", delivery.pledge, pledge)
-                    listed += delivery.subscription.is_attached()
+                    listed += delivery.is_held()
                     kept += delivery.reference.state == PLEDGED
     same("transactions: deliveries of consumers", sum(c.pledged for c in consumers.values()), listed)
     queues = [destination for destination in region.destinations.values() if isinstance(destination, Queue)]
-    same("transactions: messages of queues", sum(len(queue.pledged) for queue in queues), kept)
+    topics = [destination for destination in region.destinations.values() if isinstance(destination, Topic)]
+    places = [subscription for topic in topics for subscription in topic.durables.values()]
+    held = sum(len(queue.pledged) for queue in queues) + sum(len(place.pledged) for place in places)
+    same("transactions: messages of queues and durable subscriptions", held, kept)
 
 
 def check_cursor(queue: Queue) -> None:

@@ -100,11 +100,11 @@ class Destination:
         """A delivery, already off the consumer's list and the ledger, ends with ``outcome``."""
         raise NotImplementedError
 
-    def redeem(self, reference: Reference) -> None:
+    def redeem(self, delivery: Delivery) -> None:
         """A transaction consumes a message that it kept when its consumer left."""
         raise NotImplementedError
 
-    def restore(self, references: list[Reference]) -> None:
+    def restore(self, deliveries: list[Delivery]) -> None:
         """A transaction was rolled back: what it kept when its consumer left waits again."""
         raise NotImplementedError
 

@@ -56,13 +56,18 @@ class Durability:
         """Whether a subscription that gets the message keeps it: always, also without a consumer."""
         return True
 
-    def returns(self, references: list[Reference]) -> list[Reference]:
-        """What comes back of what was in flight at a departure, all of it."""
-        return references
+    def returns(self, reference: Reference) -> bool:  # noqa: ARG002 - a planted defect chooses by the message
+        """Whether a message that was in flight at a departure comes back: always."""
+        return True
 
     def put_back(self, pending: deque[Reference], references: list[Reference]) -> None:
-        """Put what comes back before what was never dispatched."""
-        pending.extendleft(sorted(references, key=topic_order, reverse=True))
+        """Put what comes back where it was: in the order of the topic. What waits is in order."""
+        coming = list(references)
+        latest = max((reference.order for reference in references), default=0)
+        while pending and pending[0].order < latest:
+            coming.append(pending.popleft())
+        coming.sort(key=topic_order)
+        pending.extendleft(reversed(coming))
 
     def is_changed(self, durable: Durable, event: Subscribe) -> bool:
         """Whether a subscriber asks for another subscription under the old name."""

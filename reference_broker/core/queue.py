@@ -218,11 +218,12 @@ class Queue(Destination):
             else:
                 self._refuse(delivery.subscription, reference)
 
-    def redeem(self, reference: Reference) -> None:
-        del self.pledged[reference.order]
-        self._leave(reference)
+    def redeem(self, delivery: Delivery) -> None:
+        del self.pledged[delivery.reference.order]
+        self._leave(delivery.reference)
 
-    def restore(self, references: list[Reference]) -> None:
+    def restore(self, deliveries: list[Delivery]) -> None:
+        references = [delivery.reference for delivery in deliveries]
         for reference in references:
             del self.pledged[reference.order]
         self._put_back(references)

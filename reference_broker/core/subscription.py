@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from reference_broker.core.reference import ASSIGNED, DROPPED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -53,6 +55,10 @@ class Delivery:
         self.pledge: Pledge | None = None
         self.before: Delivery | None = None
         self.after: Delivery | None = None
+
+    def is_held(self) -> bool:
+        """Whether the consumer still has it, for one that a transaction has pledged."""
+        return self.reference.state in (ASSIGNED, DROPPED)
 
 
 class Dispatched:
@@ -202,7 +208,7 @@ class Consumer:
 class Subscription:
     """A consumer's place at one destination."""
 
-    __slots__ = ("consumer", "destination", "durable", "mortal", "offers", "pending", "ready", "serial")
+    __slots__ = ("consumer", "destination", "durable", "mortal", "offers", "pending", "pledged", "ready", "serial")
 
     def __init__(self, consumer: Consumer, destination: Destination, serial: int) -> None:
         self.consumer = consumer
@@ -216,14 +222,12 @@ class Subscription:
         self.ready = False
         #: Topics: what was published to it and is not dispatched yet.
         self.pending: deque[Reference] = deque()
+        #: Durable: what open transactions of consumers that left decide about, by order.
+        self.pledged: dict[int, Reference] = {}
         #: Durable: how many of ``pending`` can expire.
         self.mortal = 0
         #: Queues: messages that another consumer discarded as expired, as a heap of (order, reference).
         self.offers: list[tuple[int, Reference]] = []
-
-    def is_attached(self) -> bool:
-        """Whether the consumer is still there."""
-        return self.destination.subscriptions.get(self.consumer.name) is self
 
     def deliveries(self) -> list[Delivery]:
         """What the consumer holds of this destination, oldest first."""

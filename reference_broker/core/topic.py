@@ -27,7 +27,7 @@ from reference_broker.core.deadletter import expiry_cause
 from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
 from reference_broker.core.effects import Logged
-from reference_broker.core.reference import ASSIGNED, GONE, WAITING, Publication, Reference
+from reference_broker.core.reference import GONE, PLEDGED, WAITING, Publication, Reference
 
 if TYPE_CHECKING:
     from reference_broker.core.config import DestinationPolicy
@@ -175,34 +175,58 @@ class Topic(Destination):
             # The marks of one subscription are none of the others' business.
             delivery.reference.message = delivery.reference.message.copy_to(self.name)
         region.policies.redelivery.mark(deliveries, last_delivered)
-        references = region.policies.durable.returns([delivery.reference for delivery in deliveries])
+        returning: list[Reference] = []
         for delivery in deliveries:
-            delivery.reference.reserved = False
-        for reference in references:
-            reference.move(WAITING)
+            reference = delivery.reference
+            reference.reserved = False
             region.memory.discharge(self, reference)
-        if len(references) < len(deliveries):  # no rule of ours loses any; defects planted by tests do
-            for delivery in deliveries:
-                if delivery.reference.state == ASSIGNED:
-                    self._leave(subscription, delivery.reference)
-        region.policies.durable.put_back(subscription.pending, references)
+            if delivery.pledge is not None:
+                reference.move(PLEDGED)
+                subscription.pledged[reference.order] = reference
+            else:
+                returning.append(reference)
         self.mortal += subscription.mortal
         if subscription.durable is not None:
             subscription.consumer = subscription.durable.absent
-        for reference in references:
-            self._note(subscription, reference)
+        self._put_back(subscription, returning)
         self.earliest_ms = 1 if self.mortal else 0  # the next sweep finds out
         region.wake(self)
 
+    def _put_back(self, subscription: Subscription, references: list[Reference]) -> None:
+        """They come back to a durable subscription and wait again."""
+        rules = self.region.policies.durable
+        kept: list[Reference] = []
+        for reference in references:
+            if rules.returns(reference):
+                reference.move(WAITING)
+                kept.append(reference)
+                self._note(subscription, reference)
+            else:
+                self._leave(subscription, reference)
+        rules.put_back(subscription.pending, kept)
+
+    def redeem(self, delivery: Delivery) -> None:
+        del delivery.subscription.pledged[delivery.reference.order]
+        self._leave(delivery.subscription, delivery.reference)
+        self.counters.dequeued += 1
+
+    def restore(self, deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            subscription = delivery.subscription
+            del subscription.pledged[delivery.reference.order]
+            self._put_back(subscription, [delivery.reference])
+            self.window_opened(subscription)
+
     def _abandon(self, subscription: Subscription) -> None:
-        for reference in subscription.pending:
+        for reference in [*subscription.pending, *subscription.pledged.values()]:
             self._leave(subscription, reference)
         subscription.pending.clear()
+        subscription.pledged.clear()
 
     # -- dispatching
 
     def window_opened(self, subscription: Subscription) -> None:
-        if subscription.pending:
+        if subscription.pending and (subscription.durable is None or subscription.durable.consumer is not None):
             self._stir(subscription)
             self.region.wake(self)
 

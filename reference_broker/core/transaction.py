@@ -16,8 +16,9 @@ Rules:
   in between, because dispatching is the end of every event (``region.py``).
 * After a rollback the deliveries are as before: in flight, to be acknowledged again. The broker does not redeliver; a
   JMS client does that itself (``redelivery_policy.py``).
-* A consumer that leaves does not take its pledges along: a queue keeps those messages for the transaction
-  (``PLEDGED``), which consumes them or puts them back in their places, marked as the departure marked them.
+* A consumer that leaves does not take its pledges along: a queue or a durable subscription keeps those messages for
+  the transaction (``PLEDGED``), which consumes them or puts them back in their places, marked as the departure marked
+  them.
 * A connection that goes takes its open transactions with it: they are rolled back.
 
 Exceptions: ActiveMQ gives the pledged messages of a consumer that left to others and consumes them at the commit all
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
     from reference_broker.core.message import Message
     from reference_broker.core.policies import Policies
-    from reference_broker.core.reference import Reference
     from reference_broker.core.region import Region
     from reference_broker.core.settlement import Settlements
     from reference_broker.core.subscription import Consumer, Delivery
@@ -215,10 +215,10 @@ class Transactions:
         present: list[Delivery] = []
         for delivery in pledge.deliveries:
             delivery.pledge = None
-            if delivery.subscription.is_attached():
+            if delivery.reference.state == PLEDGED:
+                delivery.subscription.destination.redeem(delivery)
+            elif delivery.is_held():
                 present.append(delivery)
-            elif delivery.reference.state == PLEDGED:
-                delivery.subscription.destination.redeem(delivery.reference)
         pledge.consumer.pledged -= len(pledge.deliveries)
         pledge.deliveries = []
         if present:
@@ -229,18 +229,18 @@ class Transactions:
         if not pledge.deliveries:
             return
         present: list[Delivery] = []
-        kept: dict[str, list[Reference]] = {}
+        kept: dict[str, list[Delivery]] = {}
         places: list[Destination] = []
         for delivery in pledge.deliveries:
             delivery.pledge = None
-            if delivery.subscription.is_attached():
+            if delivery.is_held():
                 present.append(delivery)
             elif delivery.reference.state == PLEDGED:
                 place = delivery.subscription.destination
                 if place.name not in kept:
                     kept[place.name] = []
                     places.append(place)
-                kept[place.name].append(delivery.reference)
+                kept[place.name].append(delivery)
         pledge.consumer.pledged -= len(pledge.deliveries)
         pledge.deliveries = []
         self._settlements.unwiden(pledge.consumer, present)

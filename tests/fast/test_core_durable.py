@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import EXPIRED, INDIVIDUAL, POISON, Disconnect, RemoveSubscription, Subscribe
+from reference_broker.core.events import (
+    EXPIRED,
+    INDIVIDUAL,
+    POISON,
+    Ack,
+    Begin,
+    Commit,
+    Disconnect,
+    RemoveSubscription,
+    Rollback,
+    Subscribe,
+)
 from reference_broker.core.message import Message
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
@@ -333,3 +344,48 @@ def test_a_copy_has_everything() -> None:
     for name in Message.__slots__:
         if name != "destination":
             assert getattr(copy, name) == getattr(message, name), name
+
+
+@pytest.mark.parametrize("ending", [Commit, Rollback])
+def test_a_transaction_decides_about_what_its_consumer_left(ending: type[Begin]) -> None:
+    d = durable_driver()
+    take_up(d)
+    for _ in range(4):
+        d.send(T)
+    d.handle(Begin(ME, "tx"))
+    d.handle(Ack(ME, "d", INDIVIDUAL, "m2", transaction="tx"))
+    d.handle(Ack(ME, "d", INDIVIDUAL, "m4", transaction="tx"))
+    d.leave("d")
+    take_up(d, "again", prefetch=1)
+    assert d.got("again") == ["m1"]
+    assert d.ask(ending(ME, "tx", request=d.request())) == ""
+    for message_id in ("m1", "m2", "m3", "m4"):
+        d.ack(message_id, "again")
+    assert d.got("again") == (["m1", "m3"] if ending is Commit else ["m1", "m2", "m3", "m4"])
+    assert d.counter("dequeued", T) == 4
+
+
+def test_a_transaction_and_a_subscription_that_ended() -> None:
+    d = durable_driver()
+    take_up(d)
+    d.send(T)
+    d.handle(Begin(ME, "tx"))
+    d.handle(Ack(ME, "d", INDIVIDUAL, "m1", transaction="tx"))
+    d.leave("d")
+    assert end(d) == ""
+    assert d.ask(Commit(ME, "tx", request=d.request())) == ""
+    assert d.counters("dequeued", "in_flight", destination=T) == (0, -1)  # not written yet
+
+
+def test_a_rollback_wakes_the_consumer_that_came_meanwhile() -> None:
+    d = durable_driver()
+    take_up(d)
+    d.send(T)
+    d.handle(Begin(ME, "tx"))
+    d.handle(Ack(ME, "d", INDIVIDUAL, "m1", transaction="tx"))
+    d.leave("d")
+    take_up(d, "again")
+    assert d.got("again") == []
+    assert d.ask(Rollback(ME, "tx", request=d.request())) == ""
+    assert d.got("again") == ["m1"]
+    assert marks(d, "again") == [1]
