@@ -63,9 +63,17 @@ class _Kind:
         return self.name
 
 
+class _Texts(_Kind):
+    """A list of texts."""
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 _FLAG: Final = _Kind(bool, "true or false")
 _TEXT: Final = _Kind(str, "a text that is not empty")
 _TABLE: Final = _Kind(dict, "a table")
+_TEXTS: Final = _Texts(list, "a list of texts")
 _TABLES: Final = _Kind(list, "a list of tables")
 _ANY_MS: Final = _Number(-_MOST - 1)
 
@@ -91,6 +99,7 @@ _BROKER: Final[dict[str, _Row]] = {
     "concurrent_store": _FLAG,
     "wake_on_relief": _FLAG,
     "dead_letter_non_persistent": _FLAG,
+    "relative_ttl_names": _TEXTS,
     "timestamping": _TABLE,
     "monitor": _TABLE,
     "generation": _TABLE,

@@ -7,14 +7,14 @@ Rules:
   in a transaction is taken over at once and admitted at the commit.
 * A sent message is stamped and marked in place.
 
-Change together: ``timestamping.py``, ``expiry.py``, ``delay.py``, ``transaction.py``.
+Change together: ``timestamping.py``, ``lifetime.py``, ``expiry.py``, ``delay.py``, ``transaction.py``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core import delay, timestamping
+from reference_broker.core import delay, lifetime, timestamping
 from reference_broker.core.effects import Logged
 from reference_broker.core.matching import fault
 
@@ -42,6 +42,10 @@ class Arrivals:
                 return "bad-destination", wrong
         elif destination.holds(message.message_id):
             return "duplicate-id", f"message id {message.message_id!r} is on {name} already; give each message its own"
+        if message.properties:
+            wrong = region.policies.lifetime.objection(message)
+            if wrong:
+                return lifetime.BAD_TTL, wrong
         if message.delay_ms == 0 and message.deliver_at_ms == 0:
             return "", ""
         code = region.policies.delay.refusal(message, region.now)
@@ -53,9 +57,14 @@ class Arrivals:
         region = self._region
         region.number(message)
         old_ms = message.timestamp_ms
+        if message.properties:
+            region.policies.lifetime.take(message)
         if region.policies.timestamping.stamp(message, region.now.wall_ms, network):
             text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"
             region.effects.append(Logged("DEBUG", timestamping.LOGGER, text))
+        if message.ttl_ms > 0:
+            ceiling_ms = region.policies.timestamping.ceiling_ms()
+            message.expiration_ms = region.policies.lifetime.expiration_ms(message, ceiling_ms, region.now.wall_ms)
 
     def due_ns(self, message: Message) -> int:
         """When a message that is accepted now is to be delivered, on the monotonic clock; 0: at once."""

@@ -4,7 +4,7 @@
 the same events at the same instants give the same effects. This module decides who may ask for what, and what a
 refusal is called; everything else is in the module named after the behaviour:
 
-    a message arrives    arrival, timestamping, expiry, delay, matching, queue / topic, line, memory
+    a message arrives    arrival, timestamping, lifetime, expiry, delay, matching, queue / topic, line, memory
     it goes to somebody  dispatching, rotation, prefetch, memory, expiry, destination, ledger
     it comes to an end   acknowledgement, settlement, transaction, ledger, deadletter, redelivery
     an operator asks     management
@@ -15,7 +15,7 @@ Rules:
 * A request with a number is answered exactly once, by ``Accepted`` or ``Refused``, before the dispatches that it
   causes. A refused request has changed nothing.
 * Refusal codes are stable words: ``unknown-connection``, ``bad-destination``, ``duplicate-consumer``,
-  ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``,
+  ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``, ``bad-ttl``,
   ``unknown-ack-kind``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
   ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is

@@ -16,6 +16,12 @@ GENERATIONS: dict[str, tuple[str, ...]] = {
 }
 
 
+#: The property that asks for a broker-relative time to live.
+RELATIVE_TTL = "brokerproof_ttl_ms"
+#: Names that are no properties: the protocols give them a field of their own, with another meaning.
+_ABSOLUTE = ("JMSExpiration", "expires")
+
+
 class ConfigError(ValueError):
     """The operator's configuration is unusable. The text shows the value and what would be accepted."""
 
@@ -135,6 +141,7 @@ class BrokerConfig:
         "monitor",
         "name",
         "page_size",
+        "relative_ttl_names",
         "timestamping",
         "wake_on_relief",
     )
@@ -153,6 +160,7 @@ class BrokerConfig:
         dead_letter_non_persistent: bool = False,
         monitor: Monitor | None = None,
         generation: dict[str, str] | None = None,
+        relative_ttl_names: list[str] | None = None,
     ) -> None:
         self.name = name
         #: None: the plug-in is not installed.
@@ -172,6 +180,15 @@ class BrokerConfig:
         self.dead_letter_non_persistent = dead_letter_non_persistent
         self.monitor = monitor if monitor is not None else Monitor()
         self.generation = resolve_generation(generation or {})
+        #: Properties that ask for a broker-relative time to live; the first one is what consumers see. Empty: nobody
+        #: can ask.
+        self.relative_ttl_names = relative_ttl_names if relative_ttl_names is not None else [RELATIVE_TTL]
+        for wrong in self.relative_ttl_names:
+            if wrong in _ABSOLUTE or not wrong:
+                raise ConfigError(
+                    f"relative_ttl_names has {wrong!r}, which is no property of its own; choose another name, such as "
+                    f"{RELATIVE_TTL!r}"
+                )
 
 
 def resolve_generation(asked: dict[str, str]) -> dict[str, str]:

@@ -148,6 +148,8 @@ class Destination:
         dispatch = Dispatch(
             consumer.connection, consumer.name, message, message.redelivery_count, asynchronous, self.counters
         )
+        if message.ttl_ms > 0:
+            dispatch.remaining_ttl_ms = region.policies.lifetime.remaining_ms(message, region.now.wall_ms)
         region.dispatches += 1
         delivery = Delivery(subscription, reference, dispatch, region.dispatches)
         consumer.dispatched.append(delivery)

@@ -28,7 +28,15 @@ class Dispatch(Effect):
     before the write is done.
     """
 
-    __slots__ = ("asynchronous", "connection", "consumer", "counters", "message", "redelivery_count")
+    __slots__ = (
+        "asynchronous",
+        "connection",
+        "consumer",
+        "counters",
+        "message",
+        "redelivery_count",
+        "remaining_ttl_ms",
+    )
 
     def __init__(
         self,
@@ -47,6 +55,8 @@ class Dispatch(Effect):
         self.asynchronous = asynchronous
         #: Where the ledger books it when it is written: its destination's, also if that has been removed meanwhile.
         self.counters = counters
+        #: What is left of a broker-relative time to live; 0: the message has none.
+        self.remaining_ttl_ms = 0
 
 
 class Accepted(Effect):

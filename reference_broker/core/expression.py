@@ -117,7 +117,7 @@ def header(name: str, message: Message) -> Value:
         case "JMSTimestamp":
             return message.timestamp_ms
         case "JMSExpiration":
-            return message.expiration_ms
+            return message.shown_expiration_ms()
         case "JMSRedelivered":
             return message.redelivery_count > 0
         case "JMSXDeliveryCount":

@@ -50,6 +50,7 @@ class Message:
         "sender",
         "sequence",
         "timestamp_ms",
+        "ttl_ms",
     )
 
     def __init__(
@@ -75,6 +76,7 @@ class Message:
         self.destination = destination
         self.body = body
         self.timestamp_ms = timestamp_ms
+        #: By this broker's clock, whoever computed it; consumers see ``shown_expiration_ms``.
         self.expiration_ms = expiration_ms
         #: Relative delivery delay requested by the producer; 0 is none.
         self.delay_ms = delay_ms
@@ -92,6 +94,8 @@ class Message:
         self.group_sequence = group_sequence
         #: The connection that sent it, for noLocal; 0: the broker itself, or a connection before a restart.
         self.sender = 0
+        #: Broker-relative time to live (``lifetime.py``); 0 is none. The broker has computed the expiration itself.
+        self.ttl_ms = 0
         #: Deliveries attempted before the present one; JMSXDeliveryCount is this plus one.
         self.redelivery_count = 0
         #: Where a dead letter came from; empty for a message that was never moved.
@@ -120,12 +124,17 @@ class Message:
             group_id=self.group_id,
             group_sequence=self.group_sequence,
         )
+        copy.ttl_ms = self.ttl_ms
         copy.sender = self.sender
         copy.redelivery_count = self.redelivery_count
         copy.original_destination = self.original_destination
         copy.accepted_mono_ns = self.accepted_mono_ns
         copy.sequence = self.sequence
         return copy
+
+    def shown_expiration_ms(self) -> int:
+        """The expiration that a consumer is told: 0, never, if only this broker's clock counts."""
+        return 0 if self.ttl_ms > 0 else self.expiration_ms
 
     def __repr__(self) -> str:
         return f"Message({self.message_id!r}, {self.destination!r}, expiration_ms={self.expiration_ms})"

@@ -20,6 +20,7 @@ from reference_broker.core.delay import Delay
 from reference_broker.core.durable import Durability
 from reference_broker.core.expiry import DocumentedExpiry, Expiry
 from reference_broker.core.ledger import Ledger
+from reference_broker.core.lifetime import Lifetime
 from reference_broker.core.memory import Memory
 from reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
 from reference_broker.core.prefetch import Prefetch
@@ -50,6 +51,7 @@ BASES: Final[dict[str, type]] = {
     "durable": Durability,
     "expiry": Expiry,
     "ledger": Ledger,
+    "lifetime": Lifetime,
     "memory": Memory,
     "ordering": Ordering,
     "prefetch": Prefetch,
@@ -72,7 +74,9 @@ class Policies:
 
     __slots__ = tuple(BASES)
 
-    def __init__(self, *, expiry: Expiry, memory: Memory, timestamping: Stamping, dead_letter: DeadLetter) -> None:
+    def __init__(
+        self, *, expiry: Expiry, lifetime: Lifetime, memory: Memory, timestamping: Stamping, dead_letter: DeadLetter
+    ) -> None:
         self.acknowledgement = Acknowledgement()
         self.dead_letter = dead_letter
         self.delay = Delay()
@@ -80,6 +84,7 @@ class Policies:
         self.durable = Durability()
         self.expiry = expiry
         self.ledger = Ledger()
+        self.lifetime = lifetime
         self.memory = memory
         self.ordering = Ordering()
         self.prefetch = Prefetch()
@@ -92,6 +97,7 @@ class Policies:
         """The behaviours that the configuration asks for."""
         return cls(
             expiry=EXPIRY[config.generation["expiry"]](),
+            lifetime=Lifetime(config.relative_ttl_names),
             memory=memory_policy(config),
             timestamping=TIMESTAMPING[config.generation["timestamping"]](config.timestamping),
             dead_letter=DeadLetter(config.dead_letter_non_persistent),

@@ -65,6 +65,10 @@ class Stamping:
         settings = self.settings
         return settings is not None and message.timestamp_ms > 0 and (settings.process_network_messages or not network)
 
+    def ceiling_ms(self) -> int:
+        """The ceiling of times to live; 0 or less: none."""
+        return 0 if self.settings is None else self.settings.ttl_ceiling_ms
+
     def ttl_ms(self, message: Message, settings: TimeStamping) -> int:
         """Rule 2."""
         ttl = settings.zero_expiration_override_ms

@@ -274,18 +274,22 @@ class BrokerSession(Session):
         if consumer_id is None:
             return None
         message = dispatch.message
+        properties = message.properties
+        if dispatch.remaining_ttl_ms > 0:
+            shown = self._config.relative_ttl_names[:1]
+            properties = properties | dict.fromkeys(shown, dispatch.remaining_ttl_ms)
         return MessageDispatch(
             consumer_id,
             message.message_id,
             message.destination,
             message.body,
             redelivery_count=dispatch.redelivery_count,
-            expiration_ms=message.expiration_ms,
+            expiration_ms=message.shown_expiration_ms(),
             timestamp_ms=message.timestamp_ms,
             persistent=message.persistent,
             priority=message.priority,
             original_destination=message.original_destination,
-            properties=message.properties,
+            properties=properties,
             correlation_id=message.correlation_id,
             reply_to=message.reply_to,
             jms_type=message.jms_type,

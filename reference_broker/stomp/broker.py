@@ -40,11 +40,11 @@ class BrokerSession(Session):
     """See the module's header."""
 
     __slots__ = (
-        "_config",
         "_messages",
         "_receipts",
         "_requests",
         "client_id",
+        "config",
         "subscriptions",
         "temporaries",
         "transactions",
@@ -53,7 +53,7 @@ class BrokerSession(Session):
 
     def __init__(self, connection: int, config: BrokerConfig) -> None:
         super().__init__(connection, HEARTBEAT, HEARTBEAT)
-        self._config = config
+        self.config = config
         self.version = V10
         #: What the client called itself in CONNECT; empty if it did not.
         self.client_id = ""
@@ -94,11 +94,11 @@ class BrokerSession(Session):
         self.version = version
         self.connected = True
         reply = {"version": version, "session": str(self.connection), "server": "brokerproof"}
-        if self._config.monitor.read_ms > 0:
+        if self.config.monitor.read_ms > 0:
             # ActiveMQ promises and asks exactly what the client asked and promised.
             reply["heart-beat"] = f"{wants_ms},{sends_ms}"
             if sends_ms >= 0 and wants_ms >= 0:
-                self.periods = stomp_periods(self._config.generation["monitor"], sends_ms, wants_ms)
+                self.periods = stomp_periods(self.config.generation["monitor"], sends_ms, wants_ms)
         else:
             reply["heart-beat"] = "0,0"
         if self.periods is None:
@@ -118,7 +118,7 @@ class BrokerSession(Session):
             raise StompProtocolError(
                 f"Invalid heart-beat header:{text}; send two numbers of milliseconds, as in 1000,1000"
             ) from None
-        if (sends_ms < 0 or wants_ms < 0) and self._config.generation["monitor"] != "classic":
+        if (sends_ms < 0 or wants_ms < 0) and self.config.generation["monitor"] != "classic":
             # ActiveMQ accepts them and then has no monitor at all, which the client cannot have meant.
             raise StompProtocolError(
                 f"Invalid heart-beat header:{text}; a number is negative, send 0 for no heart-beats"

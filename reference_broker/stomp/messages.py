@@ -97,7 +97,7 @@ def render(session: BrokerSession, subscription: Subscription, dispatch: Dispatc
     headers = {
         "message-id": message.message_id,
         "destination": session.temporaries.write(message.destination),
-        "expires": str(max(message.expiration_ms, 0)),
+        "expires": str(max(message.shown_expiration_ms(), 0)),
         "timestamp": str(message.timestamp_ms),
         "priority": str(message.priority),
         "content-length": str(len(message.body)),
@@ -122,6 +122,8 @@ def render(session: BrokerSession, subscription: Subscription, dispatch: Dispatc
             for name, text in ((name, property_text(value)) for name, value in message.properties.items())
             if name not in _SEND_HEADERS and representable(name, text, version)
         }
+    if dispatch.remaining_ttl_ms > 0:
+        headers |= dict.fromkeys(session.config.relative_ttl_names[:1], str(dispatch.remaining_ttl_ms))
     if version == V10:
         headers = {name: value for name, value in headers.items() if representable(name, value, V10)}
     return Frame("MESSAGE", headers, message.body)

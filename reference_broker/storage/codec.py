@@ -27,6 +27,7 @@ FIELDS: Final[dict[str, object]] = {
     "expiration_ms": 0,
     "delay_ms": 0,
     "deliver_at_ms": 0,
+    "ttl_ms": 0,
     "priority": DEFAULT_PRIORITY,
     "properties": {},
     "correlation_id": "",

@@ -49,6 +49,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             concurrent_store = true
             wake_on_relief = true
             dead_letter_non_persistent = true
+            relative_ttl_names = ["ttl"]
             [broker.generation]
             monitor = "classic"
             expiry = "documented"
@@ -94,6 +95,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             "concurrent_store": True,
             "wake_on_relief": True,
             "dead_letter_non_persistent": True,
+            "relative_ttl_names": ["ttl"],
             "generation": {
                 "monitor": "classic",
                 "expiry": "documented",
