@@ -35,6 +35,7 @@ from typing import Final
 from reference_broker.admin import Admin, AdminConnection
 from reference_broker.core.config import BrokerConfig, ConfigError
 from reference_broker.core.instant import NS_PER_MS, Now
+from reference_broker.log import FORMATS, LEVELS, LogWriter
 from reference_broker.node import Close, Log, Node, OutputReady
 from reference_broker.settings import DEFAULT_HOST, ServerSettings, read_settings
 from reference_broker.stomp.codec import BEAT, FrameDecoder, encode
@@ -45,7 +46,6 @@ EXIT_USAGE: Final = 2
 EXIT_ENVIRONMENT: Final = 4
 #: How long a peer may take to read an ERROR and hang up.
 LINGER_S: Final = 1.0
-LEVELS: Final = ("DEBUG", "INFO", "WARN")
 
 NodeFactory = Callable[[BrokerConfig], Node]
 
@@ -59,15 +59,19 @@ def read_clocks() -> Now:
     return Now(time.monotonic_ns(), time.time_ns() // NS_PER_MS)
 
 
+def _wall_ms() -> int:
+    return read_clocks().wall_ms
+
+
 class Edge:
     """One node and its sockets."""
 
-    def __init__(self, settings: ServerSettings, node: Node, log_level: str = "INFO") -> None:
+    def __init__(self, settings: ServerSettings, node: Node, log: LogWriter) -> None:
         self.settings = settings
         self.node = node
         self.stopping = asyncio.Event()
         self.connections: dict[int, Connection] = {}
-        self._logged = LEVELS[LEVELS.index(log_level) :]
+        self._log = log
         self._numbers = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns: int | None = None
@@ -95,9 +99,8 @@ class Edge:
         self._plan()
 
     def log(self, level: str, text: str, logger: str = __name__) -> None:
-        """One line on standard error, in the order of ActiveMQ's own log."""
-        if level in self._logged:
-            sys.stderr.write(f"{level} | {text} | {logger}\n")
+        """One line of the log."""
+        self._log.write(level, text, logger)
 
     def close(self) -> None:
         """Cut everything."""
@@ -224,6 +227,7 @@ async def serve(
     *,
     make_node: NodeFactory = Node,
     log_level: str = "INFO",
+    log_format: str = "text",
     announce: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or the admin command ``quit``. ``announce`` gets a line when each port is open.
@@ -231,7 +235,9 @@ async def serve(
     Raises ListenError when a port cannot be opened.
     """
     loop = asyncio.get_running_loop()
-    edge = Edge(settings, make_node(settings.broker), log_level)
+    edge = Edge(settings, make_node(settings.broker), LogWriter(sys.stderr, _wall_ms, log_level, log_format))
+    for note in settings.notes:
+        edge.log("WARN", note)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, edge.stopping.set)
     tell = announce if announce is not None else _announce
@@ -300,7 +306,7 @@ def _port(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a port; use 0 (a free one) to 65535")
 
 
-def _parse(argv: Sequence[str]) -> tuple[ServerSettings, str]:
+def _parse(argv: Sequence[str]) -> tuple[ServerSettings, argparse.Namespace]:
     """Command line and file together. Raises ConfigError; argparse itself exits with 2."""
     parser = argparse.ArgumentParser(
         prog="brokerproof serve", description="Run the reference broker (STOMP, loopback)."
@@ -311,6 +317,7 @@ def _parse(argv: Sequence[str]) -> tuple[ServerSettings, str]:
     parser.add_argument("--admin-port", type=_port, help="open the JSON-lines admin port, 0 for a free one")
     parser.add_argument("--config", type=Path, help="TOML file, see docs/configuration.md")
     parser.add_argument("--log-level", choices=LEVELS, default="INFO", help="what goes to standard error")
+    parser.add_argument("--log-format", choices=FORMATS, default="text", help="lines for people, or JSON for machines")
     given = parser.parse_args(argv)
     settings = read_settings(given.config) if given.config is not None else ServerSettings()
     if given.connector is not None:
@@ -328,14 +335,14 @@ def _parse(argv: Sequence[str]) -> tuple[ServerSettings, str]:
         settings.host = DEFAULT_HOST
     if not _is_loopback(settings.host):
         raise ConfigError(f"host {settings.host!r} is not a loopback address; use 127.0.0.1, ::1 or localhost")
-    return settings, given.log_level
+    return settings, given
 
 
 def main(argv: Sequence[str] | None = None, make_node: NodeFactory = Node) -> int:
     """``brokerproof serve``. ``make_node`` builds the broker from its configuration; a mutant is another one."""
     try:
-        settings, log_level = _parse(sys.argv[1:] if argv is None else argv)
-        asyncio.run(serve(settings, make_node=make_node, log_level=log_level))
+        settings, given = _parse(sys.argv[1:] if argv is None else argv)
+        asyncio.run(serve(settings, make_node=make_node, log_level=given.log_level, log_format=given.log_format))
     except ConfigError as error:
         sys.stderr.write(f"brokerproof serve: {error}\n")
         return EXIT_USAGE

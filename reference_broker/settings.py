@@ -17,6 +17,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
+from reference_broker.activemq_xml import read_activemq_xml
 from reference_broker.connector import server_connector
 from reference_broker.core.config import BrokerConfig, ConfigError, DestinationPolicy, Monitor, TimeStamping
 from reference_broker.stomp.codec import Limits
@@ -137,7 +138,7 @@ _DESTINATION: Final[dict[str, _Row]] = {
 class ServerSettings:
     """All that ``serve`` needs to know. ``admin_port`` None: no admin port."""
 
-    __slots__ = ("admin_port", "broker", "host", "limits", "port")
+    __slots__ = ("admin_port", "broker", "host", "limits", "notes", "port")
 
     def __init__(
         self,
@@ -153,6 +154,8 @@ class ServerSettings:
         self.admin_port = admin_port
         self.limits = limits if limits is not None else Limits()
         self.broker = broker if broker is not None else BrokerConfig()
+        #: What the file says and we do not do, a sentence each.
+        self.notes: list[str] = []
 
     def listen_on(self, uri: str) -> None:
         """Take address, monitor and frame size from a connector URI. Raises ConfigError."""
@@ -171,14 +174,26 @@ class ServerSettings:
 
 
 def read_settings(path: Path) -> ServerSettings:
-    """The settings in a TOML file. Raises ConfigError for a file that cannot be read or a value that cannot be used."""
+    """The settings in a TOML file, or in ActiveMQ's own XML. Raises ConfigError for a file that cannot be read or a
+    value that cannot be used.
+    """
+    if path.suffix == ".xml":
+        translated = read_activemq_xml(path)
+        settings = settings_of(translated.data, str(path))
+        settings.notes = translated.notes
+        return settings
     try:
         data = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); give the path of a TOML file") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}; see docs/configuration.md") from None
-    sections = _checked(data, _SECTIONS, str(path))
+    return settings_of(data, str(path))
+
+
+def settings_of(data: dict[str, Any], path: str) -> ServerSettings:
+    """The settings that a file says; ``path`` begins the text of a ConfigError."""
+    sections = _checked(data, _SECTIONS, path)
     server = _checked(sections.get("server", {}), _SERVER, f"{path}: server")
     connector = server.pop("connector", None)
     double = [name for name in ("host", "port") if connector is not None and name in server]

@@ -85,6 +85,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
     assert flat(settings) == {
         "host": "::1",
         "port": 0,
+        "notes": [],
         "admin_port": 7,
         "limits": {"max_headers": 3, "max_header_bytes": 128, "max_body_bytes": 9},
         "broker": {

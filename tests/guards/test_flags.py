@@ -82,6 +82,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--config": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
         "--connector": f"{SERVER}::test_a_connector_uri_says_where_and_how_to_listen",
         "--host": "tests/fast/test_settings.py::test_bad_settings_exit_with_2",
+        "--log-format": f"{SERVER}::test_the_log_can_be_json",
         "--log-level": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
         "--mutant": f"{LIVE}::test_serve_plants_a_defect",
         "--port": f"{SERVER}::test_a_port_in_use_exits_with_4",

@@ -269,6 +269,15 @@ def test_the_configuration_file_and_the_log_level_have_an_effect(tmp_path: Path)
         assert len(errors.splitlines()) == lines, errors
 
 
+def test_the_log_can_be_json(tmp_path: Path) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_text("<broker useJmx='false'/>")
+    server = Server("--config", str(path), "--log-format", "json")
+    _, errors = server.stop()
+    entry = json.loads(errors.splitlines()[0])
+    assert (entry["level"], entry["text"]) == ("WARN", "useJmx has no effect here")
+
+
 def test_a_connector_uri_says_where_and_how_to_listen() -> None:
     server = Server("--connector", "stomp://127.0.0.1:0?wireFormat.maxFrameSize=3")
     try:

@@ -1,0 +1,271 @@
+"""ActiveMQ's XML configuration, read as ours: ``serve --config activemq.xml``, and the page that sets both side by
+side.
+
+It decides which element or attribute of ActiveMQ's means which key of our TOML file; what comes out has the shape of
+that file and passes through the same checks (``settings.py``).
+
+Rules
+* Everything that we have is translated: ``broker`` with its attributes, ``destinationPolicy``, ``plugins``,
+  ``systemUsage``, ``transportConnectors``, ``persistenceAdapter``, ``destinationInterceptors``.
+* What concerns ActiveMQ's own machinery (JMX, shutdown hooks, thread pools, advisories) is listed in ``WITHOUT_EFFECT``
+  and gives a note. Anything else that is not known is an error: a setting must not silently do nothing.
+* Sizes as ActiveMQ writes them: digits and an optional unit (b, k, kb, m, mb, g, gb), powers of 1024.
+* Property placeholders (``${…}``) are not filled in: an error says so.
+
+What must change together: ``settings.py`` (the keys), ``docs/activemq.md``, which a test executes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from reference_broker.core.config import ConfigError
+
+#: What a value is: a text, a number, a flag, a size in bytes.
+TEXT: Final = "text"
+NUMBER: Final = "number"
+FLAG: Final = "flag"
+SIZE: Final = "size"
+
+Rows = dict[str, tuple[str, str]]
+
+_UNITS: Final = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1024**2, "mb": 1024**2, "g": 1024**3, "gb": 1024**3}
+
+#: Attributes (and elements) of ActiveMQ's machinery, which has no counterpart here.
+WITHOUT_EFFECT: Final = {
+    "advisorySupport",
+    "dataDirectory",
+    "enableStatistics",
+    "managementContext",
+    "persistent",
+    "schedulerSupport",  # delays need no switch here
+    "shutdownHooks",
+    "start",
+    "statisticsBrokerPlugin",
+    "storeUsage",
+    "tempUsage",
+    "useJmx",
+    "useShutdownHook",
+}
+_BROKER: Final[Rows] = {"brokerName": ("name", TEXT)}
+_POLICY: Final[Rows] = {
+    "expireMessagesPeriod": ("expire_period_ms", NUMBER),
+    "memoryLimit": ("memory_limit_bytes", SIZE),
+    "cursorMemoryHighWaterMark": ("high_water_percent", NUMBER),
+    "maxPageSize": ("max_page_size", NUMBER),
+    "maxBrowsePageSize": ("max_browse_page_size", NUMBER),
+    "maxExpirePageSize": ("max_expire_page_size", NUMBER),
+    "minimumMessageSize": ("minimum_message_bytes", NUMBER),
+    "useCache": ("use_cache", FLAG),
+    "lazyDispatch": ("lazy_dispatch", FLAG),
+    "producerFlowControl": ("producer_flow_control", FLAG),
+    "sendFailIfNoSpace": ("send_fail_if_no_space", FLAG),
+    "sendFailIfNoSpaceAfterTimeout": ("send_fail_if_no_space_after_ms", NUMBER),
+}
+_KINDS: Final = {"queue": "queue://", "topic": "topic://", "tempQueue": "temp-queue://", "tempTopic": "temp-topic://"}
+_TIMESTAMPING: Final[Rows] = {
+    "futureOnly": ("future_only", FLAG),
+    "ttlCeiling": ("ttl_ceiling_ms", NUMBER),
+    "zeroExpirationOverride": ("zero_expiration_override_ms", NUMBER),
+    "processNetworkMessages": ("process_network_messages", FLAG),
+}
+
+
+class Translated:
+    """What an XML file says, in the shape of our TOML file, and what of it has no effect here."""
+
+    __slots__ = ("data", "notes")
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = {"broker": {}}
+        self.notes: list[str] = []
+
+    @property
+    def broker(self) -> dict[str, Any]:
+        """The ``[broker]`` table."""
+        found: dict[str, Any] = self.data["broker"]
+        return found
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of the file, made if it is not there."""
+        found: dict[str, Any] = self.data.setdefault(name, {})
+        return found
+
+
+def read_activemq_xml(path: Path) -> Translated:
+    """Read a file. Raises ``ConfigError``."""
+    try:
+        return translate(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); give the path of an XML file") from None
+
+
+def translate(text: str, where: str = "activemq.xml") -> Translated:
+    """Read a document whose root, or whose root's child, is ``broker``. Raises ``ConfigError``."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ConfigError(f"{where} declares a document type; leave it out, its entities are not expanded")
+    try:
+        # An operator's own file, and without a document type there is nothing to expand.
+        root = ElementTree.fromstring(text)  # noqa: S314
+    except ElementTree.ParseError as error:
+        raise ConfigError(f"{where} is not XML: {error}") from None
+    brokers = [element for element in root.iter() if _name(element) == "broker"]
+    if len(brokers) != 1:
+        raise ConfigError(f"{where} has {len(brokers)} broker elements; one is needed")
+    found = Translated()
+    _Reader(found, where).broker(brokers[0])
+    return found
+
+
+class _Reader:
+    """Walks the document once."""
+
+    def __init__(self, found: Translated, where: str) -> None:
+        self._found = found
+        self._where = where
+
+    def broker(self, element: ElementTree.Element) -> None:
+        self._found.broker.update(self._fields(element, _BROKER))
+        for child in element:
+            name = _name(child)
+            handler = _SECTIONS.get(name)
+            if handler is not None:
+                handler(self, child)
+            elif name in WITHOUT_EFFECT:
+                self._note(name)
+            else:
+                raise self._unknown("element", name, {*_SECTIONS, *WITHOUT_EFFECT})
+
+    # -- sections
+
+    def policies(self, element: ElementTree.Element) -> None:
+        destinations = self._found.broker.setdefault("destinations", [])
+        for entry in _each(element, "policyMap", "policyEntries", "policyEntry"):
+            kinds = [kind for kind in _KINDS if kind in entry.attrib]
+            if len(kinds) != 1:
+                raise ConfigError(
+                    f"{self._where}: a policyEntry names {len(kinds)} of {', '.join(_KINDS)}; it must name one"
+                )
+            fields = self._fields(entry, _POLICY, known=set(_KINDS))
+            for child in entry:
+                handler = _POLICY_ELEMENTS.get(_name(child))
+                if handler is None:
+                    raise self._unknown("element", _name(child), set(_POLICY_ELEMENTS))
+                handler(self, child, fields)
+            destinations.append({"match": _KINDS[kinds[0]] + entry.attrib[kinds[0]], **fields})
+
+    def dead_letters(self, element: ElementTree.Element, fields: dict[str, Any]) -> None:
+        """The strategy of one policy entry."""
+        for strategy in element:
+            name = _name(strategy)
+            rows = _STRATEGIES.get(name)
+            if rows is None:
+                raise self._unknown("element", name, set(_STRATEGIES))
+            for key, value in self._fields(strategy, rows).items():
+                if key == "dead_letter_non_persistent":
+                    self._found.broker[key] = value
+                else:
+                    fields[key] = value
+
+    def plugins(self, element: ElementTree.Element) -> None:
+        for plugin in element:
+            name = _name(plugin)
+            if name == "timeStampingBrokerPlugin":
+                self._found.broker["timestamping"] = self._fields(plugin, _TIMESTAMPING)
+            elif name in WITHOUT_EFFECT:
+                self._note(name)
+            else:
+                raise self._unknown("plug-in", name, {"timeStampingBrokerPlugin", *WITHOUT_EFFECT})
+
+    def usage(self, element: ElementTree.Element) -> None:
+        for part in _each(element, "systemUsage"):
+            for outer in part:
+                name = _name(outer)
+                if name == "memoryUsage":
+                    for inner in _each(outer, "memoryUsage"):
+                        self._found.broker.update(self._fields(inner, {"limit": ("memory_limit_bytes", SIZE)}))
+                elif name in WITHOUT_EFFECT:
+                    self._note(name)
+                else:
+                    raise self._unknown("element", name, {"memoryUsage", *WITHOUT_EFFECT})
+
+    def connectors(self, element: ElementTree.Element) -> None:
+        uris = [connector.attrib.get("uri", "") for connector in _each(element, "transportConnector")]
+        ours = [uri for uri in uris if uri.startswith("stomp")]
+        for uri in uris:
+            if uri not in ours:
+                self._found.notes.append(f"transportConnector {uri} is not served in this release")
+        if len(ours) > 1:
+            raise ConfigError(f"{self._where}: {len(ours)} STOMP connectors ({', '.join(ours)}); keep one")
+        if ours:
+            self._found.table("server")["connector"] = ours[0]
+
+    # -- what they share
+
+    def _fields(self, element: ElementTree.Element, rows: Rows, known: set[str] | None = None) -> dict[str, Any]:
+        """Our keys and values of an element's attributes."""
+        fields: dict[str, Any] = {}
+        for name, text in element.attrib.items():
+            if name.startswith("{") or name == "id" or name in (known or ()):
+                continue
+            row = rows.get(name)
+            if row is not None:
+                fields[row[0]] = self._value(f"{_name(element)}.{name}", text, row[1])
+            elif name in WITHOUT_EFFECT:
+                self._note(name)
+            else:
+                raise self._unknown(f"attribute of {_name(element)}", name, {*rows, *WITHOUT_EFFECT})
+        return fields
+
+    def _value(self, name: str, text: str, kind: str) -> object:
+        if "${" in text:
+            raise ConfigError(f"{self._where}: {name}={text!r} has a placeholder; write the value")
+        if kind == TEXT:
+            return text
+        if kind == FLAG:
+            if text in ("true", "false"):
+                return text == "true"
+            raise ConfigError(f"{self._where}: {name}={text!r} must be true or false")
+        found = re.fullmatch(r"\s*(-?\d{1,18})\s*([a-z]*)\s*", text, re.ASCII | re.IGNORECASE)
+        unit = found.group(2).lower() if found else "?"
+        if found is None or unit not in _UNITS or (unit and kind == NUMBER):
+            wanted = "a whole number" if kind == NUMBER else "a size, such as 64 mb"
+            raise ConfigError(f"{self._where}: {name}={text!r} must be {wanted}")
+        return int(found.group(1)) * _UNITS[unit]
+
+    def _note(self, name: str) -> None:
+        self._found.notes.append(f"{name} has no effect here")
+
+    def _unknown(self, what: str, name: str, known: set[str]) -> ConfigError:
+        near = difflib.get_close_matches(name, sorted(known), 1)
+        remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(known))}"
+        return ConfigError(f"{self._where}: {what} {name!r} has no counterpart here; {remedy}")
+
+
+def _name(element: ElementTree.Element) -> str:
+    """The local name, whatever the namespace."""
+    return element.tag.rsplit("}", 1)[-1]
+
+
+def _each(element: ElementTree.Element, *path: str) -> list[ElementTree.Element]:
+    """All elements at the end of a path of names below an element."""
+    found = [element]
+    for name in path:
+        found = [child for parent in found for child in parent if _name(child) == name]
+    return found
+
+
+_STRATEGIES: Final[dict[str, Rows]] = {
+    "sharedDeadLetterStrategy": {"processNonPersistent": ("dead_letter_non_persistent", FLAG)},
+}
+_POLICY_ELEMENTS: Final = {"deadLetterStrategy": _Reader.dead_letters}
+_SECTIONS: Final = {
+    "destinationPolicy": _Reader.policies,
+    "plugins": _Reader.plugins,
+    "systemUsage": _Reader.usage,
+    "transportConnectors": _Reader.connectors,
+}

@@ -1,0 +1,49 @@
+"""docs/activemq.md is executed: each XML block means what the TOML block after it means, and nothing that can be
+translated is missing.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from reference_broker import activemq_xml
+from reference_broker.activemq_xml import translate
+from reference_broker.settings import settings_of
+from tests.fast.test_settings import flat
+from tests.guards.tree import ROOT
+
+PAGE = (ROOT / "docs" / "activemq.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(xml|toml)\n(.*?)```", PAGE, re.DOTALL)
+PAIRS = list(zip(BLOCKS[::2], BLOCKS[1::2], strict=True))
+HEADINGS = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("number", range(len(PAIRS)))
+def test_both_mean_the_same(number: int) -> None:
+    (kind, xml), (other, toml) = PAIRS[number]
+    assert (kind, other) == ("xml", "toml")
+    found = translate(f'<broker xmlns="http://activemq.apache.org/schema/core">{xml}</broker>')
+    assert found.notes == []
+    ours = settings_of(tomllib.loads(toml), "page")
+    assert flat(settings_of(found.data, "page")) == flat(ours)
+    assert flat(ours) != flat(settings_of({}, "page")), "a pair that changes nothing shows nothing"
+
+
+def test_every_heading_has_a_pair() -> None:
+    assert len(PAIRS) >= len(HEADINGS)
+
+
+TABLES = [
+    name
+    for name, value in vars(activemq_xml).items()
+    if isinstance(value, dict) and not name.startswith("__") and name not in {"_UNITS", "_KINDS"}
+]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_everything_that_is_translated_is_shown(table: str) -> None:
+    known = set(getattr(activemq_xml, table))
+    assert {name for name in known if name in PAGE} == known

@@ -1,0 +1,89 @@
+"""ActiveMQ's XML read as our configuration: what is translated, noted, refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping, broker_xml
+from reference_broker.activemq_xml import translate
+from reference_broker.core.config import ConfigError
+from reference_broker.settings import read_settings
+
+
+def within(text: str) -> str:
+    """A document with this inside its broker."""
+    return f'<broker xmlns="http://activemq.apache.org/schema/core">{text}</broker>'
+
+
+POLICY = "<destinationPolicy><policyMap><policyEntries>{}</policyEntries></policyMap></destinationPolicy>"
+
+
+def test_the_file_that_we_write_for_the_real_broker_is_understood(tmp_path: Path) -> None:
+    options = ActiveMQOptions(
+        timestamping=TimeStamping(future_only=True, ttl_ceiling_ms=5, zero_expiration_override_ms=6),
+        memory_limit_bytes=1024 * 1024,
+        policies=(PolicyEntry("A.>", "queue", 700, 4096), PolicyEntry(">", "topic", 900)),
+    )
+    path = tmp_path / "activemq.xml"
+    path.write_text(broker_xml(options, tmp_path / "data", 61616, 61613))
+    settings = read_settings(path)
+    broker = settings.broker
+    assert (settings.port, broker.memory_limit_bytes) == (61613, 1024 * 1024)
+    assert broker.timestamping is not None
+    assert (broker.timestamping.future_only, broker.timestamping.ttl_ceiling_ms) == (True, 5)
+    found = [(entry.match, entry.expire_period_ms, entry.memory_limit_bytes) for entry in broker.destinations]
+    assert found == [("queue://A.>", 700, 4096), ("topic://>", 900, 0)]
+    assert any("not served in this release" in note for note in settings.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"), [("1mb", 1048576), ("64 MB", 67108864), ("5", 5), ("2k", 2048), ("1 gb", 1 << 30)]
+)
+def test_sizes(text: str, size_bytes: int) -> None:
+    memory = f'<memoryUsage><memoryUsage limit="{text}"/></memoryUsage>'
+    assert translate(within(f"<systemUsage><systemUsage>{memory}</systemUsage></systemUsage>")).broker == {
+        "memory_limit_bytes": size_bytes
+    }
+
+
+def test_what_has_no_effect_is_noted() -> None:
+    found = translate('<broker useJmx="false"><managementContext/></broker>')
+    assert found.notes == ["useJmx has no effect here", "managementContext has no effect here"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<broker", ["is not XML"]),
+        ("<beans/>", ["0 broker elements"]),
+        ("<!DOCTYPE a><broker/>", ["document type"]),
+        ('<broker brokerNam="x"/>', ["'brokerNam'", "did you mean brokerName"]),
+        ('<broker brokerName="${x}"/>', ["placeholder"]),
+        (within("<pluginz/>"), ["'pluginz'", "did you mean plugins"]),
+        (within("<plugins><loggingBrokerPlugin/></plugins>"), ["loggingBrokerPlugin", "no counterpart"]),
+        (within(POLICY.format('<policyEntry memoryLimit="1"/>')), ["names 0 of queue, topic"]),
+        (within(POLICY.format('<policyEntry queue="a" topic="b"/>')), ["names 2 of"]),
+        (within(POLICY.format('<policyEntry queue="a" memoryLimit="1 tb"/>')), ["'1 tb'", "such as 64 mb"]),
+        (within(POLICY.format('<policyEntry queue="a" expireMessagesPeriod="1k"/>')), ["'1k'", "a whole number"]),
+        (within('<plugins><timeStampingBrokerPlugin futureOnly="yes"/></plugins>'), ["'yes'", "true or false"]),
+        (
+            within(
+                '<transportConnectors><transportConnector uri="stomp://a"/><transportConnector uri="stomp+nio://b"/>'
+                "</transportConnectors>"
+            ),
+            ["2 STOMP connectors", "keep one"],
+        ),
+    ],
+)
+def test_nothing_is_ignored(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        translate(text)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give the path of an XML file"):
+        read_settings(tmp_path / "activemq.xml")
