@@ -330,6 +330,8 @@ def _parse(argv: Sequence[str]) -> tuple[ServerSettings, argparse.Namespace]:
         settings.port = given.port
     if given.admin_port is not None:
         settings.admin_port = given.admin_port
+    if settings.broker.persistent:
+        raise ConfigError("broker.persistent = true, but this server has no storage yet; leave it out")
     if settings.host == "localhost":
         # It may name two addresses, which would get two different ports for --port 0.
         settings.host = DEFAULT_HOST

@@ -99,6 +99,7 @@ _BROKER: Final[dict[str, _Row]] = {
     "page_size": _Number(1),
     "concurrent_store": _FLAG,
     "wake_on_relief": _FLAG,
+    "persistent": _FLAG,
     "dead_letter_non_persistent": _FLAG,
     "relative_ttl_names": _TEXTS,
     "timestamping": _TABLE,

@@ -61,6 +61,7 @@ def broker_config(program: Program) -> BrokerConfig:
             for entry in spec.destinations
         ],
         dead_letter_non_persistent=spec.dead_letter_non_persistent,
+        persistent=spec.persistent,
         generation=spec.generation,
     )
 

@@ -34,6 +34,8 @@ class Arrivals:
     def objection(self, message: Message) -> tuple[str, str]:
         """Why a send must be refused: (code, text); ("", "") if nothing speaks against it."""
         region = self._region
+        if region.storage_trouble[0] and message.persistent:
+            return region.storage_trouble
         name = message.destination
         destination = region.destinations.get(name)
         if destination is None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reference_broker.core.matching import covers
+from reference_broker.core.message import TEMP_QUEUE
 from reference_broker.core.queue import Queue
 from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, PLEDGED, WAITING
 from reference_broker.core.topic import Topic, is_choosy
 
 if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
+    from reference_broker.core.recovery import Recovered
     from reference_broker.core.reference import Reference
     from reference_broker.core.region import Region
     from reference_broker.core.subscription import Consumer
@@ -231,6 +233,24 @@ def check_cursor(queue: Queue) -> None:
     same(f"{name}: persistent half", halves, [True] * len(halves))
     same(f"{name}: caching with an empty store", cursor.caching and len(cursor.store) > 0, False)
     same(f"{name}: spool or temporary files", bool(cursor.spool) and bool(cursor.temp), False)
+
+
+def check_journal(region: Region, recovered: Recovered) -> None:
+    """The journal has exactly the persistent messages that are on queues, each at its place (0: not visible yet)."""
+    written = {place: added.order for place, added in recovered.messages.items()}
+    held: dict[tuple[str, str], int] = {}
+    for name, destination in region.destinations.items():
+        if not isinstance(destination, Queue) or name.startswith(TEMP_QUEUE):
+            continue
+        for reference in references(destination):
+            if reference.message.persistent and reference.state != DROPPED:
+                held[name, reference.message.message_id] = reference.order
+        for item in destination.scheduled.values():
+            if item.message.persistent:
+                held[name, item.message.message_id] = 0
+    same("journal: messages", sorted(written.items()), sorted(held.items()))
+    late = [place for place, added in recovered.messages.items() if (added.due_wall_ms == 0) != (added.order > 0)]
+    same("journal: messages with a place are visible", late, [])
 
 
 def references(destination: Destination) -> list[Reference]:

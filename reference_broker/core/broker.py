@@ -17,7 +17,8 @@ Rules:
 * Refusal codes are stable words: ``unknown-connection``, ``bad-destination``, ``duplicate-consumer``,
   ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``, ``bad-ttl``,
   ``unknown-ack-kind``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
-  ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``.
+  ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``, ``storage-full``,
+  ``storage-failed``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
@@ -44,6 +45,7 @@ from reference_broker.core.events import (
     RemoveSubscription,
     Rollback,
     Send,
+    StorageChanged,
     Subscribe,
     Tick,
     Transmitted,
@@ -52,6 +54,7 @@ from reference_broker.core.events import (
 from reference_broker.core.management import Management
 from reference_broker.core.matching import consumer_fault
 from reference_broker.core.policies import Policies
+from reference_broker.core.recovery import Recovered, rebuild
 from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.region import Region
 from reference_broker.core.settlement import Settlements
@@ -59,10 +62,11 @@ from reference_broker.core.subscription import Consumer
 from reference_broker.core.transaction import Transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from reference_broker.core.config import BrokerConfig
     from reference_broker.core.instant import Now
+    from reference_broker.core.records import Record
 
 UNKNOWN_CONNECTION = "unknown-connection"
 
@@ -109,6 +113,7 @@ class Broker:
             RemoveSubscription: self._remove_subscription,
             Rollback: self._rollback,
             Send: self._send,
+            StorageChanged: self._storage_changed,
             Subscribe: self._subscribe,
             Tick: self._tick,
             Transmitted: self._transmitted,
@@ -136,6 +141,12 @@ class Broker:
         if release_ns is None or (sweep_ns is not None and sweep_ns < release_ns):
             return sweep_ns
         return release_ns
+
+    def restore(self, records: Iterable[Record], now: Now) -> list[Effect]:
+        """Build a new broker again from its journal. The effects tell what the journal must learn."""
+        self._region.now = now
+        rebuild(self._region, Recovered(records))
+        return self._region.finish()
 
     # -- what an operator reads
 
@@ -184,11 +195,13 @@ class Broker:
             "destinations": len(every),
         }
 
-    def check(self) -> None:
-        """Raise ``audit.Inconsistent`` unless everything that must always hold, holds. For tests: it walks the whole
-        broker.
+    def check(self, recovered: Recovered | None = None) -> None:
+        """Raise ``audit.Inconsistent`` unless everything that must always hold, holds, and the broker is what the
+        journal says (if given). For tests: it walks the whole broker.
         """
         audit.check(self._region, self._consumers)
+        if recovered is not None:
+            audit.check_journal(self._region, recovered)
         audit.check_transactions(self._region, self._consumers, self._transactions)
 
     # -- connections
@@ -367,6 +380,9 @@ class Broker:
             if destination is None:
                 break
             destination.sweep(region.now)
+
+    def _storage_changed(self, event: StorageChanged) -> None:
+        self._region.storage_trouble = (event.code, event.text)
 
     # -- answers
 

@@ -141,6 +141,7 @@ class BrokerConfig:
         "monitor",
         "name",
         "page_size",
+        "persistent",
         "relative_ttl_names",
         "timestamping",
         "wake_on_relief",
@@ -159,6 +160,7 @@ class BrokerConfig:
         destinations: list[DestinationPolicy] | None = None,
         dead_letter_non_persistent: bool = False,
         monitor: Monitor | None = None,
+        persistent: bool = False,
         generation: dict[str, str] | None = None,
         relative_ttl_names: list[str] | None = None,
     ) -> None:
@@ -179,6 +181,8 @@ class BrokerConfig:
         #: processNonPersistent of the dead-letter strategy.
         self.dead_letter_non_persistent = dead_letter_non_persistent
         self.monitor = monitor if monitor is not None else Monitor()
+        #: Whether persistent messages outlive the process; needs a journal.
+        self.persistent = persistent
         self.generation = resolve_generation(generation or {})
         #: Properties that ask for a broker-relative time to live; the first one is what consumers see. Empty: nobody
         #: can ask.

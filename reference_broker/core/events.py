@@ -307,6 +307,18 @@ class SetMemoryLimit(Operation):
         self.limit_bytes = limit_bytes
 
 
+class StorageChanged(Event):
+    """The storage can take no more messages, or can again. ``code`` and ``text`` are those with which persistent
+    messages are refused from now on; "" ends it.
+    """
+
+    __slots__ = ("code", "text")
+
+    def __init__(self, code: str, text: str) -> None:
+        self.code = code
+        self.text = text
+
+
 class Tick(Event):
     """Time passed: whatever ``Broker.next_due_ns()`` asked for is to be looked at."""
 

@@ -24,6 +24,7 @@ from reference_broker.core.lifetime import Lifetime
 from reference_broker.core.memory import Memory
 from reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
 from reference_broker.core.prefetch import Prefetch
+from reference_broker.core.recording import Recording
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rotation import Rotation
 from reference_broker.core.timestamping import ClassicStamping, Stamping
@@ -50,6 +51,7 @@ BASES: Final[dict[str, type]] = {
     "dispatch": Rotation,
     "durable": Durability,
     "expiry": Expiry,
+    "journal": Recording,
     "ledger": Ledger,
     "lifetime": Lifetime,
     "memory": Memory,
@@ -83,6 +85,7 @@ class Policies:
         self.dispatch = Rotation()
         self.durable = Durability()
         self.expiry = expiry
+        self.journal = Recording()
         self.ledger = Ledger()
         self.lifetime = lifetime
         self.memory = memory

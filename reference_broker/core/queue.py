@@ -74,6 +74,8 @@ class Queue(Destination):
         size_bytes = memory.size_bytes(message, self.minimum_bytes)
         reference = Reference(message, self.next_order, size_bytes)
         self.next_order += 1
+        if region.journal is not None and message.persistent:
+            region.journal.added(region, self.name, message, reference.order)
         if self.cursor is None:
             self.line.append(reference, memory.caches(region.memory, self, size_bytes))
         else:
@@ -102,6 +104,9 @@ class Queue(Destination):
         self.scheduled[message.sequence] = item
         self.counters.scheduled += 1
         self._await_expiry(message)
+        region = self.region
+        if region.journal is not None and message.persistent:
+            region.journal.scheduled(region, self.name, message, due_ns)
         self.region.delays.push(item)
         self.region.wake(self)
 
@@ -126,6 +131,7 @@ class Queue(Destination):
         self.counters.enqueued += 1
         self.counters.dequeued += 1
         self.counters.expired += 1
+        self._unrecord(message)
         self.region.report_expired(message, self.name)
 
     # -- consumers
@@ -232,9 +238,16 @@ class Queue(Destination):
     def _leave(self, reference: Reference) -> None:
         reference.move(GONE)
         self.live.discard(reference.message.message_id)
+        self._unrecord(reference.message)
         self.counters.dequeued += 1
         self.counters.size -= 1
         self.region.memory.discharge(self, reference)
+
+    def _unrecord(self, message: Message) -> None:
+        """A message has left for good; the journal must forget it."""
+        region = self.region
+        if region.journal is not None and message.persistent:
+            region.journal.removed(region, self.name, message)
 
     def _bury(self, reference: Reference) -> None:
         reference.move(GONE)
@@ -329,6 +342,7 @@ class Queue(Destination):
     def purge(self) -> None:
         for item in list(self.scheduled.values()):
             self._unschedule(item)
+            self._unrecord(item.message)
             self.counters.enqueued += 1
             self.counters.dequeued += 1
         cursor = self.cursor
@@ -358,6 +372,7 @@ class Queue(Destination):
     def _drop(self, reference: Reference) -> None:
         """Purged in flight: off the books at once, but its id stays taken until the consumer has settled it."""
         reference.move(DROPPED)
+        self._unrecord(reference.message)
         self.counters.dequeued += 1
         self.counters.size -= 1
         self.region.memory.discharge(self, reference)

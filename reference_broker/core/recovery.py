@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from reference_broker.core.records import Record
+    from reference_broker.core.region import Region
 
 
 class Recovered:
@@ -76,3 +77,39 @@ class Recovered:
             self.messages[place] = MessageAdded(
                 added.message, added.order, added.accepted_wall_ms, added.due_wall_ms, left
             )
+
+
+def rebuild(region: Region, recovered: Recovered) -> None:
+    """Put everything back on its destinations. The broker must be new."""
+    journal = region.policies.journal
+    waiting: dict[str, list[MessageAdded]] = {}
+    delayed: list[MessageAdded] = []
+    for added in recovered.messages.values():
+        message = added.message
+        message.accepted_mono_ns = region.now.mono_ns
+        region.sequence = max(region.sequence, message.sequence)
+        if added.due_wall_ms:
+            delayed.append(added)
+        else:
+            waiting.setdefault(message.destination, []).append(added)
+    writing, region.journal = region.journal, None
+    for name, messages in waiting.items():
+        destination = region.destination(name)
+        for added in journal.places(messages):
+            destination.next_order = max(destination.next_order, added.order)
+            destination.publish(added.message)
+    for added in sorted(delayed, key=_due):
+        destination = region.destination(added.message.destination)
+        remaining_ms = journal.remaining_ms(added, region.now)
+        if remaining_ms > 0:
+            destination.schedule(added.message, region.policies.delay.due_ns(remaining_ms, region.now))
+            continue
+        # It has a place only now, and the next restart must find it there.
+        region.journal = writing
+        destination.publish(added.message)
+        region.journal = None
+    region.journal = writing
+
+
+def _due(added: MessageAdded) -> tuple[int, int]:
+    return added.due_wall_ms, added.message.sequence

@@ -46,18 +46,24 @@ class Region:
         "dispatches",
         "durables",
         "effects",
+        "journal",
         "letters",
         "memory",
         "now",
         "places",
         "policies",
         "sequence",
+        "storage_trouble",
         "sweeps",
     )
 
     def __init__(self, config: BrokerConfig, policies: Policies) -> None:
         self.config = config
         self.policies = policies
+        #: Who writes down what must outlive the process; None: nothing must.
+        self.journal = policies.journal if config.persistent else None
+        #: Why persistent messages are refused: (code, text); ("", ""): they are not.
+        self.storage_trouble = ("", "")
         #: The instant of the event in progress.
         self.now = Now(0, 0)
         #: What the event in progress has caused so far.

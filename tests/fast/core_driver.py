@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Accepted, Dispatch, Effect, Logged, Refused
+from reference_broker.core.effects import Accepted, Dispatch, Effect, Journalled, Logged, Refused
 from reference_broker.core.events import (
     STANDARD,
     Ack,
@@ -26,6 +26,7 @@ from reference_broker.core.events import (
 from reference_broker.core.instant import NS_PER_MS, Now
 from reference_broker.core.message import DEAD_LETTER_QUEUE, Message
 from reference_broker.core.policies import Policies
+from reference_broker.core.recovery import Recovered
 
 START_MS = 1_700_000_000_000
 START_NS = 5_000_000_000
@@ -40,9 +41,13 @@ class Driver:
     """
 
     def __init__(self, config: BrokerConfig | None = None, policies: Policies | None = None) -> None:
-        self.broker = Broker(config if config is not None else BrokerConfig(), policies)
+        config = config if config is not None else BrokerConfig()
+        self.persistent = config.persistent
+        self.broker = Broker(config, policies)
         self.mono_ns = START_NS
         self.wall_ms = START_MS
+        #: What the journal of a persistent broker would give back.
+        self.journal = Recovered()
         self.outbox: list[Dispatch] = []
         self.dispatches: list[Dispatch] = []
         self.effects: list[Effect] = []
@@ -55,7 +60,10 @@ class Driver:
 
     def handle(self, event: Event) -> list[Effect]:
         effects = self.broker.handle(event, Now(self.mono_ns, self.wall_ms))
-        self.broker.check()
+        for effect in effects:
+            if isinstance(effect, Journalled):
+                self.journal.feed(effect.record)
+        self.broker.check(self.journal if self.persistent else None)
         self.effects += effects
         for effect in effects:
             if isinstance(effect, Dispatch):

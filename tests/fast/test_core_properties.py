@@ -111,6 +111,7 @@ configurations = st.fixed_dictionaries(
         "page": st.integers(1, 3),
         "period": st.sampled_from([0, 7, 50]),
         "letters": st.booleans(),
+        "persistent": st.booleans(),
     }
 )
 ordinal = st.integers(0, 5)
@@ -149,6 +150,7 @@ def configured(drawn: dict[str, Any]) -> BrokerConfig:
         ],
         page_size=drawn["page"],
         dead_letter_non_persistent=drawn["letters"],
+        persistent=drawn["persistent"],
     )
 
 

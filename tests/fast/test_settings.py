@@ -50,6 +50,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             wake_on_relief = true
             dead_letter_non_persistent = true
             relative_ttl_names = ["ttl"]
+            persistent = true
             [broker.generation]
             monitor = "classic"
             expiry = "documented"
@@ -97,6 +98,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             "wake_on_relief": True,
             "dead_letter_non_persistent": True,
             "relative_ttl_names": ["ttl"],
+            "persistent": True,
             "generation": {
                 "monitor": "classic",
                 "expiry": "documented",
