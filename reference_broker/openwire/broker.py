@@ -191,6 +191,7 @@ class BrokerSession(Session):
                 ack.ack_type,
                 ack.last_message_id,
                 first=ack.first_message_id,
+                destination=ack.destination,
                 transaction=ack.transaction,
                 request=request,
             )

@@ -13,7 +13,9 @@ Rules
   being acknowledged, so that the broker's window moves on.
 * A transaction is named by its caller. What is acknowledged in it takes effect with ``commit``; ``rollback`` brings it
   back to the front of the consumer's buffer, because the broker does not dispatch it again. ``transacted`` consumers
-  acknowledge all that was taken just before both, as ActiveMQ's do.
+  acknowledge all that was taken just before both, as ActiveMQ's do. A commit that the broker refuses is a rollback.
+* After a rollback ``redelivery_policy.py`` decides what comes again, after which pause (``next_due_ns`` tells its end),
+  and what is given up: acknowledged POISON, outside any transaction.
 * A pull consumer (prefetch 0) gets one message per ``pull``; ``Empty`` says that there was none.
 
 Known exceptions
@@ -27,8 +29,8 @@ What must change together: ``consumer.py``, ``broker.py`` and ``commands.py``.
 
 from __future__ import annotations
 
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, STANDARD
-from reference_broker.core.instant import Now
+from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD
+from reference_broker.core.instant import NS_PER_MS, Now
 from reference_broker.inactivity import Monitor, negotiate
 from reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, LogLine, Notice, Receipt
 from reference_broker.openwire.commands import (
@@ -60,6 +62,7 @@ from reference_broker.openwire.consumer import (
     default_prefetch,
 )
 from reference_broker.openwire.requests import Requests
+from reference_broker.redelivery_policy import RedeliveryPolicy
 
 CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
 
@@ -67,7 +70,16 @@ CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
 class ClientSession(Requests):
     """See the module's header. ``consumer_expiry_check`` is ActiveMQ's option of the same name (AMQ-5406)."""
 
-    __slots__ = ("_consumers", "_expiry_check", "_held", "_started", "_transactions")
+    __slots__ = (
+        "_consumers",
+        "_expiry_check",
+        "_held",
+        "_pausing",
+        "_redelivery_policy",
+        "_resting",
+        "_started",
+        "_transactions",
+    )
 
     def __init__(
         self,
@@ -78,6 +90,7 @@ class ClientSession(Requests):
         initial_delay_ms: int = 10_000,
         consumer_expiry_check: bool = True,
         connection_id: str = "",
+        redelivery_policy: RedeliveryPolicy | None = None,
     ) -> None:
         """``client_id`` must be unique in the broker. The message ids are built from ``connection_id``, which must be
         another one for each connection; "" is the client id.
@@ -87,8 +100,12 @@ class ClientSession(Requests):
         self._consumers: dict[str, JmsConsumer] = {}
         #: Open transactions: what was acknowledged in them.
         self._transactions: dict[str, list[Held]] = {}
-        #: Command number -> what comes back if the broker refuses that commit.
-        self._held: dict[int, list[Held]] = {}
+        #: Command number -> the transaction, and what comes back if the broker refuses that commit.
+        self._held: dict[int, tuple[str, list[Held]]] = {}
+        self._redelivery_policy = redelivery_policy if redelivery_policy is not None else RedeliveryPolicy()
+        #: Consumers whose pause begins with the next command that is written, and those that are in it.
+        self._pausing: list[JmsConsumer] = []
+        self._resting: list[JmsConsumer] = []
         self._started = False
 
     # -- consumers
@@ -120,7 +137,7 @@ class ClientSession(Requests):
             raise ValueError(f"consumer {consumer!r} exists already; close it first or use another name")
         if prefetch is None:
             prefetch = default_prefetch(destination, durable=bool(durable), browser=browser)
-        self._consumers[consumer] = JmsConsumer(consumer, prefetch, ack, browser=browser)
+        self._consumers[consumer] = JmsConsumer(consumer, prefetch, ack, self._redelivery_policy, browser=browser)
         number = self._number()
         self.outbox.append(
             ConsumerInfo(
@@ -167,8 +184,10 @@ class ClientSession(Requests):
         self._acknowledge_transacted(transaction)
         held = self._transactions.pop(transaction, [])
         name = self._end(transaction, COMMIT_ONE_PHASE, receipt=receipt)
+        for one in held:
+            one.consumer.redeliveries.committed()
         if receipt:
-            self._held[self._commands] = held
+            self._held[self._commands] = (transaction, held)
         return name
 
     def rollback(self, transaction: str, *, receipt: bool = True) -> str:
@@ -189,10 +208,47 @@ class ClientSession(Requests):
             if holder.ack_mode == TRANSACTED:
                 self.acknowledge(holder.name, transaction=transaction)
 
+    def _commit_refused(self, command: ExceptionResponse) -> None:
+        transaction, held = self._held.pop(command.correlation_id, ("", []))
+        if transaction and command.code != "unknown-transaction":
+            self._end(transaction, ROLLBACK, receipt=False)
+        self._bring_back(held)
+
     def _bring_back(self, held: list[Held]) -> None:
-        for one in reversed(held):
+        together: dict[str, list[MessageDispatch]] = {}
+        for one in held:
             if self._consumers.get(one.consumer.name) is one.consumer:
-                one.consumer.bring_back(one.messages)
+                together.setdefault(one.consumer.name, []).extend(one.messages)
+        for name, messages in together.items():
+            holder = self._consumers[name]
+            given_up, again = holder.roll_back(messages)
+            for message, cause in given_up:
+                self._ack(name, POISON, message, message, 1, cause=cause)
+            if again:
+                first, last = holder.buffer[0], holder.buffer[again - 1]
+                self._ack(name, REDELIVERED, first, last, again)
+                self._pausing.append(holder)
+
+    # -- time
+
+    def next_output(self, now_ns: int) -> object | None:
+        for holder in self._pausing:
+            holder.resume_ns = now_ns + holder.pause_ms * NS_PER_MS
+            holder.pause_ms = 0
+            self._resting.append(holder)
+        self._pausing.clear()
+        return super().next_output(now_ns)
+
+    def next_due_ns(self) -> int | None:
+        due_ns = super().next_due_ns()
+        for holder in self._resting:
+            if due_ns is None or holder.resume_ns < due_ns:
+                due_ns = holder.resume_ns
+        return due_ns
+
+    def tick(self, now_ns: int) -> list[Notice]:
+        self._resting = [holder for holder in self._resting if holder.paused(now_ns)]
+        return super().tick(now_ns)
 
     # -- receiving
 
@@ -210,15 +266,14 @@ class ClientSession(Requests):
         """The application receives: the next message that has not expired, and what happened on the way."""
         holder = self._consumers[consumer]
         notices: list[Notice] = []
-        while holder.buffer and now.mono_ns >= holder.resume_ns:
+        while holder.buffer and not holder.paused(now.mono_ns):
             dispatch = holder.next()
             if self._expired(dispatch, now):
                 text = f"{consumer} received expired message: {dispatch!r}"
                 notices.append(LogLine("DEBUG", CONSUMER_LOGGER, text))
                 notices.append(self._discard(holder, dispatch, now))
                 continue
-            self._after_take(holder, dispatch)
-            return _delivered(dispatch), notices
+            return _delivered(dispatch, self._after_take(holder, dispatch)), notices
         return None, notices
 
     def waiting(self, consumer: str) -> int:
@@ -226,34 +281,37 @@ class ClientSession(Requests):
         return len(self._consumers[consumer].buffer)
 
     def acknowledge(self, consumer: str, *, transaction: str = "", receipt: bool = False) -> list[str]:
-        """``client`` mode: settle all that was taken. Returns the message ids, oldest first."""
+        """``client`` mode: settle all that was taken. Returns the ack ids, oldest first."""
         holder = self._consumers[consumer]
-        covered = list(holder.taken)
-        if covered:
-            self._hold(holder, transaction, list(holder.taken.values()))
+        names = list(holder.taken)
+        if names:
+            messages = list(holder.taken.values())
+            self._hold(holder, transaction, messages)
             holder.taken.clear()
             holder.delivered_pending.clear()
-            first, last = covered[0], covered[-1]
-            self._ack(consumer, STANDARD, first, last, len(covered), transaction=transaction, receipt=receipt)
-        return covered
+            first, last = messages[0], messages[-1]
+            self._ack(consumer, STANDARD, first, last, len(messages), transaction=transaction, receipt=receipt)
+        return names
 
-    def acknowledge_one(self, consumer: str, message_id: str, *, transaction: str = "", receipt: bool = False) -> None:
+    def acknowledge_one(self, consumer: str, ack_id: str, *, transaction: str = "", receipt: bool = False) -> None:
         """``individual`` mode: settle one message that was taken."""
         holder = self._consumers[consumer]
-        self._hold(holder, transaction, [holder.taken.pop(message_id)])
-        self._ack(consumer, INDIVIDUAL, message_id, message_id, 1, transaction=transaction, receipt=receipt)
+        message = holder.taken.pop(ack_id)
+        self._hold(holder, transaction, [message])
+        self._ack(consumer, INDIVIDUAL, message, message, 1, transaction=transaction, receipt=receipt)
 
-    def poison(self, consumer: str, message_id: str, *, transaction: str = "", receipt: bool = False) -> None:
+    def poison(self, consumer: str, ack_id: str, *, transaction: str = "", receipt: bool = False) -> None:
         """Give a taken message up: the broker moves it to the dead-letter queue.
 
         In a transaction the broker refuses it, so the message stays taken.
         """
         holder = self._consumers[consumer]
+        message = holder.taken[ack_id]
         if not transaction:
-            del holder.taken[message_id]
-            if message_id in holder.delivered_pending:
-                holder.delivered_pending.remove(message_id)
-        self._ack(consumer, POISON, message_id, message_id, 1, transaction=transaction, receipt=receipt)
+            del holder.taken[ack_id]
+            if message in holder.delivered_pending:
+                holder.delivered_pending.remove(message)
+        self._ack(consumer, POISON, message, message, 1, transaction=transaction, receipt=receipt)
 
     def _hold(self, holder: JmsConsumer, transaction: str, messages: list[MessageDispatch]) -> None:
         if transaction:
@@ -276,10 +334,11 @@ class ClientSession(Requests):
         if isinstance(command, EmptyDispatch):
             return [Empty(command.consumer_id)] if command.consumer_id in self._consumers else []
         if isinstance(command, ExceptionResponse):
-            self._bring_back(self._held.pop(command.correlation_id, []))
+            self._commit_refused(command)
             return [Failed(command.text, str(command.correlation_id), command.code)]
         if isinstance(command, Response):
-            self._held.pop(command.correlation_id, None)
+            if self._held:
+                self._held.pop(command.correlation_id, None)
             return [Receipt(str(command.correlation_id))]
         if isinstance(command, ConnectionFault):
             return [Failed(command.text, "", command.code)]
@@ -303,9 +362,14 @@ class ClientSession(Requests):
         holder = self._consumers.get(dispatch.consumer_id)
         if holder is None:
             return []  # it was on its way when the consumer closed; the broker has taken it back already
-        arrival = _delivered(dispatch)
+        arrival = _delivered(dispatch, dispatch.message_id)
         if self._expired(dispatch, now):
             return [arrival, self._discard(holder, dispatch, now)]
+        if holder.ack_mode == TRANSACTED:
+            refused = holder.redeliveries.refused(dispatch.message_id, dispatch.redelivery_count)
+            if refused is not None:
+                self._ack(holder.name, POISON, dispatch, dispatch, 1, cause=refused.cause)
+                return [arrival, Discarded(holder.name, dispatch.message_id, "redelivered too often")]
         holder.buffer.append(dispatch)
         return [arrival]
 
@@ -315,54 +379,58 @@ class ClientSession(Requests):
         return self._expiry_check and 0 < dispatch.expiration_ms < now.wall_ms
 
     def _discard(self, holder: JmsConsumer, dispatch: MessageDispatch, now: Now) -> Discarded:
-        message_id = dispatch.message_id
-        self._ack(holder.name, EXPIRED, message_id, message_id, 1)
+        self._ack(holder.name, EXPIRED, dispatch, dispatch, 1)
         if holder.prefetch == 0:
             timeout_ms = holder.remaining_pull_ms(now.mono_ns)
             self.outbox.append(MessagePull(holder.name, timeout_ms, command_id=self._number()))
-        return Discarded(holder.name, message_id, "expired")
+        return Discarded(holder.name, dispatch.message_id, "expired")
 
-    def _after_take(self, holder: JmsConsumer, dispatch: MessageDispatch) -> None:
-        message_id = dispatch.message_id
+    def _after_take(self, holder: JmsConsumer, dispatch: MessageDispatch) -> str:
+        """The application has it; returns its ack id."""
         if holder.ack_mode == AUTO:
-            self._ack(holder.name, STANDARD, message_id, message_id, 1)
-            return
-        holder.taken[message_id] = dispatch
+            self._ack(holder.name, STANDARD, dispatch, dispatch, 1)
+            return dispatch.message_id
+        ack_id = holder.ack_id(dispatch)
+        holder.taken[ack_id] = dispatch
         # Without a prefetch there is no window that could be moved on.
         if holder.ack_mode not in {CLIENT, TRANSACTED} or holder.prefetch == 0:
-            return
+            return ack_id
         pending = holder.delivered_pending
-        pending.append(message_id)
+        pending.append(dispatch)
         if 2 * len(pending) >= holder.prefetch:
             self._ack(holder.name, DELIVERED, pending[0], pending[-1], len(pending))
             pending.clear()
+        return ack_id
 
     def _ack(
         self,
         consumer: str,
         kind: int,
-        first: str,
-        last: str,
+        first: MessageDispatch,
+        last: MessageDispatch,
         count: int,
         *,
         transaction: str = "",
+        cause: str = "",
         receipt: bool = False,
     ) -> None:
         self.outbox.append(
             MessageAck(
                 consumer,
                 kind,
-                last,
-                first_message_id=first,
+                last.message_id,
+                first_message_id=first.message_id,
                 message_count=count,
+                destination=last.destination,
                 transaction=transaction,
+                poison_cause=cause,
                 command_id=self._number(),
                 response_required=receipt,
             )
         )
 
 
-def _delivered(dispatch: MessageDispatch) -> Delivered:
+def _delivered(dispatch: MessageDispatch, ack_id: str) -> Delivered:
     return Delivered(
         dispatch.consumer_id,
         dispatch.message_id,
@@ -376,7 +444,7 @@ def _delivered(dispatch: MessageDispatch) -> Delivered:
         delivery_count=dispatch.redelivery_count + 1,
         original_destination=dispatch.original_destination,
         properties=dispatch.properties,
-        ack_id=dispatch.message_id,
+        ack_id=ack_id,
         correlation_id=dispatch.correlation_id,
         reply_to=dispatch.reply_to,
         jms_type=dispatch.jms_type,

@@ -250,10 +250,20 @@ class MessageAck(Command):
     """An acknowledgement.
 
     ``ack_type`` is one of the constants of ``core/events.py``; the range is [first, last] in dispatch order, "" = from
-    the oldest. ``transaction`` "" is none.
+    the oldest. ``destination`` is that of the last message, "" does not say. ``transaction`` "" is none.
+    ``poison_cause`` says why a POISON one gives its messages up.
     """
 
-    __slots__ = ("ack_type", "consumer_id", "first_message_id", "last_message_id", "message_count", "transaction")
+    __slots__ = (
+        "ack_type",
+        "consumer_id",
+        "destination",
+        "first_message_id",
+        "last_message_id",
+        "message_count",
+        "poison_cause",
+        "transaction",
+    )
 
     def __init__(
         self,
@@ -263,7 +273,9 @@ class MessageAck(Command):
         *,
         first_message_id: str = "",
         message_count: int = 1,
+        destination: str = "",
         transaction: str = "",
+        poison_cause: str = "",
         command_id: int = 0,
         response_required: bool = False,
     ) -> None:
@@ -273,7 +285,9 @@ class MessageAck(Command):
         self.first_message_id = first_message_id
         self.last_message_id = last_message_id
         self.message_count = message_count
+        self.destination = destination
         self.transaction = transaction
+        self.poison_cause = poison_cause
 
 
 class TransactionInfo(Command):

@@ -3,12 +3,15 @@
 Rules
 * ``buffer`` is the prefetch buffer, oldest first. A message is in ``buffer``, in ``taken``, in one open transaction's
   list, or settled.
-* What a rollback brings back goes to the front of the buffer, in its old order, with its redelivery count one higher:
-  the broker does not dispatch it again (openwire.md 10.8). Until ``resume_ns`` the application gets nothing, so that
-  the order stays.
+* What a rollback brings back goes to the front of the buffer, in the order in which it was acknowledged, with its
+  redelivery count one higher: the broker does not dispatch it again (openwire.md 10.8). ``redelivery_policy.py`` says
+  what is given up instead, and how long the application then gets nothing, so that the order stays. The pause begins
+  when the ROLLBACK is written.
+* An acknowledgement names a message by its ack id: the message's id, unless the consumer has taken another copy of that
+  message already (a consumer of several destinations may get one from each).
 * A pull (prefetch 0) whose message is thrown away by the expiry check is repeated with what is left of its time.
 
-What must change together: ``client.py``, which writes the commands.
+What must change together: ``client.py``, which writes the commands; ``redelivery_policy.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from reference_broker.core.instant import NS_PER_MS
-from reference_broker.core.message import TOPIC
+from reference_broker.core.message import TEMP_TOPIC, TOPIC
+from reference_broker.redelivery_policy import Delivered as Gone
+from reference_broker.redelivery_policy import Redeliveries, RedeliveryPolicy
 
 if TYPE_CHECKING:
     from reference_broker.openwire.commands import MessageDispatch
@@ -40,7 +45,7 @@ def default_prefetch(destination: str, *, durable: bool, browser: bool) -> int:
         return BROWSER_PREFETCH
     if durable:
         return DURABLE_PREFETCH
-    return TOPIC_PREFETCH if destination.startswith((TOPIC, "temp-topic://")) else QUEUE_PREFETCH
+    return TOPIC_PREFETCH if destination.startswith((TOPIC, TEMP_TOPIC)) else QUEUE_PREFETCH
 
 
 class JmsConsumer:
@@ -52,28 +57,35 @@ class JmsConsumer:
         "buffer",
         "delivered_pending",
         "name",
+        "pause_ms",
         "prefetch",
         "pull_deadline_ns",
         "pull_ms",
+        "redeliveries",
         "resume_ns",
         "returned",
         "taken",
     )
 
-    def __init__(self, name: str, prefetch: int, ack_mode: str, *, browser: bool = False) -> None:
+    def __init__(
+        self, name: str, prefetch: int, ack_mode: str, policy: RedeliveryPolicy, *, browser: bool = False
+    ) -> None:
         self.name = name
         self.prefetch = prefetch
         self.ack_mode = ack_mode
         self.browser = browser
         self.buffer: deque[MessageDispatch] = deque()
-        #: Message id -> what was taken and not settled, oldest first.
+        #: Ack id -> what was taken and not settled, oldest first.
         self.taken: dict[str, MessageDispatch] = {}
         #: Taken, and not yet covered by a DELIVERED acknowledgement.
-        self.delivered_pending: list[str] = []
+        self.delivered_pending: list[MessageDispatch] = []
+        self.redeliveries = Redeliveries(policy)
         #: Messages at the front of the buffer that the application has had before.
         self.returned = 0
-        #: Nothing is handed out before this instant; 0: now.
+        #: Nothing is handed out before this instant; 0: there is no pause.
         self.resume_ns = 0
+        #: A pause that begins with the next command that is written.
+        self.pause_ms = 0
         #: The open pull's timeout as asked (-1: none is open that waits), and when it ends.
         self.pull_ms = -1
         self.pull_deadline_ns = 0
@@ -83,12 +95,27 @@ class JmsConsumer:
         self.returned = max(self.returned - 1, 0)
         return self.buffer.popleft()
 
-    def bring_back(self, messages: list[MessageDispatch]) -> None:
-        """A rollback: the application will get these again."""
-        for message in reversed(messages):
+    def paused(self, now_ns: int) -> bool:
+        """Whether the application gets nothing, because of a rollback."""
+        return self.pause_ms > 0 or now_ns < self.resume_ns
+
+    def ack_id(self, message: MessageDispatch) -> str:
+        """How an acknowledgement will name a message that is being taken."""
+        message_id = message.message_id
+        return message_id if message_id not in self.taken else f"{message_id} from {message.destination}"
+
+    def roll_back(self, messages: list[MessageDispatch]) -> tuple[list[tuple[MessageDispatch, str]], int]:
+        """The application did not want these. Returns what is given up, with the causes, and how many come again."""
+        decision = self.redeliveries.roll_back([Gone(one.message_id, one.redelivery_count) for one in messages])
+        causes = {one.message_id: one.cause for one in decision.given_up}
+        again = [message for message in messages if message.message_id not in causes]
+        for message in reversed(again):
             message.redelivery_count += 1
             self.buffer.appendleft(message)
-        self.returned += len(messages)
+        self.returned += len(again)
+        if again:
+            self.pause_ms = decision.pause_ms
+        return [(one, causes[one.message_id]) for one in messages if one.message_id in causes], len(again)
 
     def pulled(self, timeout_ms: int, now_ns: int) -> None:
         """The application has asked the broker for a message."""

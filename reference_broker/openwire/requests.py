@@ -124,7 +124,7 @@ class Requests(Client):
         if kind not in {"queue", "topic"}:
             raise ValueError(f"temporary {kind!r} is unknown; one of queue, topic")
         self._temporaries += 1
-        name = (TEMP_QUEUE if kind == "queue" else TEMP_TOPIC) + f"{self.client_id}:{self._temporaries}"
+        name = (TEMP_QUEUE if kind == "queue" else TEMP_TOPIC) + f"{self._connection_id}:{self._temporaries}"
         self.outbox.append(DestinationInfo(name, ADD_DESTINATION, command_id=self._number(), response_required=True))
         return name
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.notice import Delivered, Failed, Receipt
+from reference_broker.notice import Delivered, Discarded, Failed, Receipt
 from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.commands import MessageAck, TransactionInfo
+from reference_broker.openwire.commands import MessageAck, ProducerMessage, TransactionInfo
+from reference_broker.redelivery_policy import RedeliveryPolicy
 from tests.fast.test_openwire import inject, take
 from tests.fast.wire_pair import Pair
 
@@ -90,7 +91,99 @@ def test_a_commit_that_the_broker_refuses_is_a_rollback() -> None:
     assert isinstance(failed, Failed)
     assert failed.code == "unknown-transaction"
     assert "never-begun" in failed.text
+    pair.advance(1000)
     assert took(pair, client).body == b"m0"
+
+
+def test_a_commit_that_the_broker_refuses_frees_what_it_holds_there() -> None:
+    pair, client = given(1, "client")
+    client.begin("t")
+    took(pair, client)
+    client.acknowledge("c", transaction="t")
+    client.send("queue://other", b"x", pair.now(1), transaction="t")
+    twin = client.send("queue://other", b"x", pair.now(1))
+    for command in client.outbox:
+        if isinstance(command, ProducerMessage) and command.transaction:
+            command.message.message_id = twin.message_id
+    client.commit("t")
+    pair.run()
+    (failed,) = pair.of(1, Failed)
+    assert isinstance(failed, Failed)
+    assert failed.code == "duplicate-id"
+    pair.advance(1000)
+    assert took(pair, client).delivery_count == 2
+    client.acknowledge("c")
+    pair.run()
+    assert (pair.counter("size"), pair.counter("dequeued")) == (0, 1)
+    pair.node.broker.check()
+
+
+def test_a_rollback_is_followed_by_a_pause_that_ends_by_the_clock() -> None:
+    pair, client = given(1)
+    client.begin("t")
+    took(pair, client)
+    client.rollback("t")
+    pair.run()
+    assert client.next_due_ns() == 1_000_000_000
+    pair.advance(999)
+    assert take(pair, client) is None
+    pair.advance(1)
+    assert take(pair, client) == b"m0"
+    assert client.next_due_ns() is None
+
+
+def test_a_message_that_is_rolled_back_too_often_becomes_a_dead_letter() -> None:
+    pair = Pair()
+    client = pair.jms(redelivery_policy=RedeliveryPolicy(maximum_redeliveries=2, initial_redelivery_delay_ms=0))
+    client.subscribe("c", "queue://q", ack="transacted")
+    client.subscribe("d", "queue://ActiveMQ.DLQ")
+    client.send("queue://q", b"poison", pair.now(1))
+    pair.run()
+    counts = []
+    for attempt in range(3):
+        client.begin(f"t{attempt}")
+        counts.append(took(pair, client).delivery_count)
+        client.rollback(f"t{attempt}")
+        pair.run()
+        pair.advance(1000)
+    assert counts == [1, 2, 3]
+    assert take(pair, client) is None
+    (letter,) = (one for one in pair.delivered() if one.consumer == "d")
+    assert (letter.body, letter.original_destination) == (b"poison", "queue://q")
+    assert (pair.counter("size"), pair.counter("in_flight")) == (0, 0)
+
+
+def test_what_arrives_after_too_many_deliveries_is_given_up_undelivered() -> None:
+    pair = Pair()
+    policy = RedeliveryPolicy(maximum_redeliveries=0)
+    client = pair.jms(redelivery_policy=policy)
+    client.subscribe("c", "queue://q", ack="client")
+    client.send("queue://q", b"x", pair.now(1))
+    pair.run()
+    took(pair, client)
+    client.close_consumer("c")
+    client.subscribe("e", "queue://q", ack="transacted")
+    pair.run()
+    assert client.waiting("e") == 0
+    assert [notice.reason for notice in pair.of(1, Discarded)] == ["redelivered too often"]  # type: ignore[attr-defined]
+    assert pair.counter("size", "queue://ActiveMQ.DLQ") == 1
+
+
+def test_copies_of_one_message_are_acknowledged_one_by_one() -> None:
+    pair = Pair()
+    client = pair.jms()
+    client.subscribe("c", "queue://q.*", ack="individual")
+    copy = client.send("queue://q.a", b"x", pair.now(1))
+    client.send("queue://q.b", b"x", pair.now(1)).message_id = copy.message_id
+    pair.run()
+    first, second = took(pair, client), took(pair, client)
+    assert (first.message_id, first.destination) == (second.message_id, "queue://q.a")
+    client.acknowledge_one("c", second.ack_id)
+    pair.run()
+    assert [pair.counter("size", name) for name in ("queue://q.a", "queue://q.b")] == [1, 0]
+    client.acknowledge_one("c", first.ack_id)
+    pair.run()
+    assert [pair.counter("size", name) for name in ("queue://q.a", "queue://q.b")] == [0, 0]
 
 
 def test_what_came_back_counts_as_delivered_when_the_consumer_closes() -> None:

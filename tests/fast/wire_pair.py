@@ -12,6 +12,7 @@ from reference_broker.inactivity import GENERATIONS
 from reference_broker.node import Action, Close, Log, Node
 from reference_broker.notice import Closed, Delivered, Notice
 from reference_broker.openwire.client import ClientSession as JmsClient
+from reference_broker.redelivery_policy import RedeliveryPolicy
 from reference_broker.stomp.client import ClientSession as StompClient
 from reference_broker.stomp.frames import Heartbeat
 
@@ -45,13 +46,18 @@ class Pair:
         return Now(self.mono_ns, self.wall_ms + self.skew_ms.get(connection, 0))
 
     def stomp(
-        self, connection: int = 1, *, connect: bool = True, heart_beat_ms: tuple[int, int] = (0, 0)
+        self,
+        connection: int = 1,
+        *,
+        connect: bool = True,
+        heart_beat_ms: tuple[int, int] = (0, 0),
+        client_id: str = "",
     ) -> StompClient:
         generation = self.config.generation["monitor"]
         client = StompClient(GENERATIONS[generation](f"broker-{connection}", self.mono_ns), generation)
         self._add(connection, "stomp", client)
         if connect:
-            client.connect(heart_beat_ms=heart_beat_ms)
+            client.connect(heart_beat_ms=heart_beat_ms, client_id=client_id)
             self.run()
         return client
 
@@ -62,6 +68,7 @@ class Pair:
         skew_ms: int = 0,
         inactivity_ms: tuple[int, int] = (0, 0),
         consumer_expiry_check: bool = True,
+        redelivery_policy: RedeliveryPolicy | None = None,
     ) -> JmsClient:
         self.skew_ms[connection] = skew_ms
         generation = self.config.generation["monitor"]
@@ -71,6 +78,7 @@ class Pair:
             max_inactivity_ms=inactivity_ms[0],
             initial_delay_ms=inactivity_ms[1],
             consumer_expiry_check=consumer_expiry_check,
+            redelivery_policy=redelivery_policy,
         )
         self._add(connection, "openwire", client)
         client.connect()

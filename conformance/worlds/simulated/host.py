@@ -81,8 +81,6 @@ class ClientHost(ABC):
         self.browsing: dict[str, str] = {}
         self.asking: dict[str, bool] = {}
         self._planned_ns = -1
-        #: Without a monitor the library has no timer.
-        self._monitored = state.link.monitor is not None
 
     # -- time
 
@@ -146,8 +144,7 @@ class ClientHost(ABC):
         while frame is not None:
             self.link.to_broker(self.connection, frame)
             frame = session.next_output(now_ns)
-        if not self._monitored:
-            return
+        # Timers are a monitor's, or a pause before a redelivery.
         due_ns = session.next_due_ns()
         if due_ns is not None and (self._planned_ns < 0 or due_ns < self._planned_ns):
             self._planned_ns = due_ns

@@ -178,7 +178,7 @@ class JmsHost(ClientHost):
         )
         session.connect()
         self.jms = session
-        #: Broker message id -> suite id, and per consumer suite id -> broker message id of what was taken.
+        #: Broker message id -> suite id, and per consumer suite id -> ack id of what was taken.
         self.names: dict[str, str] = {}
         self.taken: dict[str, str] = {}
         #: Consumers without a prefetch.
@@ -271,7 +271,7 @@ class JmsHost(ClientHost):
         if consumer.ack == "auto":
             self._record_auto_ack(consumer, message)
         else:
-            self.taken[_key(consumer, message)] = delivered.message_id
+            self.taken[_key(consumer, message)] = delivered.ack_id
         return message
 
     def _record_auto_ack(self, consumer: ConsumerState, message: str) -> None:
@@ -291,8 +291,8 @@ class JmsHost(ClientHost):
             self.jms.acknowledge(consumer.name, transaction=transaction, receipt=True)
         else:
             covered = [consumer.unsettled[upto]]
-            message_id = self.taken[_key(consumer, covered[0])]
-            self.jms.acknowledge_one(consumer.name, message_id, transaction=transaction, receipt=True)
+            ack_id = self.taken[_key(consumer, covered[0])]
+            self.jms.acknowledge_one(consumer.name, ack_id, transaction=transaction, receipt=True)
         return self._settled(consumer, covered), covered
 
     def nack(self, consumer: ConsumerState, message: str) -> str:
