@@ -16,6 +16,7 @@ from reference_broker.core.topic import Topic, is_choosy
 
 if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
+    from reference_broker.core.flow import Flow
     from reference_broker.core.recovery import Recovered
     from reference_broker.core.reference import Reference
     from reference_broker.core.region import Region
@@ -199,6 +200,19 @@ def check_queue(queue: Queue) -> None:
         )
         if queue.region.policies.memory.wakes_on_relief:
             same(f"{name}: starving consumers", [s.consumer.name for s in ready if s.consumer.reserve is None], [])
+
+
+def check_flow(flow: Flow) -> None:
+    """Who waits finds no memory, and the connections that are stopped are those whose unconfirmed sends wait."""
+    stopped: dict[int, int] = {}
+    for name, line in flow.waiting.items():
+        same(f"{name}: full while sends wait", flow.is_full(name) and len(line) > 0, True)
+        for waiting in line:
+            same(f"{name}: a waiting send has not ended", waiting.ended, False)
+            connection = waiting.event.connection
+            if not waiting.event.request and connection in flow.stopped:
+                stopped[connection] = stopped.get(connection, 0) + 1
+    same("flow: stopped connections", flow.stopped, stopped)
 
 
 def check_transactions(region: Region, consumers: dict[str, Consumer], transactions: Transactions) -> None:

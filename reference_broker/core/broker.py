@@ -16,7 +16,7 @@ Rules:
   causes. A refused request has changed nothing.
 * Refusal codes are stable words: ``unknown-connection``, ``bad-destination``, ``duplicate-consumer``,
   ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``, ``bad-ttl``,
-  ``unknown-ack-kind``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
+  ``unknown-ack-kind``, ``no-space``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
   ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``, ``storage-full``,
   ``storage-failed``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
@@ -51,6 +51,7 @@ from reference_broker.core.events import (
     Transmitted,
     Unsubscribe,
 )
+from reference_broker.core.flow import Flow
 from reference_broker.core.management import Management
 from reference_broker.core.matching import consumer_fault
 from reference_broker.core.policies import Policies
@@ -89,6 +90,7 @@ class Broker:
         "_arrivals",
         "_connections",
         "_consumers",
+        "_flow",
         "_handlers",
         "_management",
         "_region",
@@ -102,6 +104,8 @@ class Broker:
         self._settlements = Settlements(self._region)
         self._transactions = Transactions(self._region, self._arrivals, self._settlements)
         self._management = Management(self._region)
+        #: Generations G0 to G3 of memory: sends that wait.
+        self._flow = Flow(self._region) if self._region.policies.memory.throttles else None
         self._connections: dict[int, Connection] = {}
         self._consumers: dict[str, Consumer] = {}
         handlers: dict[type[Event], object] = {
@@ -132,10 +136,17 @@ class Broker:
             )
         self._region.now = now
         handler(event)
-        return self._region.finish()
+        return self._region.finish() if self._flow is None else self._finish(self._flow)
 
     def next_due_ns(self) -> int | None:
         """The monotonic time at which a ``Tick`` is wanted; None: nothing waits for time to pass."""
+        if self._flow is None:
+            return self._next_timer_ns()
+        flow_ns = self._flow.next_due_ns()
+        timer_ns = self._next_timer_ns()
+        return timer_ns if flow_ns is None or (timer_ns is not None and timer_ns < flow_ns) else flow_ns
+
+    def _next_timer_ns(self) -> int | None:
         release_ns = self._region.delays.next_due_ns()
         sweep_ns = self._region.sweeps.next_due_ns()
         if release_ns is None or (sweep_ns is not None and sweep_ns < release_ns):
@@ -173,6 +184,8 @@ class Broker:
             "consumers": len(found.subscriptions),
             "memory_bytes": found.usage.used_bytes,
             "memory_percent": found.usage.percent(),
+            "memory_limit_bytes": found.usage.limit_bytes,
+            "blocked_sends": 0 if self._flow is None else self._flow.count(destination),
         }
 
     def broker_counters(self) -> dict[str, int]:
@@ -202,6 +215,8 @@ class Broker:
         audit.check(self._region, self._consumers)
         if recovered is not None:
             audit.check_journal(self._region, recovered)
+        if self._flow is not None:
+            audit.check_flow(self._flow)
         audit.check_transactions(self._region, self._consumers, self._transactions)
 
     # -- connections
@@ -218,6 +233,8 @@ class Broker:
         if connection is None:
             return  # closed twice: the socket and the monitor may both say so
         self._transactions.forget(event.connection)
+        if self._flow is not None:
+            self._flow.forget(event.connection)
         # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
         for consumer in connection.consumers.values():
             del self._consumers[consumer.name]
@@ -297,12 +314,53 @@ class Broker:
             self._refuse(event.connection, event.request, code, text)
             return
         message.sender = event.connection
+        if self._flow is None or not self._withhold(self._flow, event):
+            self._arrivals.take_over(message, network=event.network)
+            self._carry_out(event)
+
+    def _withhold(self, flow: Flow, event: Send) -> bool:
+        """Whether a send finds memory full, and fails or waits."""
+        message = event.message
+        if message.delay_ms or message.deliver_at_ms:
+            return False
+        if flow.refuses(event):
+            self._region.effects.append(flow.refusal(event))
+            return True
+        if not flow.holds(event):
+            return False
         self._arrivals.take_over(message, network=event.network)
+        return True
+
+    def _carry_out(self, event: Send) -> None:
+        """The rest of a send that the broker has taken over."""
+        message = event.message
         self._accept(event.connection, event.request)
         if event.transaction:
             self._transactions.send(event.connection, event.transaction, message)
         else:
             self._arrivals.admit(message, self._arrivals.due_ns(message))
+
+    def _finish(self, flow: Flow) -> list[Effect]:
+        """Finish an event where sends may wait for memory: those that need not any longer go first."""
+        effects: list[Effect] = []
+        while True:
+            event = flow.ready()
+            while event is not None:
+                self._resume(event)
+                event = flow.ready()
+            effects += self._region.finish()
+            if not flow.waiting or not flow.is_any_ready():
+                return effects
+
+    def _resume(self, event: Send) -> None:
+        """A send has waited for memory, and there is some: what spoke against nothing may be different now."""
+        code, text = self._arrivals.objection(event.message)
+        if not code and event.transaction:
+            code, text = self._transactions.refusal_of_send(event.connection, event.transaction, event.message)
+        if code:
+            self._refuse(event.connection, event.request, code, text)
+        else:
+            self._carry_out(event)
 
     def _ack(self, event: Ack) -> None:
         consumer = self._owned(event.connection, event.consumer, event.request)
@@ -380,6 +438,11 @@ class Broker:
             if destination is None:
                 break
             destination.sweep(region.now)
+        while self._flow is not None:
+            late = self._flow.overdue()
+            if late is None:
+                break
+            region.effects.append(self._flow.refusal(late))
 
     def _storage_changed(self, event: StorageChanged) -> None:
         self._region.storage_trouble = (event.code, event.text)

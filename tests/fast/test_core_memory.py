@@ -68,7 +68,8 @@ def test_percentages_are_floored(used: int, limit: int, percent: int) -> None:
 @pytest.mark.parametrize(("mark", "cached"), [(1, 6), (50, 256), (70, 359), (99, 507), (100, 512)])
 def test_messages_cached_on_send_up_to_the_mark(memory: str, mark: int, cached: int) -> None:
     """ceil(mark x limit / (100 x size)): the message that crosses the mark is still cached."""
-    d = bed(memory, memory_high_water_percent=mark)
+    unthrottled = [DestinationPolicy(">", expire_period_ms=0, producer_flow_control=False)]
+    d = bed(memory, policies=unthrottled, memory_high_water_percent=mark)
     fill(d, B, cached + 40)
     assert d.counters("memory_bytes", "size", destination=B) == (cached * S, cached + 40)
     assert d.broker.broker_counters()["memory_bytes"] == cached * S

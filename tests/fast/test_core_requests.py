@@ -168,4 +168,6 @@ def test_counters_are_the_ones_that_the_node_reads() -> None:
         "consumers",
         "memory_bytes",
         "memory_percent",
+        "memory_limit_bytes",
+        "blocked_sends",
     ]
