@@ -133,6 +133,12 @@ _DESTINATION: Final[dict[str, _Row]] = {
     "producer_flow_control": _FLAG,
     "send_fail_if_no_space": _FLAG,
     "send_fail_if_no_space_after_ms": _Number(0),
+    "prioritized_messages": _FLAG,
+    "queue_prefetch": _Number(0),
+    "queue_browser_prefetch": _Number(0),
+    "topic_prefetch": _Number(0),
+    "durable_topic_prefetch": _Number(0),
+    "use_prefetch_extension": _FLAG,
 }
 
 

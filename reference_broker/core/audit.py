@@ -15,6 +15,7 @@ from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, PLEDGED, W
 from reference_broker.core.topic import Topic, is_choosy
 
 if TYPE_CHECKING:
+    from reference_broker.core.choosing import Choices
     from reference_broker.core.destination import Destination
     from reference_broker.core.flow import Flow
     from reference_broker.core.recovery import Recovered
@@ -189,10 +190,16 @@ def check_queue(queue: Queue) -> None:
     is_open = queue.region.policies.prefetch.is_open
     same(
         f"{name}: open windows",
-        [s.consumer.name for s in queue.subscriptions.values() if is_open(s)],
+        [
+            s.consumer.name
+            for s in queue.subscriptions.values()
+            if is_open(s) and (queue.choices is None or queue.choices.may_receive(s))
+        ],
         [s.consumer.name for s in ready],
     )
-    if line and ready:
+    if queue.choices is not None:
+        check_choices(queue, queue.choices)
+    elif line and ready:
         same(
             f"{name}: {ready[0].consumer.name} may get {line[0].message!r} but",
             name in queue.region.memory.blocked,
@@ -213,6 +220,31 @@ def check_flow(flow: Flow) -> None:
             if not waiting.event.request and connection in flow.stopped:
                 stopped[connection] = stopped.get(connection, 0) + 1
     same("flow: stopped connections", flow.stopped, stopped)
+
+
+def check_choices(queue: Queue, choices: Choices) -> None:
+    """Streams and shares know of every message that somebody may have; nobody who could have one waits."""
+    name = queue.name
+    grouping = queue.region.policies.grouping
+    priorities = [s.consumer.priority for s in queue.ready]
+    same(f"{name}: ring by priority", priorities, sorted(priorities, reverse=True))
+    same(f"{name}: shares", list(choices.shares), [s.serial for s in queue.subscriptions.values()])
+    listeners = [share.stream for share in choices.shares.values()]
+    for stream in choices.streams.values():
+        same(f"{name}: listeners", stream.listeners, listeners.count(stream))
+    for group_id, group in choices.groups.by_id.items():
+        same(f"{name}: owner of {group_id}", group.owner.serial in choices.shares, True)
+    blocked = name in queue.region.memory.blocked
+    for reference in queue.line:
+        message, key = reference.message, choices.key(reference)
+        owner = grouping.owner(choices.groups, message) if message.group_id else None
+        for subscription in queue.subscriptions.values():
+            if not queue.wants(subscription, message) or owner not in (None, subscription):
+                continue
+            share = choices.shares[subscription.serial]
+            same(f"{name}: {message!r} is offered", key in share.stream.keys or key in share.keys, True)
+            if subscription.ready:
+                same(f"{name}: {subscription.consumer.name} may get {message!r} but", blocked, True)
 
 
 def check_transactions(region: Region, consumers: dict[str, Consumer], transactions: Transactions) -> None:

@@ -18,7 +18,7 @@ Rules:
   ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``, ``bad-ttl``,
   ``unknown-ack-kind``, ``no-space``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
   ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``, ``storage-full``,
-  ``storage-failed``.
+  ``storage-failed``, ``bad-selector``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
@@ -53,11 +53,13 @@ from reference_broker.core.events import (
 )
 from reference_broker.core.flow import Flow
 from reference_broker.core.management import Management
-from reference_broker.core.matching import consumer_fault
+from reference_broker.core.matching import consumer_fault, members, policy_for
 from reference_broker.core.policies import Policies
+from reference_broker.core.prefetch import UNASKED
 from reference_broker.core.recovery import Recovered, rebuild
 from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.region import Region
+from reference_broker.core.selector import BadSelector
 from reference_broker.core.settlement import Settlements
 from reference_broker.core.subscription import Consumer
 from reference_broker.core.transaction import Transactions
@@ -256,10 +258,9 @@ class Broker:
                 "duplicate-consumer",
                 f"consumer {event.consumer!r} exists already; choose another name",
             )
-        elif event.prefetch < 0:
-            self._refuse(
-                event.connection, event.request, "bad-prefetch", f"prefetch {event.prefetch} is negative; use 0 or more"
-            )
+        elif event.prefetch < UNASKED:
+            text = f"prefetch {event.prefetch} is negative; use 0 or more, or -1 for the default"
+            self._refuse(event.connection, event.request, "bad-prefetch", text)
         else:
             self._take_in(connection, event)
 
@@ -270,7 +271,13 @@ class Broker:
             if code:
                 self._refuse(event.connection, event.request, code, text)
                 return
-        consumer = Consumer(event, event.prefetch)
+        entry = policy_for(members(event.destination)[0], region.config.destinations)
+        try:
+            consumer = Consumer(event, region.policies.prefetch.granted(event, entry))
+        except BadSelector as bad:
+            self._refuse(event.connection, event.request, "bad-selector", str(bad))
+            return
+        consumer.extends = consumer.extends and entry.use_prefetch_extension
         self._consumers[event.consumer] = consumer
         connection.consumers[event.consumer] = consumer
         self._accept(event.connection, event.request)

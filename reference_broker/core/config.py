@@ -51,19 +51,28 @@ class DestinationPolicy:
     """
 
     __slots__ = (
+        "durable_topic_prefetch",
+        "expire_period_ms",
         "expire_period_ms",
         "high_water_percent",
         "lazy_dispatch",
+        "match",
         "match",
         "max_browse_page_size",
         "max_expire_page_size",
         "max_page_size",
         "memory_limit_bytes",
+        "memory_limit_bytes",
         "minimum_message_bytes",
+        "prioritized_messages",
         "producer_flow_control",
+        "queue_browser_prefetch",
+        "queue_prefetch",
         "send_fail_if_no_space",
         "send_fail_if_no_space_after_ms",
+        "topic_prefetch",
         "use_cache",
+        "use_prefetch_extension",
     )
 
     def __init__(
@@ -82,6 +91,12 @@ class DestinationPolicy:
         producer_flow_control: bool = True,
         send_fail_if_no_space: bool = False,
         send_fail_if_no_space_after_ms: int = 0,
+        prioritized_messages: bool = False,
+        queue_prefetch: int = 1000,
+        queue_browser_prefetch: int = 500,
+        topic_prefetch: int = 32767,
+        durable_topic_prefetch: int = 100,
+        use_prefetch_extension: bool = True,
     ) -> None:
         self.match = match
         #: Period of the expiry sweep; 0 or less: no sweep.
@@ -104,6 +119,15 @@ class DestinationPolicy:
         self.producer_flow_control = producer_flow_control
         self.send_fail_if_no_space = send_fail_if_no_space
         self.send_fail_if_no_space_after_ms = send_fail_if_no_space_after_ms
+        #: Queues: a message of higher JMSPriority is handed out before all waiting ones of lower priority.
+        self.prioritized_messages = prioritized_messages
+        #: What consumers get that ask for no prefetch, or for exactly the default of their kind (``prefetch.py``).
+        self.queue_prefetch = queue_prefetch
+        self.queue_browser_prefetch = queue_browser_prefetch
+        self.topic_prefetch = topic_prefetch
+        self.durable_topic_prefetch = durable_topic_prefetch
+        #: Whether DELIVERED acknowledgements widen a consumer's window.
+        self.use_prefetch_extension = use_prefetch_extension
 
 
 class Monitor:

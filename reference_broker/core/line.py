@@ -74,6 +74,10 @@ class Line:
                 return next(iter(part.values()))
         return None
 
+    def find(self, order: int) -> Reference | None:
+        """The message with that place on the queue; None if it does not wait."""
+        return self.loaded.get(order) or self.stored.get(order)
+
     def remove(self, reference: Reference) -> None:
         """Take a message out of the line, wherever it stands. What it is charged stays charged."""
         if self.loaded.pop(reference.order, None) is None:

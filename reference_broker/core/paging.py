@@ -154,6 +154,8 @@ class PagedMemory(Memory):
                 queue.expire(reference)
             else:
                 queue.line.hand_over(reference)
+                if queue.choices is not None:
+                    queue.choices.add(reference)
                 taken += 1
         return moved
 

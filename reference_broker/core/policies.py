@@ -18,15 +18,19 @@ from reference_broker.core.config import ConfigError
 from reference_broker.core.deadletter import DeadLetter
 from reference_broker.core.delay import Delay
 from reference_broker.core.durable import Durability
+from reference_broker.core.exclusive import Exclusivity
 from reference_broker.core.expiry import DocumentedExpiry, Expiry
+from reference_broker.core.groups import Grouping
 from reference_broker.core.ledger import Ledger
 from reference_broker.core.lifetime import Lifetime
 from reference_broker.core.memory import Memory
 from reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
 from reference_broker.core.prefetch import Prefetch
+from reference_broker.core.priority import Priority
 from reference_broker.core.recording import Recording
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rotation import Rotation
+from reference_broker.core.selection import Selection
 from reference_broker.core.timestamping import ClassicStamping, Stamping
 from reference_broker.core.transaction import Resolution
 
@@ -50,14 +54,18 @@ BASES: Final[dict[str, type]] = {
     "delay": Delay,
     "dispatch": Rotation,
     "durable": Durability,
+    "exclusivity": Exclusivity,
     "expiry": Expiry,
     "journal": Recording,
+    "grouping": Grouping,
     "ledger": Ledger,
     "lifetime": Lifetime,
     "memory": Memory,
     "ordering": Ordering,
     "prefetch": Prefetch,
+    "priority": Priority,
     "redelivery": Redelivery,
+    "selection": Selection,
     "timestamping": Stamping,
     "transaction": Resolution,
 }
@@ -84,14 +92,18 @@ class Policies:
         self.delay = Delay()
         self.dispatch = Rotation()
         self.durable = Durability()
+        self.exclusivity = Exclusivity()
         self.expiry = expiry
         self.journal = Recording()
+        self.grouping = Grouping()
         self.ledger = Ledger()
         self.lifetime = lifetime
         self.memory = memory
         self.ordering = Ordering()
         self.prefetch = Prefetch()
+        self.priority = Priority()
         self.redelivery = Redelivery()
+        self.selection = Selection()
         self.timestamping = timestamping
         self.transaction = Resolution()
 

@@ -22,6 +22,7 @@ import heapq
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
+from reference_broker.core.choosing import Choices, choose, is_special
 from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
 from reference_broker.core.dispatching import pump
@@ -50,6 +51,9 @@ class Queue(Destination):
         self.pledged: dict[int, Reference] = {}
         self.scheduled: dict[int, Scheduled] = {}
         self.ready: deque[Subscription] = deque()
+        self.prioritized = policy.prioritized_messages
+        #: How it chooses among its consumers; None: everybody may have everything.
+        self.choices: Choices | None = Choices(self) if self.prioritized else None
         #: Ids of all messages here, in whatever state.
         self.live: set[str] = set()
         #: Waiting and scheduled messages that can expire, and a lower bound of their expirations (0: none).
@@ -78,8 +82,12 @@ class Queue(Destination):
             region.journal.added(region, self.name, message, reference.order)
         if self.cursor is None:
             self.line.append(reference, memory.caches(region.memory, self, size_bytes))
+            if self.choices is not None:
+                self.choices.add(reference)
         else:
             memory.arrive(region.memory, self, self.cursor, reference)
+        if message.group_id and self.choices is None:
+            self.choices = Choices(self)
         self._await_expiry(message)
         region.wake(self)
 
@@ -93,8 +101,12 @@ class Queue(Destination):
         self.next_order = max(self.next_order, order + 1)
         if self.cursor is None:
             self.line.append(reference, cached=False)
+            if self.choices is not None:
+                self.choices.add(reference)
         else:
             self.cursor.recover(reference)
+        if message.group_id and self.choices is None:
+            self.choices = Choices(self)
         self._await_expiry(message)
         self.region.wake(self)
 
@@ -138,16 +150,31 @@ class Queue(Destination):
 
     def attach(self, subscription: Subscription) -> None:
         self.subscriptions[subscription.consumer.name] = subscription
-        subscription.offers = list(self.aside.items())
+        subscription.offers = [item for item in self.aside.items() if self.wants(subscription, item[1].message)]
         heapq.heapify(subscription.offers)
-        self.window_opened(subscription)
+        if self.choices is not None:
+            self.choices.join(subscription)
+            self.choices.reopen()
+        elif is_special(subscription.consumer):
+            self.choices = Choices(self)
+        else:
+            self.window_opened(subscription)
         self.region.wake(self)
 
     def window_opened(self, subscription: Subscription) -> None:
         if not subscription.ready and self.region.policies.prefetch.is_open(subscription):
-            subscription.ready = True
-            self.ready.append(subscription)
+            if self.choices is None:
+                subscription.ready = True
+                self.ready.append(subscription)
+            elif self.choices.may_receive(subscription):
+                subscription.ready = True
+                self.region.policies.dispatch.join(self.ready, subscription)
         self.region.wake(self)
+
+    def wants(self, subscription: Subscription, message: Message) -> bool:
+        """Whether the consumer wants the message."""
+        consumer = subscription.consumer
+        return not consumer.picky or self.region.policies.selection.wants(consumer, message)
 
     def window_closed(self, subscription: Subscription) -> None:
         if subscription.ready:
@@ -176,6 +203,9 @@ class Queue(Destination):
             else:
                 returning.append(reference)
         self._put_back(returning)
+        if self.choices is not None:
+            self.choices.part(subscription)
+            self.choices.reopen()
         region.wake(self)
 
     def _put_back(self, references: list[Reference]) -> None:
@@ -191,6 +221,9 @@ class Queue(Destination):
                 self._await_expiry(reference.message)
         if returning:
             self.region.policies.ordering.put_back(self.line, returning)
+            if self.choices is not None:
+                for reference in returning:
+                    self.choices.add(reference)
         self.region.memory.relieved = True  # what came back can be evicted
 
     def evict(self) -> bool:
@@ -198,13 +231,19 @@ class Queue(Destination):
 
     def pump(self) -> None:
         if self.cursor is None:
-            pump(self)
+            self._hand_out()
             return
         region = self.region
         paged = region.policies.memory.page_in(region.memory, self, self.cursor)
-        pump(self)
+        self._hand_out()
         if not paged:
             region.block(self)
+
+    def _hand_out(self) -> None:
+        if self.choices is None:
+            pump(self)
+        else:
+            choose(self, self.choices)
 
     # -- the end of a message
 
@@ -275,7 +314,7 @@ class Queue(Destination):
         self._await_expiry(reference.message)
         refused_by = reference.refused_by or []
         for other in self.subscriptions.values():
-            if other.serial not in refused_by:
+            if other.serial not in refused_by and self.wants(other, reference.message):
                 heapq.heappush(other.offers, (reference.order, reference))
 
     def forget_aside(self, order: int, reference: Reference) -> None:

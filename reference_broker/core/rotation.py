@@ -1,8 +1,12 @@
 """Who is served next among a queue's consumers with open windows.
 
-Rule: round robin. The ring holds the consumers whose window is open; its front is served and goes to the back. A
-consumer whose window opens joins at the back. On a queue nothing else decides who gets a message; priorities reorder
-nothing in this release."""
+Rules:
+
+* Round robin. The ring holds the consumers whose window is open; its front is served and goes to the back. A consumer
+  whose window opens joins at the back.
+* Consumers of higher priority stand before all of lower priority, so these get only what the former cannot take or do
+  not want. A queue with priorities is one that chooses (``choosing.py``); without, ``served`` is all there is to do.
+"""
 
 from __future__ import annotations
 
@@ -23,3 +27,14 @@ class Rotation:
     def served(self, ring: deque[Subscription]) -> None:
         """The consumer at the front of the ring got a message and can take more."""
         ring.rotate(-1)
+
+    def join(self, ring: deque[Subscription], subscription: Subscription) -> None:
+        """A consumer takes its place among those of its priority, behind them."""
+        priority = subscription.consumer.priority
+        if not ring or ring[-1].consumer.priority >= priority:
+            ring.append(subscription)
+            return
+        at = 0
+        while ring[at].consumer.priority >= priority:
+            at += 1
+        ring.insert(at, subscription)

@@ -22,6 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from reference_broker.core.reference import ASSIGNED, DROPPED
+from reference_broker.core.selector import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from reference_broker.core.effects import Dispatch
     from reference_broker.core.events import Subscribe
     from reference_broker.core.reference import Reference
+    from reference_broker.core.selector import Selector
     from reference_broker.core.transaction import Pledge
 
 
@@ -154,10 +156,13 @@ class Consumer:
         "dispatched",
         "durable",
         "exclusive",
+        "extends",
         "extension",
+        "filter",
         "name",
         "no_local",
         "patterns",
+        "picky",
         "pledged",
         "prefetch",
         "priority",
@@ -175,9 +180,12 @@ class Consumer:
         self.prefetch = prefetch
         self.dispatch_async = event.dispatch_async
         self.auto_ack = event.auto_ack
-        #: The text of the selector; "" is none.
+        #: The text of the selector ("" is none), and the selector. Raises ``BadSelector``.
         self.selector = event.selector
+        self.filter: Selector | None = parse(event.selector) if event.selector else None
         self.no_local = event.no_local
+        #: It does not want everything.
+        self.picky = self.filter is not None or event.no_local
         self.exclusive = event.exclusive
         self.priority = event.priority
         self.browser = event.browser
@@ -191,6 +199,8 @@ class Consumer:
         #: The wildcards that it named.
         self.patterns: list[str] = []
         self.extension = 0
+        #: Whether DELIVERED acknowledgements move ``extension``; never for one that pulls.
+        self.extends = prefetch > 0
         self.dispatched = Dispatched()
         #: How many of them acknowledgements in open transactions speak for.
         self.pledged = 0

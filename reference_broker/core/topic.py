@@ -12,7 +12,7 @@ Rules:
   (``durable.py``).
 * Poison is consumed, a client's expired-ack counts expired + 1; neither makes a dead letter, except for a durable
   subscription.
-* noLocal: a consumer does not get what its own connection sends.
+* A consumer with a selector or noLocal gets only what it wants (``selection.py``).
 * The audience of a delayed message is fixed when it is sent (``delay.py``).
 
 Change together: ``durable.py``, ``audit.py``.
@@ -102,8 +102,10 @@ class Topic(Destination):
         durable = subscription.durable
         if durable is not None:
             clients = self.region.clients
-            return not (durable.absent.no_local and clients.get(message.sender) == durable.client_id)
-        return not (subscription.consumer.no_local and message.sender == subscription.consumer.connection)
+            if durable.absent.no_local and clients.get(message.sender) == durable.client_id:
+                return False
+            return self.region.policies.selection.wants(durable.absent, message)
+        return self.region.policies.selection.wants(subscription.consumer, message)
 
     def _publish_to(self, message: Message, audience: list[Subscription]) -> None:
         self.counters.enqueued += 1
@@ -343,4 +345,4 @@ class Topic(Destination):
 
 def is_choosy(consumer: Consumer) -> bool:
     """Whether it does not want everything."""
-    return consumer.no_local
+    return consumer.picky

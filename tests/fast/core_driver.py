@@ -24,7 +24,7 @@ from reference_broker.core.events import (
     Unsubscribe,
 )
 from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.core.message import DEAD_LETTER_QUEUE, Message
+from reference_broker.core.message import DEAD_LETTER_QUEUE, DEFAULT_PRIORITY, Message, Property
 from reference_broker.core.policies import Policies
 from reference_broker.core.recovery import Recovered
 
@@ -99,9 +99,12 @@ class Driver:
         persistent: bool = True,
         size: int = 0,
         network: bool = False,
-        properties: dict[str, str] | None = None,
+        properties: dict[str, Property] | None = None,
         connection: int = 1,
         transaction: str = "",
+        priority: int = DEFAULT_PRIORITY,
+        group: str = "",
+        sequence: int = 0,
     ) -> Message:
         self.messages += 1
         message = Message(
@@ -114,6 +117,9 @@ class Driver:
             deliver_at_ms=deliver_at_ms,
             persistent=persistent,
             properties=properties,
+            priority=priority,
+            group_id=group,
+            group_sequence=sequence,
         )
         assert (
             self.ask(Send(connection, message, network=network, transaction=transaction, request=self.request())) == ""
@@ -129,6 +135,11 @@ class Driver:
         connection: int = 0,
         sync: bool = False,
         auto: bool = False,
+        selector: str = "",
+        no_local: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        browser: bool = False,
     ) -> None:
         if not connection:
             connection = len(self.connections) + 100
@@ -141,6 +152,11 @@ class Driver:
             prefetch,
             dispatch_async=not sync,
             auto_ack=auto,
+            selector=selector,
+            no_local=no_local,
+            exclusive=exclusive,
+            priority=priority,
+            browser=browser,
             request=self.request(),
         )
         assert self.ask(event) == ""

@@ -80,6 +80,12 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             producer_flow_control = false
             send_fail_if_no_space = true
             send_fail_if_no_space_after_ms = 11
+            prioritized_messages = true
+            queue_prefetch = 12
+            queue_browser_prefetch = 13
+            topic_prefetch = 14
+            durable_topic_prefetch = 15
+            use_prefetch_extension = false
             """,
         )
     )
@@ -128,6 +134,12 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                     "producer_flow_control": False,
                     "send_fail_if_no_space": True,
                     "send_fail_if_no_space_after_ms": 11,
+                    "prioritized_messages": True,
+                    "queue_prefetch": 12,
+                    "queue_browser_prefetch": 13,
+                    "topic_prefetch": 14,
+                    "durable_topic_prefetch": 15,
+                    "use_prefetch_extension": False,
                 }
             ],
         },
