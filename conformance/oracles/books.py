@@ -13,7 +13,7 @@ Rules:
   broker's view and the clients' agree there.
 * Fates change in ``_hold``, ``_settle`` and ``_end`` only.
 
-Known exceptions: settlements in a transaction stay doubtful for ever, after ``commit`` too.
+Known exceptions: settlements in a transaction of unknown end stay doubtful for ever, and so do its sends (``lens.py``).
 
 What must change together: ``records.py`` (the fields), ``inference.py`` (what may have happened between the events).
 """
@@ -23,10 +23,12 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.history import (
+    Abort,
     Ack,
     Arrive,
     Browse,
     Closed,
+    Commit,
     Connect,
     Consume,
     Counters,
@@ -37,6 +39,7 @@ from conformance.history import (
     Kill,
     Leave,
     Nack,
+    Operate,
     Pause,
     Phase,
     Send,
@@ -44,22 +47,20 @@ from conformance.history import (
     Stop,
     Subscribe,
 )
+from conformance.oracles.attendance import Attendance
+from conformance.oracles.lens import Lens
 from conformance.oracles.records import (
     DEAD_LETTERS,
     DOUBTFUL,
     HELD,
     LATE,
-    NEVER,
     RETURNED,
     SETTLED,
     Consumer,
-    Host,
     Message,
     Passage,
     Queue,
     Read,
-    Stall,
-    own_limit_bytes,
 )
 from conformance.oracles.wall import WallClocks
 
@@ -68,36 +69,29 @@ OVERHEAD_MAX_BYTES: Final = 2048
 OVERHEAD_MIN_BYTES: Final = 1024
 
 
-class Books:
+class Books(Attendance):
     """The fold. ``start``, then ``feed`` every event in order."""
 
     # fmt: off
-    __slots__ = ("broker", "charged", "clocks", "consumers", "expired_ack_settles", "header", "hosts", "messages",
-                 "moved_seq", "paused", "phase", "phases", "poisoned", "queues", "reads", "restarted", "rests_ns",
-                 "sent_bytes", "seq", "simulated", "stamps_expiry", "steps")
+    __slots__ = ("charged", "clocks", "expired_ack_settles", "moved_seq", "paused", "phase", "phases", "pledged",
+                 "poisoned", "reads", "rests_ns", "sent_bytes", "seq", "simulated", "stamps_expiry")
     # fmt: on
 
     def __init__(self, clocks: WallClocks) -> None:
+        super().__init__()
         self.clocks = clocks
-        self.header = Header("", "")
-        self.broker = ""
+        #: Open transactions: name -> deliveries that were acknowledged in them.
+        self.pledged: dict[str, list[Passage]] = {}
         self.simulated = False
         self.seq = -1
         #: The last event that was no read of counters.
         self.moved_seq = -1
-        self.messages: dict[str, Message] = {}
-        self.consumers: dict[str, Consumer] = {}
-        self.hosts: dict[str, Host] = {}
-        self.queues: dict[str, Queue] = {}
         #: Reads of the broker's own figures, not a destination's.
         self.reads: list[Read] = []
         #: Starts of reads at rest, rising.
         self.rests_ns: list[int] = []
         self.phases: dict[str, Phase] = {}
         self.phase = ""
-        #: Steps of wall clocks.
-        self.steps: list[Fault] = []
-        self.restarted = False
         self.paused = False
         self.poisoned = 0
         self.charged = 0
@@ -111,6 +105,7 @@ class Books:
         """A run begins."""
         self.header = header
         self.broker = header.broker_host
+        self.lens = Lens(header.broker_host)
         self.simulated = header.world == "simulated"
         # What an expired-ack does is known only where it is declared. The simulated broker is ours, with ours as the
         # default.
@@ -128,38 +123,44 @@ class Books:
             self._read(event)
             return
         self.moved_seq = event.seq
+        seen = self.lens.look(event)
         if isinstance(event, Arrive):
             self._arrive(event)
         elif isinstance(event, Send):
-            self._send(event)
-        elif isinstance(event, Consume):
+            self._heard(event)
+            self._send(seen)  # type: ignore[arg-type]  # the lens leaves a send a send
+        else:
+            self._feed_client(event, seen)
+
+    def _feed_client(self, event: Event, seen: Event | None) -> None:
+        """What consumers do, and the rest; ``seen`` is None for what is not theirs."""
+        if isinstance(event, Consume):
             self._consume(event)
         elif isinstance(event, Ack | Nack):
+            self._heard(event)
             self._settle_all(event)
         elif isinstance(event, Subscribe):
-            self._subscribe(event)
+            self._heard(event)
+            if seen is None:
+                self.queue(event.dest).browsed = True
+            else:
+                self.subscribe(event)
         elif isinstance(event, Leave):
-            self._leave(event)
+            if seen is not None:
+                self.leave(event)
         elif isinstance(event, Discard):
             self._discard(event)
         elif isinstance(event, Fault):
-            self._fault(event)
+            self.fault(event)
         else:
             self._rare(event)
 
-    def host(self, name: str) -> Host:
-        """The record of a host."""
-        found = self.hosts.get(name)
-        if found is None:
-            found = self.hosts[name] = Host(name)
-        return found
-
-    def queue(self, name: str) -> Queue:
-        """The record of a destination."""
-        found = self.queues.get(name)
-        if found is None:
-            found = self.queues[name] = Queue(name, own_limit_bytes(self.header.declared.destinations, name))
-        return found
+    def _heard(self, event: Send | Ack | Nack | Subscribe | Commit | Abort) -> None:
+        """The broker answered."""
+        if event.result == "ok":
+            host = self.host(event.host)
+            host.last_op_ns = event.t0
+            host.last_heard_ns = event.t1
 
     def message(self, name: str) -> Message:
         """The record of a message."""
@@ -184,11 +185,8 @@ class Books:
             queue.timed += 1
         if event.result != "ok":
             return
-        host = self.host(event.host)
-        host.last_op_ns = event.t0
-        host.last_heard_ns = event.t1
-        message.epoch = host.epoch
-        message.steady = not timed and event.persistent and not queue.topic and event.tx is None
+        message.epoch = self.host(event.host).epoch
+        message.steady = not timed and event.persistent and not queue.topic
         if queue.topic:
             queue.sends.append(event)
         elif not message.dead and (not message.passages or message.passages[-1].fate in {HELD, RETURNED}):
@@ -205,7 +203,7 @@ class Books:
         message = self.message(event.message)
         consumer = self.consumers.get(event.consumer)
         if consumer is None:
-            consumer = self._enlist(event.consumer, event.host, event.dest, None)
+            consumer = self.enlist(event.consumer, event.host, event.dest, None)
         consumer.host.last_heard_ns = event.t1
         if consumer.end:
             fate = LATE
@@ -215,10 +213,10 @@ class Books:
             fate = DOUBTFUL
         else:
             fate = HELD
-        passage = Passage(message, consumer, event, fate)
+        queue = self.queue(event.dest)
+        passage = Passage(message, consumer, event, fate, queue)
         consumer.passages.append(passage)
         consumer.seen[event.message] = passage
-        queue = consumer.queue
         queue.arrived += 1
         if event.dest == DEAD_LETTERS:
             message.dead.append(passage)
@@ -231,10 +229,9 @@ class Books:
                 queue.again += 1
             message.passages.append(passage)
         if fate != LATE:
-            self._hold(message, consumer, fate)
+            self._hold(message, consumer, fate, queue)
 
-    def _hold(self, message: Message, consumer: Consumer, fate: int) -> None:
-        queue = consumer.queue
+    def _hold(self, message: Message, consumer: Consumer, fate: int, queue: Queue) -> None:
         if not queue.topic:
             queue.waiting.pop(message.name, None)
         if fate == HELD:
@@ -264,13 +261,9 @@ class Books:
         passage.consumed = True
         if consumer.ack == "auto" and passage.fate in {HELD, RETURNED}:
             # The library settles it by itself, at a moment that nobody sees unless it is recorded.
-            self._settle(passage, DOUBTFUL)
+            self.settle(passage, DOUBTFUL)
 
     def _settle_all(self, event: Ack | Nack) -> None:
-        if event.result == "ok":
-            host = self.host(event.host)
-            host.last_op_ns = event.t0
-            host.last_heard_ns = event.t1
         consumer = self.consumers.get(event.consumer)
         if consumer is None:
             return
@@ -282,9 +275,25 @@ class Books:
             if passage.settle is None:
                 passage.settle = event
                 consumer.tried += 1
-            self._settle(passage, fate)
+            self.settle(passage, fate)
+            if event.tx is not None and event.result == "ok":
+                self.pledged.setdefault(event.tx, []).append(passage)
             if fate == SETTLED and isinstance(event, Nack):
                 self._poison(passage)
+
+    def _ended(self, event: Commit | Abort) -> None:
+        """A transaction is over: what was acknowledged in it is settled, or held as before."""
+        self._heard(event)
+        pledged = self.pledged.pop(event.tx, [])
+        if event.result != "ok":
+            return
+        for passage in pledged:
+            if isinstance(event, Commit):
+                self.settle(passage, SETTLED)
+            elif passage.fate == DOUBTFUL and not passage.consumer.end:
+                passage.fate = HELD
+                passage.consumer.doubted -= 1
+                passage.consumer.held += 1
 
     def _poison(self, passage: Passage) -> None:
         message = passage.message
@@ -304,9 +313,9 @@ class Books:
         if passage.settle is None:
             passage.settle = event
             consumer.tried += 1
-        self._settle(passage, SETTLED if self.expired_ack_settles else DOUBTFUL)
+        self.settle(passage, SETTLED if self.expired_ack_settles else DOUBTFUL)
 
-    def _settle(self, passage: Passage, fate: int) -> None:
+    def settle(self, passage: Passage, fate: int) -> None:
         """The consumer settled it (``SETTLED``) or may have (``DOUBTFUL``), perhaps after it was seen to leave."""
         consumer = passage.consumer
         before = passage.fate
@@ -319,166 +328,37 @@ class Books:
                 consumer.doubted += 1
         elif before == DOUBTFUL and fate == SETTLED and not consumer.end:
             consumer.doubted -= 1
-        if not consumer.queue.topic:
-            consumer.queue.waiting.pop(passage.message.name, None)
+        if not passage.queue.topic:
+            passage.queue.waiting.pop(passage.message.name, None)
             self._gone(passage.message)
 
-    # -- consumers
-
-    def _enlist(self, name: str, host_name: str, dest: str, event: Subscribe | None) -> Consumer:
-        host = self.host(host_name)
-        consumer = Consumer(name, host, self.queue(dest), event)
-        self.consumers[name] = consumer
-        consumer.queue.consumers.append(consumer)
-        consumer.queue.open[name] = consumer
-        host.open[name] = consumer
-        self._bound(consumer)
-        return consumer
-
-    def _bound(self, consumer: Consumer) -> None:
-        if not consumer.known:
-            # It may never have existed, or have ended at any time without anybody seeing it.
-            consumer.lost_ns = consumer.opened_ns
-        elif consumer.host.stall is not None:
-            self._suspect(consumer, consumer.opened_ns)
-
-    def _subscribe(self, event: Subscribe) -> None:
-        if event.result == "fail":
-            return
-        if event.result == "ok":
-            host = self.host(event.host)
-            host.last_op_ns = event.t0
-            host.last_heard_ns = event.t1
-        consumer = self.consumers.get(event.consumer)
-        if consumer is None:
-            consumer = self._enlist(event.consumer, event.host, event.dest, event)
-            if not consumer.known and not consumer.host.connected:
-                self._end(consumer, "closed", event.t0, event.t1)  # its connection ended before an answer came
-        elif consumer.subscribe is None:
-            # Messages overtook the receipt.
-            consumer.describe(event)
-            if not consumer.end:
-                consumer.lost_ns = NEVER
-            self._bound(consumer)
-            if consumer.ack == "auto":
-                for passage in consumer.passages:
-                    if passage.fate == HELD:
-                        self._settle(passage, SETTLED if consumer.auto else DOUBTFUL)
-
-    def _leave(self, event: Leave) -> None:
-        if event.consumer is None:
-            host = self.host(event.host)
-            host.ends.append(event)
-            host.epoch += 1
-            self._end_host(host, event.how, event.t0, event.t1)
-            return
-        consumer = self.consumers.get(event.consumer)
-        if consumer is None:
-            return
-        if event.result == "fail":
-            consumer.known = False
-            consumer.lost_ns = min(consumer.lost_ns, event.t0)
-        else:
-            self._end(consumer, event.how, event.t0, event.t1)
-
-    def _end_host(self, host: Host, how: str, low_ns: int, high_ns: int) -> None:
-        host.connected = False
-        for consumer in list(host.open.values()):
-            self._end(consumer, how, low_ns, high_ns)
-
-    def _end(self, consumer: Consumer, how: str, low_ns: int, high_ns: int) -> None:
-        """It is gone from ``low_ns`` on, or the broker will come to think so; what it held goes back."""
-        consumer.lost_ns = min(consumer.lost_ns, low_ns)
-        if consumer.end:
-            return
-        consumer.end = how
-        consumer.end_epoch = consumer.host.epoch
-        consumer.ended_ns = high_ns
-        consumer.queue.ended += 1
-        consumer.queue.open.pop(consumer.name, None)
-        consumer.host.open.pop(consumer.name, None)
-        consumer.held = 0
-        consumer.doubted = 0
-        for passage in consumer.passages:
-            if passage.fate == HELD:
-                passage.fate = RETURNED
-                # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
-                if passage.message.steady and passage.returned() and passage.is_latest():
-                    consumer.queue.waiting[passage.message.name] = passage.message
-
-    def _suspect(self, consumer: Consumer, since_ns: int) -> None:
-        """A monitored link stalls: the broker may close it without anybody seeing it."""
-        monitor = self.header.declared.monitor.get(consumer.host.name)
-        if monitor is not None and monitor.read_ms > 0:
-            consumer.lost_ns = min(consumer.lost_ns, since_ns)
-
     # -- links, processes, phases, reads
-
-    def _fault(self, event: Fault) -> None:
-        if event.fault == "clock":
-            self.steps.append(event)
-        if event.link is None or event.fault not in {"stall", "resume"}:
-            return
-        host = self.host(event.link)
-        if event.fault == "resume":
-            if host.stall is not None:
-                host.stall.end = event
-                host.stall = None
-            return
-        host.stall = Stall(event, host)
-        host.stalls.append(host.stall)
-        for consumer in host.open.values():
-            self._suspect(consumer, event.t0)
 
     def _rare(self, event: Event) -> None:
         if isinstance(event, Phase):
             self.phases[event.name] = event
             self.phase = event.name
         elif isinstance(event, Connect):
-            host = self.host(event.host)
-            host.via = event.via
-            host.epoch += 1
-            host.connects.append(event)
-            if event.result == "ok":
-                host.connected = True
-                host.last_op_ns = event.t0
-                host.last_heard_ns = event.t1
+            self.connect(event)
+        elif isinstance(event, Commit | Abort):
+            self._ended(event)
+        elif isinstance(event, Operate):
+            self._operated(event)
         elif isinstance(event, Closed):
-            self._closed(event)
+            self.closed(event)
         elif isinstance(event, Pause):
             self.paused = True
         elif isinstance(event, Browse):
             self.queue(event.dest).browsed = True
         elif isinstance(event, Start | Stop | Kill):
-            self._process(event)
+            self.process(event)
 
-    def _process(self, event: Start | Stop | Kill) -> None:
-        if event.target == self.broker:
-            self.restarted = self.restarted or bool(self.messages)
-            for host in self.hosts.values():
-                self._end_host(host, "broker", event.t0, event.t1)
-        elif not isinstance(event, Start):
-            host = self.host(event.target)
-            host.ends.append(event)
-            host.epoch += 1
-            self._end_host(host, "kill", event.t0, event.t1)
-
-    def _closed(self, event: Closed) -> None:
-        at_broker = event.host == self.broker
-        name = event.link if at_broker else event.host
-        if name is None:
+    def _operated(self, event: Operate) -> None:
+        """Messages may have gone from a queue: nobody knows which."""
+        if event.result == "fail" or event.op == "reset":
             return
-        host = self.host(name)
-        host.closes.append(event)
-        host.connected = False
-        host.epoch += 1
-        for consumer in list(host.open.values()):
-            consumer.close = event
-            # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
-            low_ns = event.t0 if at_broker or event.who == "client" else consumer.opened_ns
-            self._end(consumer, "closed", low_ns, event.t1)
-            if at_broker:
-                consumer.gone_ns = event.t1
+        for message in list(self.queue(event.dest).waiting.values()):
+            self._gone(message)
 
     def _read(self, event: Counters) -> None:
         read = Read(event)

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from conformance.oracles.base import Claim
     from conformance.oracles.dial import Dial
     from conformance.oracles.fate import Fate, Mortality
-    from conformance.oracles.scene import Life, Scene
+    from conformance.oracles.life import Life
+    from conformance.oracles.scene import Scene
     from conformance.program import DeclaredSpec
 
 

@@ -43,13 +43,14 @@ from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
 from conformance.oracles.base import Claim, Oracle
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from conformance.oracles.fate import Fate, Mortality
+from conformance.oracles.life import NEVER_NS, Life
 from conformance.oracles.promptness import Promptness
-from conformance.oracles.scene import DEAD_LETTERS, KINDS, NEVER_NS, Life, Scene
+from conformance.oracles.scene import DEAD_LETTERS, KINDS, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conformance.oracles.scene import Visit
+    from conformance.oracles.life import Visit
     from conformance.oracles.wall import WallClocks
 
 #: The worst rate error of a wall clock.

@@ -51,7 +51,7 @@ class DeliveryOracle(BookOracle):
                 self._refused(message)
             elif not self.books.queues[send.dest].topic:
                 self._loss(message)
-                if len(message.passages) > 1:
+                if len(message.passages) > 1 and not self.books.lens.clouded(send.dest):
                     self._duplicates(message)
         for consumer in self.books.consumers.values():
             if len(consumer.passages) > 1:
@@ -105,17 +105,17 @@ class DeliveryOracle(BookOracle):
     # -- GEN-003
 
     def _order(self, consumer: Consumer) -> None:
-        if consumer.queue.name == DEAD_LETTERS:
+        if consumer.queue.name == DEAD_LETTERS or self.books.lens.clouded(consumer.queue.name):
             return
         claim = self.claims["GEN-003"]
-        newest: dict[tuple[str, int, bool, int], Passage] = {}
+        newest: dict[tuple[str, int, bool, int, str], Passage] = {}
         for passage in consumer.passages:
             send = passage.message.send
             if send is None or not _plain(send):
                 continue
             # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
             loose = not send.persistent and self.books.host(send.host).via != "stomp"
-            key = (send.host, send.priority, send.persistent, passage.message.epoch if loose else 0)
+            key = (send.host, send.priority, send.persistent, passage.message.epoch if loose else 0, send.group)
             before = newest.get(key)
             if before is None or before.message.send is None or before.message.send.t0 <= send.t0:
                 newest[key] = passage
@@ -168,7 +168,7 @@ class DeliveryOracle(BookOracle):
 
     def _too_early(self, consumer: Consumer, passage: Passage) -> None:
         send = passage.message.send
-        if send is None or not _plain(send):
+        if send is None or not _plain(send) or (consumer.subscribe is not None and consumer.subscribe.durable):
             return
         if send.t1 < consumer.opened_ns and (send.persistent or self.books.host(send.host).via == "stomp"):
             text = (
@@ -221,7 +221,8 @@ class DeliveryOracle(BookOracle):
                 text = f"{message.name!r} arrived at {event.consumer} on {event.dest}, and nobody sent it"
                 claim.fail(text, [event.seq], outcome="ghost")
                 return
-            if event.dest not in {send.dest, DEAD_LETTERS}:
+            moved = send.dest in self.books.lens.moved
+            if event.dest not in {send.dest, DEAD_LETTERS} and not moved:
                 text = f"{message.name} was sent to {send.dest} and arrived at {event.consumer} on {event.dest}"
                 claim.fail(text, [send.seq, event.seq], outcome="misrouted")
                 return
@@ -230,7 +231,7 @@ class DeliveryOracle(BookOracle):
                 claim.fail(text, [send.seq, event.seq], outcome="too-early", slack_ns=event.t1 - send.t0)
                 return
             origin = event.original_dest
-            if event.dest == DEAD_LETTERS and origin is not None and origin != send.dest:
+            if event.dest == DEAD_LETTERS and origin is not None and origin != send.dest and not moved:
                 text = f"the dead letter of {message.name} names {origin!r} as its origin; it was sent to {send.dest!r}"
                 claim.fail(text, [send.seq, event.seq], outcome="misrouted")
                 return

@@ -44,8 +44,9 @@ from conformance.oracles.base import Oracle
 from conformance.oracles.decision import Decision, believes_client
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from conformance.oracles.fate import Fate, Mortality
+from conformance.oracles.life import Life
 from conformance.oracles.precedence import passed_over
-from conformance.oracles.scene import DEAD_LETTERS, KINDS, Life, Scene, clients_may_have_discarded
+from conformance.oracles.scene import DEAD_LETTERS, KINDS, Scene, clients_may_have_discarded
 from conformance.oracles.sweeping import Sweeping, period_of
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from conformance.oracles.stamp import Force, force_of, skew_of
 
 if TYPE_CHECKING:
     from conformance.history import Event
-    from conformance.oracles.scene import Life
+    from conformance.oracles.life import Life
     from conformance.program import TimeStampingSpec
 
 #: More arrivals than this, and a client library may have given the message up without saying so (redelivery limit of 6
@@ -63,7 +63,8 @@ class Fate:
 
     def given_up(self) -> bool:
         """Whether it may be a dead letter for another reason than expiry."""
-        return bool(self.life.nacks) or len(self.life.arrivals) > ARRIVALS_MAX
+        life = self.life
+        return bool(life.nacks) or max(len(life.arrivals), len(life.consumes)) > ARRIVALS_MAX
 
 
 class Mortality:

@@ -71,7 +71,7 @@ class Inference:
         """Whether another consumer may have been assigned the message, and have lost it, before this arrival."""
         at_ns = passage.event.t1
         since_ns = message.send.t0 if message.send is not None else 0
-        for consumer in passage.consumer.queue.consumers:
+        for consumer in passage.queue.consumers:
             if consumer is passage.consumer or consumer.opened_ns > at_ns or consumer.lost_ns > at_ns:
                 continue
             if self.gone(consumer) >= since_ns:
@@ -165,6 +165,8 @@ class Inference:
         queue = books.queues[send.dest]
         if queue.topic or (books.restarted and not send.persistent):
             return False
+        if send.t0 <= books.lens.purged.get(send.dest, -1):
+            return False
         for passage in message.passages:
             if passage.fate in {SETTLED, DOUBTFUL, HELD} or passage.settle is not None:
                 return False
@@ -207,8 +209,8 @@ class BookOracle(Oracle):
     """An oracle that judges from the books, in ``conclude``; its ``feed`` only keeps them."""
 
     # fmt: off
-    kinds = ("connect", "subscribe", "leave", "send", "arrive", "consume", "discard", "ack", "nack", "browse",
-             "counters", "closed", "start", "stop", "kill", "pause", "fault", "phase")
+    kinds = ("connect", "subscribe", "leave", "send", "arrive", "consume", "discard", "ack", "nack", "browse", "commit",
+             "abort", "operate", "counters", "closed", "start", "stop", "kill", "pause", "fault", "phase")
     # fmt: on
 
     def __init__(self, clocks: WallClocks) -> None:

@@ -21,8 +21,9 @@ Analyses:
    their prefetch, less what had arrived there and was not settled. In the live world one more is granted for each
    consumer: brokers run the callback that counts a moment after the write.
 
-Not checked: topics (their accounting has other rules); counters after a restart of the broker (baselines are lost),
-except INF-001 and INF-005; upper bounds between reads at rest (JMS clients widen their own windows).
+Not checked: topics (their accounting has other rules); queues whose messages came and went unseen (``lens.py``);
+counters after a restart of the broker (baselines are lost), except INF-001 and INF-005; upper bounds between reads at
+rest (JMS clients widen their own windows).
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class InFlightOracle(BookOracle):
 
     def judge(self) -> None:
         for queue in self.books.queues.values():
-            if queue.topic:
+            if queue.topic or self.books.lens.clouded(queue.name):
                 continue
             sync_ns = min((c.opened_ns for c in queue.consumers if c.sync), default=NEVER)
             async_ns = min((c.opened_ns for c in queue.consumers if not c.sync), default=NEVER)

@@ -94,6 +94,8 @@ class MemoryOracle(BookOracle):
 
     def _empty(self, queue: Queue, read: Read) -> None:
         event = read.event
+        if self.books.lens.clouded(queue.name):
+            return
         if queue.topic or event.size != 0 or event.in_flight != 0 or event.scheduled:
             return
         self._zero(event, queue.name, bool(queue.sent_bytes), read.drain)
@@ -115,6 +117,9 @@ class MemoryOracle(BookOracle):
 
     def _starved(self, queue: Queue, read: Read, limit: int) -> None:
         others = read.sent_bytes - read.sent_here_bytes
+        lens = self.books.lens
+        if lens.clouded(queue.name) or lens.picky(queue.name):
+            return
         if queue.topic or self.books.restarted or others * 100 < limit * PRESSURE_PERCENT:
             return
         claim = self.claims["MEM-001"]

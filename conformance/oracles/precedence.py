@@ -26,7 +26,8 @@ from conformance.oracles.scene import DEAD_LETTERS
 if TYPE_CHECKING:
     from conformance.history import Arrive, Event, Send
     from conformance.oracles.fate import Fate, Mortality
-    from conformance.oracles.scene import Life, Scene, Visit
+    from conformance.oracles.life import Life, Visit
+    from conformance.oracles.scene import Scene
 
 #: How many arrivals of a consumer are looked at.
 LOOK_AHEAD = 16
@@ -39,6 +40,8 @@ def passed_over(scene: Scene, mortality: Mortality, fate: Fate) -> Arrive | None
     life = fate.life
     send = life.send
     if life.arrivals or send.result != "ok" or scene.tight or is_topic(send.dest) or send.dest == DEAD_LETTERS:
+        return None
+    if scene.lens.picky(send.dest):
         return None
     visits = scene.visits.get(send.dest, [])
     for visit in visits:

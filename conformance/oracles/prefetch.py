@@ -45,7 +45,9 @@ class PrefetchOracle(BookOracle):
             if consumer.known and consumer.host.via == "stomp" and consumer.ack != "auto":
                 self._outstanding(consumer)
         for queue in self.books.queues.values():
-            if not queue.topic and not self.books.restarted:
+            lens = self.books.lens
+            uncertain = queue.topic or self.books.restarted or lens.clouded(queue.name) or lens.picky(queue.name)
+            if not uncertain:
                 for read in queue.reads:
                     if read.windows:
                         self._windows(queue, read)

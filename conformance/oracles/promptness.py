@@ -9,7 +9,7 @@ over ``[from, to + lateness]``
 2. no other consumer of the destination could have swallowed it: none came or went unclearly, none left, no link of
    theirs was stalled;
 3. no link was stalled at all if somebody consumes synchronously (the broker's dispatching thread may wait for it);
-4. nothing else excuses the broker: no process was paused, memory limits play no part.
+4. nothing else excuses the broker: no process was paused, memory limits play no part, no consumer chooses.
 
 Anything less is no instance. On topics only consumers that were attached before the send count, and each must get it.
 """
@@ -20,10 +20,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from conformance.destinations import is_topic
-from conformance.oracles.scene import NEVER_NS, NS_PER_MS
+from conformance.oracles.life import NEVER_NS
+from conformance.oracles.scene import NS_PER_MS
 
 if TYPE_CHECKING:
-    from conformance.oracles.scene import Life, Scene, Visit
+    from conformance.oracles.life import Life, Visit
+    from conformance.oracles.scene import Scene
 
 
 class Traffic:
@@ -76,7 +78,7 @@ class Promptness:
         scene = self._scene
         dest = life.send.dest
         until_ns = to_ns + self.lateness_ns
-        if scene.paused or scene.tight or until_ns > scene.last_ns:
+        if scene.paused or scene.tight or until_ns > scene.last_ns or scene.lens.picky(dest):
             return []
         visits = scene.visits.get(dest)
         if not visits or (scene.sync_hosts and scene.any_stall(from_ns, until_ns)):

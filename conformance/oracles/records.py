@@ -11,6 +11,7 @@ from typing import Final
 
 from conformance.destinations import is_topic
 from conformance.history import Ack, Arrive, Closed, Connect, Counters, Discard, Event, Fault, Nack, Send, Subscribe
+from conformance.oracles.lens import is_choosy
 from conformance.program import DestinationSpec
 
 #: Later than any instant of a run, and more than any count.
@@ -55,11 +56,13 @@ class Passage:
     ``settle`` is the first attempt to settle it, whatever its result.
     """
 
-    __slots__ = ("consumed", "consumer", "event", "fate", "message", "settle")
+    __slots__ = ("consumed", "consumer", "event", "fate", "message", "queue", "settle")
 
-    def __init__(self, message: Message, consumer: Consumer, event: Arrive, fate: int) -> None:
+    def __init__(self, message: Message, consumer: Consumer, event: Arrive, fate: int, queue: Queue) -> None:
         self.message = message
         self.consumer = consumer
+        #: Where it came from: a consumer of a wildcard has many.
+        self.queue = queue
         self.event = event
         self.fate = fate
         self.consumed = False
@@ -79,8 +82,9 @@ class Consumer:
     """One consumer. ``known`` False: its ``subscribe`` is unknown, so perhaps it never existed at the broker."""
 
     # fmt: off
-    __slots__ = ("ack", "auto", "close", "doubted", "end", "end_epoch", "ended_ns", "epoch", "gone_ns", "held", "host",
-                 "known", "lost_ns", "name", "passages", "prefetch", "queue", "seen", "subscribe", "sync", "tried")
+    __slots__ = ("ack", "auto", "choosy", "close", "doubted", "end", "end_epoch", "ended_ns", "epoch", "gone_ns",
+                 "held", "host", "known", "lost_ns", "name", "passages", "prefetch", "queue", "seen", "subscribe", "sync",
+                 "tried")
     # fmt: on
 
     def __init__(self, name: str, host: Host, queue: Queue, event: Subscribe | None) -> None:
@@ -115,6 +119,8 @@ class Consumer:
         self.prefetch = event.prefetch if event is not None else NEVER
         self.ack = event.ack if event is not None else "client"
         self.sync = event is not None and event.dispatch == "sync"
+        #: It may rightly be without a message that waits, whatever its window.
+        self.choosy = event is not None and is_choosy(event)
         #: The broker settles each message as it writes it (STOMP's ``auto``); a JMS library's ``auto`` settles later,
         #: by itself.
         self.auto = self.ack == "auto" and self.host.via == "stomp"
@@ -181,7 +187,9 @@ class Window:
         self.arrived = len(consumer.passages)
 
     def open(self) -> bool:
-        """The broker has credit for it, for certain."""
+        """The broker has credit for it, for certain, and no reason to keep a message from it."""
+        if self.consumer.choosy:
+            return False
         return self.consumer.auto or self.held + self.doubted < self.consumer.prefetch
 
 

@@ -59,14 +59,17 @@ class RedeliveryOracle(BookOracle):
         for message in self.books.messages.values():
             passages = message.passages
             if passages:
+                if self.books.lens.clouded(passages[0].queue.name):
+                    continue
                 self._first(message, passages[0])
-                if passages[0].consumer.queue.topic:
+                if passages[0].queue.topic:
                     continue
                 self._again(message)
             if message.dead:
                 self._letters(message)
         for queue in self.books.queues.values():
-            if not queue.topic:
+            lens = self.books.lens
+            if not (queue.topic or lens.clouded(queue.name) or lens.picky(queue.name) or queue.name in lens.ranked):
                 self._order(queue)
         self._at_once()
 
@@ -83,7 +86,8 @@ class RedeliveryOracle(BookOracle):
             # Bytes for a consumer that had left. ActiveMQ marks what it takes back before it has written the rest
             # (seen on 5.17.2), and no application is given it.
             return
-        if not passage.consumer.queue.topic and self.ask.maybe_elsewhere(message, passage):
+        durable = passage.consumer.subscribe is not None and bool(passage.consumer.subscribe.durable)
+        if durable or (not passage.queue.topic and self.ask.maybe_elsewhere(message, passage)):
             return
         count = "" if event.delivery_count is None else f" with delivery count {event.delivery_count}"
         text = (

@@ -39,6 +39,8 @@ from conformance.history import (
     Stop,
     Subscribe,
 )
+from conformance.oracles.lens import Lens
+from conformance.oracles.life import NEVER_NS, Life, Visit
 
 if TYPE_CHECKING:
     from conformance.history import Header
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
 NS_PER_MS = 1_000_000
 #: The dead-letter destination, in the suite's words.
 DEAD_LETTERS = "ActiveMQ.DLQ"
-#: Later than anything that happens.
-NEVER_NS = 2**62
 #: Bytes that a broker may charge for a message beside its body.
 OVERHEAD_BYTES = 2048
 KINDS = (
@@ -67,73 +67,8 @@ KINDS = (
     "stop",
     "fault",
     "phase",
+    "operate",
 )
-
-
-class Life:
-    """One message, as its send event names it."""
-
-    __slots__ = ("acks", "arrivals", "consumes", "discards", "letters", "nacks", "send")
-
-    def __init__(self, send: Send) -> None:
-        self.send = send
-        #: On its own destination, in order of time.
-        self.arrivals: list[Arrive] = []
-        #: On the dead-letter queue.
-        self.letters: list[Arrive] = []
-        self.consumes: list[Consume] = []
-        self.discards: list[Discard] = []
-        self.acks: list[Ack] = []
-        self.nacks: list[Nack] = []
-
-    def accepted(self) -> Event | None:
-        """The event by whose end the broker had certainly taken it over; None when it is not known that it did."""
-        if self.send.result == "ok":
-            return self.send
-        if self.send.result == "unknown":
-            if self.arrivals:
-                return self.arrivals[0]
-            if self.letters:
-                return self.letters[0]
-        return None
-
-
-class Visit:
-    """One consumer on one destination. Times are true nanoseconds."""
-
-    __slots__ = (
-        "arrivals",
-        "checks",
-        "freed_ns",
-        "gone_ns",
-        "host",
-        "leave",
-        "leaving_ns",
-        "settles_unseen",
-        "subscribe",
-        "uncertain",
-        "via",
-    )
-
-    def __init__(self, subscribe: Subscribe, via: str, checks: bool) -> None:
-        self.subscribe = subscribe
-        self.host = subscribe.host
-        self.via = via
-        #: Its library discards what its own clock calls expired.
-        self.checks = checks
-        #: The broker settles what it has written to this consumer, seen or not (STOMP's ``auto``).
-        self.settles_unseen = via == "stomp" and subscribe.ack == "auto"
-        self.leave: Leave | None = None
-        #: The broker may have taken its messages back from here on ...
-        self.leaving_ns = NEVER_NS
-        #: ... and has done so by now.
-        self.gone_ns = NEVER_NS
-        #: The broker may have ended it at any time.
-        self.uncertain = False
-        self.arrivals: list[Arrive] = []
-        #: Times before which a slot of its window cannot have been freed, one per message that it settled; sorted by
-        #: ``Scene``.
-        self.freed_ns: list[int] = []
 
 
 class Scene:
@@ -152,6 +87,7 @@ class Scene:
         "drain_ns",
         "end_ns",
         "last_ns",
+        "lens",
         "letters_drained",
         "lives",
         "paused",
@@ -165,6 +101,8 @@ class Scene:
 
     def __init__(self, header: Header) -> None:
         self._header = header
+        #: What the features mean that this fold does not know.
+        self.lens = Lens(header.broker_host)
         self.lives: dict[str, Life] = {}
         #: Destination -> its messages, in order of the ends of their sends.
         self.dests: dict[str, list[Life]] = {}
@@ -202,7 +140,11 @@ class Scene:
 
     def add_all(self, events: list[Event]) -> None:
         """All events of the kinds ``KINDS``, in order."""
-        for event in events:
+        look = self.lens.look
+        for seen in events:
+            event = look(seen)
+            if event is None:
+                continue
             if isinstance(event, Send):
                 self._send(event)
             elif isinstance(event, Arrive):
@@ -318,6 +260,7 @@ class Scene:
             self.paused = True
         elif isinstance(event, Kill | Stop):
             self.broken = self.broken or event.target == self._header.broker_host
+        self.broken = self.broken or self.lens.restarted
 
     def _subscribe(self, event: Subscribe) -> None:
         if event.result == "fail":
@@ -390,6 +333,15 @@ class Scene:
         if least:
             self.tight = sum(life.send.size + OVERHEAD_BYTES for life in self.lives.values()) * 2 > least
             self.crowded = self.tight and not fair
+        for dest in [*self.dests, *self.visits]:
+            if self.lens.restarted or self.lens.clouded(dest):
+                self._forget(dest)
+
+    def _forget(self, dest: str) -> None:
+        """Nothing can be said about a destination whose messages came and went unseen."""
+        for life in self.dests.pop(dest, ()):
+            self.lives.pop(life.send.message, None)
+        self.visits.pop(dest, None)
 
     # -- questions
 
