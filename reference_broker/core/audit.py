@@ -58,7 +58,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
             check_queue(destination)
         elif isinstance(destination, Topic):
             check_topic(destination)
-        if not region.policies.memory.pages:
+        if not (region.policies.memory.pages or region.memory.lowered):
             check_limit(f"{name}: memory", destination.usage.used_bytes, destination.usage.limit_bytes)
     same("broker: memory", region.memory.root.used_bytes, total_bytes)
     for key, durable in region.durables.known.items():
@@ -68,7 +68,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
             same(f"durable {key}: consumer", consumers.get(consumer.name), consumer)
             same(f"durable {key}: places", consumer.subscriptions, durable.subscriptions)
     same("broker: places of consumers", sum(len(c.subscriptions) for c in consumers.values()), places)
-    if not region.policies.memory.pages:
+    if not (region.policies.memory.pages or region.memory.lowered):
         check_limit("broker: memory", total_bytes, region.memory.root.limit_bytes)
     same("broker: unfinished work", (len(region.awake), len(region.letters), len(region.effects)), (0, 0, 0))
 

@@ -80,6 +80,11 @@ class Destination:
         """A message arrived."""
         raise NotImplementedError
 
+    def recover(self, message: Message, order: int) -> None:
+        """A message that outlived a restart takes its place again."""
+        self.next_order = order
+        self.publish(message)
+
     def schedule(self, message: Message, due_ns: int) -> None:
         """A message arrived whose delivery time is still to come."""
         raise NotImplementedError

@@ -76,7 +76,7 @@ class Usage:
 class MemoryTree:
     """The broker's memory: the root node, who might give memory back, and who waits for some."""
 
-    __slots__ = ("blocked", "concurrent_store", "queues", "relieved", "root")
+    __slots__ = ("blocked", "concurrent_store", "lowered", "queues", "relieved", "root")
 
     def __init__(self, limit_bytes: int, *, concurrent_store: bool) -> None:
         self.root = Usage(limit_bytes, None)
@@ -86,6 +86,8 @@ class MemoryTree:
         self.queues: list[Queue] = []
         #: Destinations that had a consumer and a message for it, but no memory; in the order in which they met that.
         self.blocked: dict[str, Destination] = {}
+        #: A limit was lowered at run time: what is in flight may exceed it.
+        self.lowered = False
         #: Memory became free, or could now be evicted, since blocked destinations were last looked at.
         self.relieved = False
 
@@ -165,6 +167,15 @@ class Memory:
 
     def look_ahead(self, tree: MemoryTree, queue: Queue, most: int) -> None:
         """The sweep or a browser wants to see waiting messages: they need not be in memory for that."""
+
+    def shrink(self, tree: MemoryTree, destination: Destination) -> None:
+        """A limit was lowered: what waits gives way at once, what is in flight when it is settled."""
+        while not destination.usage.fits(0) and destination.evict():
+            pass
+        while not tree.root.fits(0):
+            victim = self.victim(tree)
+            if victim is None or not victim.evict():
+                return
 
     def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
         own = queue.usage

@@ -84,6 +84,9 @@ class PagedMemory(Memory):
         tree.charge(destination, reference)
         return True
 
+    def shrink(self, tree: MemoryTree, destination: Destination) -> None:
+        """Nothing is evicted for a lower limit."""
+
     # -- space
 
     def has_space(self, tree: MemoryTree, queue: Queue, *, volatile: bool = False, pending_bytes: int = 0) -> bool:

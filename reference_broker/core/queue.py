@@ -98,7 +98,7 @@ class Queue(Destination):
         self.live.add(message.message_id)
         size_bytes = self.region.policies.memory.size_bytes(message, self.minimum_bytes)
         reference = Reference(message, order, size_bytes)
-        self.next_order = max(self.next_order, order + 1)
+        self.next_order = order + 1
         if self.cursor is None:
             self.line.append(reference, cached=False)
             if self.choices is not None:

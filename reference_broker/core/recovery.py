@@ -96,8 +96,7 @@ def rebuild(region: Region, recovered: Recovered) -> None:
     for name, messages in waiting.items():
         destination = region.destination(name)
         for added in journal.places(messages):
-            destination.next_order = max(destination.next_order, added.order)
-            destination.publish(added.message)
+            destination.recover(added.message, max(destination.next_order, added.order))
     for added in sorted(delayed, key=_due):
         destination = region.destination(added.message.destination)
         remaining_ms = journal.remaining_ms(added, region.now)

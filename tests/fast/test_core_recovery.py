@@ -157,6 +157,16 @@ def test_due_messages_join_behind_the_visible_ones_and_stay_there() -> None:
     assert drained(restarted(driver)) == ["zero", "first", "second", "after"]
 
 
+def test_memory_is_empty_after_a_restart() -> None:
+    driver = Driver(PERSISTENT)
+    for number in range(6):
+        driver.send(size=1024, persistent=number % 2 == 0)
+    assert driver.counters("size", "memory_bytes") == (6, 6 * 2048)
+    new = restarted(driver)
+    assert new.counters("size", "memory_bytes") == (3, 0)
+    assert new.broker.broker_counters()["memory_bytes"] == 0
+
+
 def test_a_message_that_expired_meanwhile_is_not_delivered() -> None:
     driver = Driver(PERSISTENT)
     driver.send(ttl_ms=1000)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import INDIVIDUAL
+from reference_broker.core.events import INDIVIDUAL, SetMemoryLimit
 from reference_broker.core.instant import Now
 from reference_broker.core.message import Message
 from tests.fast.core_driver import START_MS, Driver, config_of
@@ -454,3 +454,22 @@ def test_with_wake_on_relief_a_starved_queue_resumes_by_itself(generation: str) 
     bed = hoard(generation, wake_on_relief=True)
     bed.purge(B)
     assert len(bed.got("a")) == 10
+
+
+@pytest.mark.parametrize(("generation", "shown"), [("G1", 359), ("G2", 512), ("G3", 512)])
+def test_lowering_b_frees_nothing(generation: str, shown: int) -> None:
+    bed = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
+    bed.handle(SetMemoryLimit(B, 100 * S))
+    assert bed.counter("memory_percent", B) == shown
+    bed.subscribe("stimulus", A, 10)
+    assert bed.got("a") == bed.got("stimulus") == []
+
+
+@pytest.mark.parametrize(("generation", "percent"), [("G1", 17), ("G2", 25), ("G3", 25)])
+def test_raising_the_broker_opens_the_gate_but_wakes_nobody(generation: str, percent: int) -> None:
+    bed = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
+    bed.handle(SetMemoryLimit("", 4 * MIB))
+    bed.advance(8000)
+    assert (bed.percent(), bed.got("a")) == (percent, [])
+    bed.stimulate()
+    assert len(bed.got("a")) == 11

@@ -1,0 +1,121 @@
+"""What an operator does to a running broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from reference_broker.core.config import DestinationPolicy
+from reference_broker.core.effects import Counted, Refused
+from reference_broker.core.events import Operation, Purge, SetMemoryLimit
+from tests.fast.core_driver import Driver, Q, T, config_of
+
+S = 2048
+A, B = "queue://A", "queue://B"
+ALL = ("fair", "G0", "G1", "G2", "G3")
+
+
+def bed(memory: str = "fair", limit: int = 10 * S, *entries: DestinationPolicy) -> Driver:
+    destinations = [*entries, DestinationPolicy(">", expire_period_ms=0, producer_flow_control=False)]
+    return Driver(config_of(generation={"memory": memory}, memory_limit_bytes=limit, destinations=destinations))
+
+
+def fill(d: Driver, destination: str, count: int) -> None:
+    for _ in range(count):
+        d.send(destination, size=1024)
+
+
+def operate(d: Driver, operation: Operation) -> int | str:
+    """How many messages it concerned, or the code of the refusal."""
+    operation.request = d.request()
+    answers = [e for e in d.handle(operation) if isinstance(e, Counted | Refused)]
+    assert [e.request for e in answers] == [d.requests]
+    return answers[0].count if isinstance(answers[0], Counted) else answers[0].code
+
+
+@pytest.mark.parametrize("operation", [Purge("queue://none"), SetMemoryLimit("queue://none", 5)])
+def test_what_does_not_exist_is_not_created(operation: Operation) -> None:
+    d = bed()
+    assert operate(d, operation) == "unknown-destination"
+    assert d.broker.destinations() == []
+
+
+@pytest.mark.parametrize("memory", ALL)
+def test_a_purge_says_how_many(memory: str) -> None:
+    d = bed(memory)
+    fill(d, Q, 25)
+    d.subscribe(prefetch=3)
+    assert operate(d, Purge(Q)) == 25
+    assert d.counters("size", "memory_bytes") == (0, 0)
+    assert operate(d, Purge(Q)) == 0
+
+
+def test_a_topic_has_nothing_to_purge() -> None:
+    d = bed()
+    d.subscribe("t", T)
+    assert operate(d, Purge(T)) == 0
+
+
+# -- limits at run time
+
+
+@pytest.mark.parametrize("memory", ALL)
+def test_destinations_without_a_limit_follow_the_brokers(memory: str) -> None:
+    d = bed(memory, 10 * S, DestinationPolicy("B", memory_limit_bytes=5 * S))
+    fill(d, A, 1)
+    fill(d, B, 1)
+    assert operate(d, SetMemoryLimit("", 100 * S)) == 0
+    assert (d.counter("memory_limit_bytes", A), d.counter("memory_limit_bytes", B)) == (100 * S, 5 * S)
+    assert (d.counter("memory_percent", A), d.broker.broker_counters()["memory_percent"]) == (1, 2)
+    assert operate(d, SetMemoryLimit(B, 0)) == 0
+    assert d.counter("memory_limit_bytes", B) == 100 * S
+    assert operate(d, SetMemoryLimit(A, 2 * S)) == 0
+    operate(d, SetMemoryLimit("", 50 * S))
+    assert (d.counter("memory_limit_bytes", A), d.counter("memory_limit_bytes", B)) == (2 * S, 50 * S)
+
+
+def test_a_negative_limit_is_refused() -> None:
+    d = bed()
+    fill(d, A, 1)
+    assert operate(d, SetMemoryLimit(A, -1)) == "bad-limit"
+    assert d.counter("memory_limit_bytes", A) == 10 * S
+
+
+def test_fair_what_waits_gives_way_to_a_lower_limit_and_what_is_in_flight_when_it_is_settled() -> None:
+    d = bed(limit=20 * S)
+    fill(d, A, 10)
+    d.subscribe("a", A, 3)
+    operate(d, SetMemoryLimit(A, 5 * S))
+    assert d.counters("memory_bytes", "memory_percent", "size", destination=A) == (5 * S, 100, 10)
+    operate(d, SetMemoryLimit(A, 2 * S))
+    assert d.counters("memory_bytes", "memory_percent", destination=A) == (3 * S, 150)
+    for number in range(1, 11):
+        d.ack(f"m{number}", "a")
+    assert d.got("a") == [f"m{n}" for n in range(1, 11)]
+    assert d.counters("memory_bytes", "size", destination=A) == (0, 0)
+
+
+def test_fair_a_lower_limit_of_the_broker_takes_from_the_largest() -> None:
+    d = bed(limit=20 * S)
+    fill(d, A, 4)
+    fill(d, B, 8)
+    operate(d, SetMemoryLimit("", 6 * S))
+    assert (d.counter("memory_bytes", A), d.counter("memory_bytes", B)) == (3 * S, 3 * S)
+
+
+def test_fair_a_higher_limit_serves_who_waited() -> None:
+    d = bed(limit=4 * S)
+    fill(d, B, 4)
+    d.subscribe("b", B, 10)
+    fill(d, A, 5)
+    d.subscribe("a", A, 10)
+    assert d.got("a") == ["m5"]
+    operate(d, SetMemoryLimit("", 7 * S))
+    assert d.got("a") == ["m5", "m6", "m7", "m8"]
+
+
+@pytest.mark.parametrize("memory", ["G1", "G2", "G3"])
+def test_a_lower_limit_evicts_nothing_in_the_generations_of_activemq(memory: str) -> None:
+    d = bed(memory, 10 * S)
+    fill(d, B, 7)
+    operate(d, SetMemoryLimit(B, 2 * S))
+    assert d.counters("memory_bytes", "memory_percent", destination=B) == (7 * S, 350)
