@@ -83,8 +83,8 @@ class Consumer:
 
     # fmt: off
     __slots__ = ("ack", "auto", "choosy", "close", "doubted", "end", "end_epoch", "ended_ns", "epoch", "gone_ns",
-                 "held", "host", "known", "lost_ns", "name", "passages", "prefetch", "queue", "seen", "subscribe", "sync",
-                 "tried")
+                 "held", "host", "known", "lost_ns", "name", "passages", "prefetch", "queue", "seen", "subscribe",
+                 "sync", "tried")
     # fmt: on
 
     def __init__(self, name: str, host: Host, queue: Queue, event: Subscribe | None) -> None:
