@@ -1,26 +1,30 @@
-"""The admin port: one JSON object per line in, one out. For tests and probes; not a management interface.
+"""The admin port: one JSON object per line in, one out, in order. For tests and probes; not a management interface.
 
 It exists because evidence must come through another channel than the one under test: a probe reads here which clocks
-the broker's process really has. A request that cannot be understood gets ``fail`` and changes nothing. What must change
-together: the table in ``docs/configuration.md``.
+the broker's process really has, and an operator's requests do not take the way of the messages. A request that cannot
+be understood, or that the broker refuses, gets ``fail`` and changes nothing.
+
+What must change together: the table in ``docs/configuration.md``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from reference_broker.core.events import Purge
+from reference_broker.actions import Answered
+from reference_broker.core.events import Move, Operation, Purge, RemoveQueue, ResetStatistics, SetMemoryLimit
 from reference_broker.core.instant import Now
 from reference_broker.node import Node
 
-_COMMANDS: Final = ("now", "counters", "destinations", "purge", "quit")
-
 _LONGEST_LINE: Final = 64 * 1024
 
+_Request = dict[str, object]
 _Result = dict[str, object]
+Reply = Callable[[_Result], None]
 
 
 class BadRequestError(Exception):
@@ -40,15 +44,33 @@ class Admin:
         self._clocks = clocks
         self._flush = flush
         self._stopping = stopping
+        #: Operations that the broker has not answered yet.
+        self._waiting: dict[int, Reply] = {}
 
-    def answer(self, line: bytes) -> _Result:
-        """The answer to one line."""
+    def ask(self, line: bytes, reply: Reply) -> None:
+        """One line; ``reply`` gets the answer, at once or when the broker has given it."""
         try:
-            return {"ok": self._perform(_parse(line))}
+            request = _parse(line)
+            make = _OPERATIONS.get(str(request.get("do")))
+            if make is not None:
+                self._operate(make(request), reply)
+            else:
+                reply({"ok": self._perform(request)})
         except BadRequestError as error:
-            return {"fail": {"code": "bad-request", "text": str(error)}}
+            reply(_failed("bad-request", str(error)))
 
-    def _perform(self, request: dict[str, object]) -> _Result:
+    def answered(self, action: Answered) -> None:
+        """The broker has carried out an operation, or refused it."""
+        reply = self._waiting.pop(action.request, None)
+        if reply is not None:
+            reply(_failed(action.code, action.text) if action.code else {"ok": {"count": action.count}})
+
+    def _operate(self, operation: Operation, reply: Reply) -> None:
+        now = self._clocks()
+        self._waiting[self._node.submit(operation, now)] = reply
+        self._flush(now)
+
+    def _perform(self, request: _Request) -> _Result:
         command = request.get("do")
         now = self._clocks()
         if command == "now":
@@ -59,17 +81,12 @@ class Admin:
             return {**self._node.broker.broker_counters()}
         if command == "counters":
             return {**self._counters(request, now)}
-        if command == "purge":
-            self._counters(request, now)
-            self._node.submit(Purge(str(request["dest"])), now)
-            self._flush(now)
-            return {}
         if command == "quit":
             self._stopping.set()
             return {}
-        raise BadRequestError(f"do = {command!r} is unknown; one of {', '.join(_COMMANDS)}")
+        raise BadRequestError(f"do = {command!r} is unknown; one of {', '.join((*_COMMANDS, *_OPERATIONS))}")
 
-    def _counters(self, request: dict[str, object], now: Now) -> dict[str, int]:
+    def _counters(self, request: _Request, now: Now) -> dict[str, int]:
         name = request.get("dest")
         counters = self._node.broker.counters(name, now) if isinstance(name, str) else None
         if counters is None:
@@ -87,6 +104,8 @@ class AdminConnection(asyncio.Protocol):
         self._admin = admin
         self._open_ones = open_ones
         self._buffer = b""
+        #: One entry per line, in order; empty until its answer is there.
+        self._answers: deque[list[_Result]] = deque()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -97,21 +116,34 @@ class AdminConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         if self._transport is not None:
             self._open_ones.discard(self._transport)
+            self._transport = None
 
     def data_received(self, data: bytes) -> None:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
-            self._reply(line)
+            self._ask(line)
         if len(self._buffer) > _LONGEST_LINE and self._transport is not None:
-            self._reply(self._buffer)
+            self._ask(self._buffer)
             self._transport.close()
 
-    def _reply(self, line: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(json.dumps(self._admin.answer(line)).encode() + b"\n")
+    def _ask(self, line: bytes) -> None:
+        answer: list[_Result] = []
+        self._answers.append(answer)
+
+        def reply(result: _Result) -> None:
+            answer.append(result)
+            self._write()
+
+        self._admin.ask(line, reply)
+
+    def _write(self) -> None:
+        while self._answers and self._answers[0]:
+            (result,) = self._answers.popleft()
+            if self._transport is not None:
+                self._transport.write(json.dumps(result).encode() + b"\n")
 
 
-def _parse(line: bytes) -> dict[str, object]:
+def _parse(line: bytes) -> _Request:
     try:
         request = json.loads(line)
     except ValueError:
@@ -119,3 +151,48 @@ def _parse(line: bytes) -> dict[str, object]:
     if not isinstance(request, dict):
         raise BadRequestError(f"{line[:60].decode('utf-8', 'replace')!r} is not a JSON object; send one per line")
     return request
+
+
+def _failed(code: str, text: str) -> _Result:
+    return {"fail": {"code": code, "text": text}}
+
+
+def _name(request: _Request, field: str) -> str:
+    name = request.get(field)
+    if not isinstance(name, str) or not name:
+        raise BadRequestError(f"{field} = {name!r} is not a destination; write it as in queue://NAME")
+    return name
+
+
+def _optional(request: _Request, field: str) -> str:
+    """A destination, or "" for all of them (the broker)."""
+    return "" if request.get(field) is None else _name(request, field)
+
+
+def _number(request: _Request, field: str, default: int | None = None) -> int:
+    number = request.get(field, default)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise BadRequestError(f"{field} = {number!r} is not usable; send a number, 0 or more")
+    return number
+
+
+def _selector(request: _Request) -> str:
+    text = request.get("selector", "")
+    if not isinstance(text, str):
+        raise BadRequestError(f"selector = {text!r} is not a text; send one, as in \"kind = 'a'\"")
+    return text
+
+
+def _move(request: _Request) -> Operation:
+    count = _number(request, "count", 0)
+    return Move(_name(request, "dest"), _name(request, "to"), selector=_selector(request), count=count)
+
+
+_COMMANDS: Final = ("now", "counters", "destinations", "quit")
+_OPERATIONS: Final[dict[str, Callable[[_Request], Operation]]] = {
+    "purge": lambda request: Purge(_name(request, "dest")),
+    "remove": lambda request: RemoveQueue(_name(request, "dest")),
+    "move": _move,
+    "reset": lambda request: ResetStatistics(_optional(request, "dest")),
+    "limit": lambda request: SetMemoryLimit(_optional(request, "dest"), _number(request, "bytes")),
+}

@@ -13,22 +13,29 @@ Rules
   closes, and calls ``disconnect``, which forgets the connection. On an inactivity close there is nothing to write
   (inactivity.md 3.7).
 * The core is never entered from inside itself: effects are carried out after ``handle`` has returned.
+* A producer that flow control has stopped (``Throttled``) is not listened to: the node keeps what the edge still brings
+  and goes on with it, in order, when the producer may go on. ``Throttle`` tells the edge, which stops reading so that
+  the peer's transport fills up. Meanwhile the monitor takes the connection for alive, as ActiveMQ's does while a
+  command is being worked on.
+* An operator's request is answered by the action ``Answered``, not by a return value: the answer may have to wait.
 * Connection numbers are the edge's and are never used twice: message ids and consumer names are built from them.
 
-What must change together: the protocols' sessions (``session.py``), and ``server.py`` and the simulated world for a new
-action.
+What must change together: ``actions.py``, the protocols' sessions (``session.py``), and ``server.py`` and the simulated
+world for a new action.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from reference_broker.actions import Action, Answered, Close, Log, OutputReady, Throttle
 from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Accepted, Dispatch, Effect, Logged, NoMessage, Refused
-from reference_broker.core.events import Disconnect, Event, Tick, Transmitted
+from reference_broker.core.effects import Accepted, Counted, Dispatch, Effect, Logged, NoMessage, Refused, Throttled
+from reference_broker.core.events import Disconnect, Event, Operation, Tick, Transmitted
 from reference_broker.core.instant import Now
 from reference_broker.core.policies import Policies
 from reference_broker.inactivity import FAIL, KEEP_ALIVE, Monitor, MonitorAction, MonitorFactory, monitor_for
@@ -38,57 +45,30 @@ from reference_broker.stomp.broker import BrokerSession as StompSession
 
 TRANSPORT_LOGGER: Final = "org.apache.activemq.broker.TransportConnection.Transport"
 PROTOCOLS: Final = ("stomp", "openwire")
+#: The connection of an operator's request.
+OPERATOR: Final = 0
 
 
 #: Makes the core; a planted defect that no single policy can enact replaces it.
 BrokerFactory = Callable[[BrokerConfig, Policies | None], Broker]
 
 
-class Action:
-    """What the edge must do."""
-
-    __slots__ = ()
-
-
-class OutputReady(Action):
-    """There is something to write on this connection."""
-
-    __slots__ = ("connection",)
-
-    def __init__(self, connection: int) -> None:
-        self.connection = connection
-
-
-class Close(Action):
-    """Write what is left, then close the socket.
-
-    ``idle_ns`` is the time since the peer's last byte; ``inactive`` tells a monitor's close from the others.
-    """
-
-    __slots__ = ("connection", "idle_ns", "inactive", "reason")
-
-    def __init__(self, connection: int, reason: str, idle_ns: int, inactive: bool) -> None:
-        self.connection = connection
-        self.reason = reason
-        self.idle_ns = idle_ns
-        self.inactive = inactive
-
-
-class Log(Action):
-    """A line for the broker's log."""
-
-    __slots__ = ("level", "logger", "text")
-
-    def __init__(self, level: str, logger: str, text: str) -> None:
-        self.level = level
-        self.logger = logger
-        self.text = text
-
-
 class _Link:
     """One connection."""
 
-    __slots__ = ("address", "announced", "closed", "due_ns", "monitor", "number", "ready", "session", "started")
+    __slots__ = (
+        "address",
+        "announced",
+        "blocked",
+        "closed",
+        "due_ns",
+        "held",
+        "monitor",
+        "number",
+        "ready",
+        "session",
+        "started",
+    )
 
     def __init__(self, number: int, address: str, session: Session, monitor: Monitor) -> None:
         self.number = number
@@ -100,6 +80,9 @@ class _Link:
         self.announced = False
         self.closed = False
         self.started = False
+        #: Flow control has stopped it; what came from it since then.
+        self.blocked = False
+        self.held: deque[object] = deque()
         #: The one entry of this connection in the node's heap that counts; -1: none does.
         self.due_ns = -1
 
@@ -124,6 +107,9 @@ class Node:
         self._strays: list[Dispatch] = []
         #: Connections that a refusal has doomed while effects were being carried out.
         self._doomed: list[_Link] = []
+        #: Connections that flow control lets go on.
+        self._released: list[_Link] = []
+        self._requests = 0
 
     # -- what the edge tells
 
@@ -160,6 +146,13 @@ class Node:
         if frame is session.beat:
             return
         link.monitor.frame_received(now.mono_ns)
+        if link.blocked or link.held:
+            link.held.append(frame)
+        else:
+            self._work(link, frame, now)
+
+    def _work(self, link: _Link, frame: object, now: Now) -> None:
+        session = link.session
         for event in session.receive(frame, now):
             self._handle(event, now)
             if session.closing:
@@ -189,10 +182,13 @@ class Node:
             self._settle(now)
         del self._links[connection]
 
-    def submit(self, event: Event, now: Now) -> None:
-        """An event that belongs to no connection: an operator's ``Purge``."""
-        self._handle(event, now)
+    def submit(self, operation: Operation, now: Now) -> int:
+        """An operator's request. Returns the number under which ``Answered`` tells what became of it."""
+        self._requests += 1
+        operation.request = self._requests
+        self._handle(operation, now)
         self._settle(now)
+        return operation.request
 
     def tick(self, now: Now) -> None:
         """Time has passed: run what is due in the core and in the monitors."""
@@ -291,28 +287,44 @@ class Node:
 
     def _carry_out(self, effect: Effect) -> None:
         """The effects that are not of every message."""
-        if isinstance(effect, Refused):
-            link = self._links.get(effect.connection)
-            if link is not None and not link.closed:
-                link.session.refused(effect)
-                self._announce(link)
-                if link.session.closing:
-                    self._doomed.append(link)
-        elif isinstance(effect, NoMessage):
-            link = self._links.get(effect.connection)
-            if link is not None and not link.closed:
-                link.session.no_message(effect.consumer)
-                self._announce(link)
-        elif isinstance(effect, Logged):
+        if isinstance(effect, Logged):
             self._actions.append(Log(effect.level, effect.logger, effect.text))
+        elif isinstance(effect, Counted):
+            self._actions.append(Answered(effect.request, effect.count))
+        elif isinstance(effect, Refused) and effect.connection == OPERATOR:
+            self._actions.append(Answered(effect.request, 0, effect.code, effect.text))
+        elif isinstance(effect, Refused | NoMessage | Throttled):
+            link = self._links.get(effect.connection)
+            if link is not None and not link.closed:
+                self._tell(link, effect)
+
+    def _tell(self, link: _Link, effect: Refused | NoMessage | Throttled) -> None:
+        if isinstance(effect, Throttled):
+            link.blocked = effect.blocked
+            self._actions.append(Throttle(link.number, effect.blocked))
+            if not effect.blocked:
+                self._released.append(link)
+            return
+        session = link.session
+        if isinstance(effect, Refused):
+            session.refused(effect)
+            if session.closing:
+                self._doomed.append(link)
+        else:
+            session.no_message(effect.consumer)
+        self._announce(link)
 
     def _settle(self, now: Now) -> None:
-        """Finish what effects have left behind: dispatches to nobody, connections that must close."""
-        while self._strays or self._doomed:
+        """Finish what effects have left behind: dispatches to nobody, connections that must close or may go on."""
+        while self._strays or self._doomed or self._released:
             if self._strays:
                 self._handle(Transmitted(self._strays.pop(0), failed=True), now)
-            else:
+            elif self._doomed:
                 self._close(self._doomed.pop(0), now)
+            else:
+                link = self._released.pop(0)
+                while link.held and not link.blocked and not link.closed:
+                    self._work(link, link.held.popleft(), now)
 
     def _after(self, link: _Link, now: Now) -> None:
         """The common end of everything that a peer can cause."""
@@ -320,7 +332,7 @@ class Node:
             self._close(link, now)
         else:
             self._announce(link)
-        if self._strays or self._doomed:
+        if self._strays or self._doomed or self._released:
             self._settle(now)
 
     def _announce(self, link: _Link) -> None:
@@ -343,6 +355,7 @@ class Node:
         Other frames stay on the outbox.
         """
         link.closed = True
+        link.held.clear()
         link.monitor.stop()
         link.due_ns = -1
         session = link.session
@@ -361,6 +374,8 @@ class Node:
     def _check(self, link: _Link, now: Now) -> None:
         """Run this connection's due checks."""
         monitor = link.monitor
+        if link.blocked:
+            monitor.bytes_received(now.mono_ns)
         due_ns = monitor.next_due_ns()
         while due_ns is not None and due_ns <= now.mono_ns:
             action = monitor.tick(now.mono_ns)

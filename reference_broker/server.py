@@ -32,11 +32,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from reference_broker.actions import Answered, Close, Log, OutputReady, Throttle
 from reference_broker.admin import Admin, AdminConnection
 from reference_broker.core.config import BrokerConfig, ConfigError
 from reference_broker.core.instant import NS_PER_MS, Now
 from reference_broker.log import FORMATS, LEVELS, LogWriter
-from reference_broker.node import Close, Log, Node, OutputReady
+from reference_broker.node import Node
 from reference_broker.settings import DEFAULT_HOST, ServerSettings, read_settings
 from reference_broker.stomp.codec import BEAT, FrameDecoder, encode
 from reference_broker.stomp.frames import Frame, Heartbeat, StompProtocolError
@@ -70,6 +71,8 @@ class Edge:
         self.settings = settings
         self.node = node
         self.stopping = asyncio.Event()
+        #: Who asks for an operator, if the admin port is open.
+        self.admin: Admin | None = None
         self.connections: dict[int, Connection] = {}
         self._log = log
         self._numbers = 0
@@ -94,6 +97,13 @@ class Edge:
                     connection = self.connections.get(action.connection)
                     if connection is not None:
                         connection.finish(now, at_once=action.inactive)
+                elif isinstance(action, Throttle):
+                    connection = self.connections.get(action.connection)
+                    if connection is not None:
+                        connection.throttle(blocked=action.blocked)
+                elif isinstance(action, Answered):
+                    if self.admin is not None:
+                        self.admin.answered(action)
                 elif isinstance(action, Log):
                     self.log(action.level, action.text, action.logger)
         self._plan()
@@ -208,6 +218,15 @@ class Connection(asyncio.Protocol):
         transport.write_eof()
         asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
 
+    def throttle(self, *, blocked: bool) -> None:
+        """Flow control stops a producer by not reading what it sends, or lets it go on."""
+        if self._transport is None:
+            return
+        if blocked:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
     def abort(self) -> None:
         """Cut the socket."""
         if self._transport is not None:
@@ -248,7 +267,7 @@ async def serve(
         stack.callback(server.close)
         admin_port = settings.admin_port
         if admin_port is not None:
-            admin = Admin(edge.node, read_clocks, edge.flush, edge.stopping)
+            admin = edge.admin = Admin(edge.node, read_clocks, edge.flush, edge.stopping)
             probes: set[asyncio.Transport] = set()
             with _explained(host, admin_port, "--admin-port"):
                 admin_server = await loop.create_server(lambda: AdminConnection(admin, probes), host, admin_port)

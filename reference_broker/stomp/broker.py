@@ -8,8 +8,8 @@ Rules
   ends in ERROR.
 * After every ERROR the connection ends, as STOMP 1.2 demands ("ERROR": the server must then close the connection).
   ActiveMQ keeps some of them open.
-* Every event that can be refused carries a request number, with or without a receipt: otherwise a refused SEND would be
-  lost in silence. One frame may cause several events; the last one carries the receipt.
+* Only a frame with a receipt is answered when it succeeds; every frame is when it is refused. One frame may cause
+  several events; the last one carries the receipt.
 * Names are made from the connection's number and counters, so that the same program gives the same bytes.
 
 Known exception: ``host``, ``login`` and ``passcode`` are not looked at: there are no virtual hosts and no users yet.
@@ -134,11 +134,14 @@ class BrokerSession(Session):
         self.closing = "DISCONNECT"
 
     def request(self, frame: Frame) -> int:
-        """A number for the core to answer; the receipt that the frame asked for waits under it."""
-        self._requests += 1
+        """A number for the core to answer, under which the receipt that the frame asked for waits. 0: it asked for
+        none, and flow control may stop its sender instead of letting it wait for an answer.
+        """
         receipt = frame.headers.get("receipt")
-        if receipt is not None:
-            self._receipts[self._requests] = receipt
+        if receipt is None:
+            return 0
+        self._requests += 1
+        self._receipts[self._requests] = receipt
         return self._requests
 
     def next_message_id(self) -> str:

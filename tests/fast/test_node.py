@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pytest
 
+from reference_broker.actions import Close, OutputReady
 from reference_broker.core.config import BrokerConfig, Monitor
 from reference_broker.core.delay import Delay
 from reference_broker.core.events import Purge
@@ -17,7 +18,7 @@ from reference_broker.core.instant import NS_PER_MS, Now
 from reference_broker.core.policies import Policies
 from reference_broker.inactivity import DocumentedMonitor
 from reference_broker.inactivity import Monitor as InactivityMonitor
-from reference_broker.node import Close, Node, OutputReady
+from reference_broker.node import Node
 from reference_broker.notice import Closed
 from reference_broker.stomp.frames import HEARTBEAT, Frame
 from tests.fast.wire_pair import WALL_MS, Pair

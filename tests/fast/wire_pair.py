@@ -6,10 +6,11 @@ socket whose buffers are full.
 
 from __future__ import annotations
 
+from reference_broker.actions import Action, Close, Log
 from reference_broker.core.config import BrokerConfig
 from reference_broker.core.instant import NS_PER_MS, Now
 from reference_broker.inactivity import GENERATIONS
-from reference_broker.node import Action, Close, Log, Node
+from reference_broker.node import Node
 from reference_broker.notice import Closed, Delivered, Notice
 from reference_broker.openwire.client import ClientSession as JmsClient
 from reference_broker.redelivery_policy import RedeliveryPolicy

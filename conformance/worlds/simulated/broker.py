@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from conformance.history import Closed
 from conformance.worlds.simulated.agenda import Action
 from conformance.worlds.simulated.clock import NS_PER_MS
+from reference_broker.actions import Close, OutputReady
 from reference_broker.core.instant import Now
-from reference_broker.node import Close, Node, OutputReady
+from reference_broker.node import Node
 
 if TYPE_CHECKING:
     from conformance.worlds.simulated.link import Link
