@@ -19,7 +19,14 @@ from typing import Any, Final
 
 from reference_broker.activemq_xml import read_activemq_xml
 from reference_broker.connector import server_connector
-from reference_broker.core.config import BrokerConfig, ConfigError, DestinationPolicy, Monitor, TimeStamping
+from reference_broker.core.config import (
+    BrokerConfig,
+    ConfigError,
+    DeadLetterStrategy,
+    DestinationPolicy,
+    Monitor,
+    TimeStamping,
+)
 from reference_broker.stomp.codec import Limits
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -51,14 +58,15 @@ class _Number:
 class _Kind:
     """A value of one type."""
 
-    __slots__ = ("name", "type")
+    __slots__ = ("empty", "name", "type")
 
-    def __init__(self, kind: type, name: str) -> None:
+    def __init__(self, kind: type, name: str, *, empty: bool = False) -> None:
         self.type = kind
         self.name = name
+        self.empty = empty
 
     def accepts(self, value: object) -> bool:
-        return isinstance(value, self.type) and value != ""
+        return isinstance(value, self.type) and (self.empty or value != "")
 
     def __str__(self) -> str:
         return self.name
@@ -73,6 +81,7 @@ class _Texts(_Kind):
 
 _FLAG: Final = _Kind(bool, "true or false")
 _TEXT: Final = _Kind(str, "a text that is not empty")
+_ANY_TEXT: Final = _Kind(str, "a text", empty=True)
 _TABLE: Final = _Kind(dict, "a table")
 _TEXTS: Final = _Texts(list, "a list of texts")
 _TABLES: Final = _Kind(list, "a list of tables")
@@ -139,6 +148,22 @@ _DESTINATION: Final[dict[str, _Row]] = {
     "topic_prefetch": _Number(0),
     "durable_topic_prefetch": _Number(0),
     "use_prefetch_extension": _FLAG,
+    "dead_letter": _TABLE,
+}
+_DEAD_LETTER: Final[dict[str, _Row]] = {
+    "strategy": _TEXT,
+    "process_expired": _FLAG,
+    "process_non_persistent": _FLAG,
+    "expiration_ms": _Number(0),
+    "enable_audit": _FLAG,
+    "dead_letter_queue": _TEXT,
+    "queue_prefix": _TEXT,
+    "topic_prefix": _TEXT,
+    "queue_suffix": _ANY_TEXT,
+    "topic_suffix": _ANY_TEXT,
+    "use_queue_for_queue_messages": _FLAG,
+    "use_queue_for_topic_messages": _FLAG,
+    "destination_per_durable_subscriber": _FLAG,
 }
 
 
@@ -241,6 +266,12 @@ def _destination(entry: object, where: str) -> DestinationPolicy:
     fields = _checked(entry, _DESTINATION, where)
     if "match" not in fields:
         raise ConfigError(f"{where} has no match; name a destination, or a pattern such as '>'")
+    if "dead_letter" in fields:
+        rows = _checked(fields["dead_letter"], _DEAD_LETTER, f"{where}.dead_letter")
+        try:
+            fields["dead_letter"] = DeadLetterStrategy(**rows)
+        except ConfigError as error:
+            raise ConfigError(f"{where}.dead_letter: {error}") from None
     return DestinationPolicy(**fields)
 
 

@@ -152,12 +152,12 @@ class RoundsAcknowledgement(Acknowledgement):
 class PoisonVanishes(DeadLetter):
     """A rejected message gets no dead letter."""
 
-    def eligible(self, message: Message, source: str) -> bool:
-        return super().eligible(message, source) and message.expiration_ms > 0
+    def eligible(self, message: Message, source: str, expired: bool) -> bool:
+        return super().eligible(message, source, expired) and message.expiration_ms > 0
 
 
 class LettersAstray(DeadLetter):
     """Dead letters go to the first queue instead of the dead-letter queue."""
 
-    def target(self) -> str:
+    def target(self, source: str, subscriber: str = "") -> str:  # noqa: ARG002 - the defect is to ignore them
         return QUEUE + "q0"

@@ -70,15 +70,15 @@ def expiry(policy: type[Expiry]) -> PolicyMaker:
 class ForgetsCopy(DeadLetter):
     """No dead letter at all."""
 
-    def eligible(self, message: Message, source: str) -> bool:  # noqa: ARG002 - the defect is to ignore them
+    def eligible(self, message: Message, source: str, expired: bool) -> bool:  # noqa: ARG002 - the defect is to ignore them
         return False
 
 
 class KeepsExpiration(DeadLetter):
     """The dead letter keeps the expiration that killed it."""
 
-    def copy(self, message: Message, source: str, cause: str) -> Message:
-        letter = super().copy(message, source, cause)
+    def copy(self, message: Message, source: str, cause: str, target: str, wall_ms: int) -> Message:
+        letter = super().copy(message, source, cause, target, wall_ms)
         letter.expiration_ms = message.expiration_ms
         return letter
 
@@ -86,8 +86,8 @@ class KeepsExpiration(DeadLetter):
 class RestampedByOne(DeadLetter):
     """The dead letter's timestamp is one millisecond later than the message's."""
 
-    def copy(self, message: Message, source: str, cause: str) -> Message:
-        letter = super().copy(message, source, cause)
+    def copy(self, message: Message, source: str, cause: str, target: str, wall_ms: int) -> Message:
+        letter = super().copy(message, source, cause, target, wall_ms)
         letter.timestamp_ms += 1
         return letter
 

@@ -122,6 +122,6 @@ def letters(policy: type[DeadLetter]) -> PolicyMaker:
     """A maker for mutants of the dead-letter strategy."""
 
     def make(config: BrokerConfig) -> object:
-        return policy(config.dead_letter_non_persistent)
+        return policy(config)
 
     return make

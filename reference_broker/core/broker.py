@@ -399,7 +399,7 @@ class Broker:
                 Logged("DEBUG", __name__, f"{rule.name} acknowledgement of {event.last!r} ignored")
             )
         else:
-            self._settlements.apply(consumer, rule, deliveries)
+            self._settlements.apply(consumer, rule, deliveries, event.cause)
 
     def _transmitted(self, event: Transmitted) -> None:
         self._settlements.transmitted(event, self._consumers.get(event.dispatch.consumer))

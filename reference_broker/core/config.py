@@ -45,6 +45,70 @@ class TimeStamping:
         self.process_network_messages = process_network_messages
 
 
+SHARED = "shared"
+INDIVIDUAL_LETTERS = "individual"
+DISCARDING = "discarding"
+STRATEGIES = (SHARED, INDIVIDUAL_LETTERS, DISCARDING)
+
+
+class DeadLetterStrategy:
+    """A policy entry's deadLetterStrategy, with ActiveMQ's defaults. ``expiration_ms``: life of a letter, 0 is for
+    ever. ``dead_letter_queue`` is the name of the shared one.
+    """
+
+    __slots__ = (
+        "dead_letter_queue",
+        "destination_per_durable_subscriber",
+        "enable_audit",
+        "expiration_ms",
+        "process_expired",
+        "process_non_persistent",
+        "queue_prefix",
+        "queue_suffix",
+        "strategy",
+        "topic_prefix",
+        "topic_suffix",
+        "use_queue_for_queue_messages",
+        "use_queue_for_topic_messages",
+    )
+
+    def __init__(
+        self,
+        strategy: str = SHARED,
+        *,
+        process_expired: bool = True,
+        process_non_persistent: bool = False,
+        expiration_ms: int = 0,
+        enable_audit: bool = True,
+        dead_letter_queue: str = "ActiveMQ.DLQ",
+        queue_prefix: str = "ActiveMQ.DLQ.Queue.",
+        topic_prefix: str = "ActiveMQ.DLQ.Topic.",
+        queue_suffix: str = "",
+        topic_suffix: str = "",
+        use_queue_for_queue_messages: bool = True,
+        use_queue_for_topic_messages: bool = True,
+        destination_per_durable_subscriber: bool = False,
+    ) -> None:
+        if strategy not in STRATEGIES:
+            raise ConfigError(f"dead-letter strategy {strategy!r} is unknown; one of {', '.join(STRATEGIES)}")
+        for option, prefix in (("queue_prefix", queue_prefix), ("topic_prefix", topic_prefix)):
+            if not prefix:
+                raise ConfigError(f"{option} is empty, so every destination would be a dead-letter queue; give a text")
+        self.strategy = strategy
+        self.process_expired = process_expired
+        self.process_non_persistent = process_non_persistent
+        self.expiration_ms = expiration_ms
+        self.enable_audit = enable_audit
+        self.dead_letter_queue = dead_letter_queue
+        self.queue_prefix = queue_prefix
+        self.topic_prefix = topic_prefix
+        self.queue_suffix = queue_suffix
+        self.topic_suffix = topic_suffix
+        self.use_queue_for_queue_messages = use_queue_for_queue_messages
+        self.use_queue_for_topic_messages = use_queue_for_topic_messages
+        self.destination_per_durable_subscriber = destination_per_durable_subscriber
+
+
 class DestinationPolicy:
     """A policy entry. ``match`` is a destination name, or a pattern with ``*`` (one element) and a last ``>`` (the
     rest).
@@ -53,6 +117,7 @@ class DestinationPolicy:
     __slots__ = (
         "durable_topic_prefetch",
         "expire_period_ms",
+        "dead_letter",
         "expire_period_ms",
         "high_water_percent",
         "lazy_dispatch",
@@ -97,8 +162,11 @@ class DestinationPolicy:
         topic_prefetch: int = 32767,
         durable_topic_prefetch: int = 100,
         use_prefetch_extension: bool = True,
+        dead_letter: DeadLetterStrategy | None = None,
     ) -> None:
         self.match = match
+        #: None: the shared strategy, with the broker's ``dead_letter_non_persistent``.
+        self.dead_letter = dead_letter
         #: Period of the expiry sweep; 0 or less: no sweep.
         self.expire_period_ms = expire_period_ms
         #: 0: no limit of its own, the broker's limit applies.

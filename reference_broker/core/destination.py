@@ -101,8 +101,8 @@ class Destination:
         """A consumer goes."""
         raise NotImplementedError
 
-    def settle(self, delivery: Delivery, outcome: int) -> None:
-        """A delivery, already off the consumer's list and the ledger, ends with ``outcome``."""
+    def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:
+        """A delivery, already off the consumer's list and the ledger, ends with ``outcome``; ``cause``: of poison."""
         raise NotImplementedError
 
     def redeem(self, delivery: Delivery) -> None:

@@ -150,9 +150,10 @@ class Ack(Event):
     ``kind`` is one of the constants above. STANDARD, POISON, EXPIRED and DELIVERED cover the range from ``first`` ("" =
     the oldest unsettled one) to ``last`` inclusive, in dispatch order; INDIVIDUAL covers ``last`` alone.
     ``destination`` says which copy of ``last`` is meant, for consumers of several destinations; "": the oldest.
+    ``cause`` says why a POISON one gives its messages up ("" does not say).
     """
 
-    __slots__ = ("connection", "consumer", "destination", "first", "kind", "last", "request", "transaction")
+    __slots__ = ("cause", "connection", "consumer", "destination", "first", "kind", "last", "request", "transaction")
 
     def __init__(
         self,
@@ -164,8 +165,10 @@ class Ack(Event):
         first: str = "",
         destination: str = "",
         transaction: str = "",
+        cause: str = "",
         request: int = 0,
     ) -> None:
+        self.cause = cause
         self.connection = connection
         self.consumer = consumer
         self.destination = destination

@@ -115,7 +115,7 @@ class Policies:
             lifetime=Lifetime(config.relative_ttl_names),
             memory=memory_policy(config),
             timestamping=TIMESTAMPING[config.generation["timestamping"]](config.timestamping),
-            dead_letter=DeadLetter(config.dead_letter_non_persistent),
+            dead_letter=DeadLetter(config),
         )
 
     def replace(self, name: str, policy: object) -> Policies:

@@ -23,6 +23,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from reference_broker.core.choosing import Choices, choose, is_special
+from reference_broker.core.deadletter import poison_cause
 from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
 from reference_broker.core.dispatching import pump
@@ -247,7 +248,7 @@ class Queue(Destination):
 
     # -- the end of a message
 
-    def settle(self, delivery: Delivery, outcome: int) -> None:
+    def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:
         reference = delivery.reference
         message = reference.message
         if reference.state == DROPPED:
@@ -256,7 +257,7 @@ class Queue(Destination):
             self._leave(reference)
         elif outcome == POISONED:
             self._leave(reference)
-            self.region.dead_letter(message, self.name, "")
+            self.region.dead_letter(message, self.name, poison_cause(cause))
         elif outcome == CLIENT_EXPIRED:
             if self.region.policies.expiry.believes_client(message.expiration_ms, self.region.now.wall_ms):
                 self.expire(reference)

@@ -130,17 +130,24 @@ class Region:
     def report_expired(self, message: Message, source: str) -> None:
         """A message expired, after it was taken off ``source``."""
         self.effects.append(Logged("DEBUG", deadletter.LOGGER, f"Message expired {message.message_id}, dest: {source}"))
-        self.dead_letter(message, source, expiry_cause(message))
+        self.dead_letter(message, source, expiry_cause(message), expired=True)
 
-    def dead_letter(self, message: Message, source: str, cause: str) -> None:
-        """A message died on ``source``: send its copy to the dead-letter queue if it gets one."""
+    def dead_letter(
+        self, message: Message, source: str, cause: str, *, expired: bool = False, subscriber: str = ""
+    ) -> None:
+        """A message died on ``source``: send its copy to the dead-letter queue if it gets one. ``subscriber`` is the
+        durable subscription that lost it.
+        """
         policy = self.policies.dead_letter
-        if policy.eligible(message, source):
-            self.letters.append(policy.copy(message, source, cause))
-        elif source == policy.target():
-            self.effects.append(
-                Logged("DEBUG", deadletter.LOGGER, f"Not re-adding to DLQ: {message.message_id}, dest: {source}")
-            )
+        target = policy.target(source, subscriber)
+        if target == source:
+            text = f"Not re-adding to DLQ: {message.message_id}, dest: {source}"
+            self.effects.append(Logged("DEBUG", deadletter.LOGGER, text))
+        elif target and policy.eligible(message, source, expired):
+            if policy.first(message, source, target):
+                self.letters.append(policy.copy(message, source, cause, target, self.now.wall_ms))
+            else:
+                self._log_duplicate(message, source)
 
     def number(self, message: Message) -> None:
         """The broker takes the message over."""
@@ -177,11 +184,14 @@ class Region:
     def _post(self, letter: Message) -> None:
         target = self.destination(letter.destination)
         if target.holds(letter.message_id):
-            text = f"Not adding duplicate to DLQ: {letter.message_id}, dest: {letter.original_destination}"
-            self.effects.append(Logged("DEBUG", deadletter.LOGGER, text))
+            self._log_duplicate(letter, letter.original_destination)
             return
         self.number(letter)
         target.publish(letter)
+
+    def _log_duplicate(self, message: Message, source: str) -> None:
+        text = f"Not adding duplicate to DLQ: {message.message_id}, dest: {source}"
+        self.effects.append(Logged("DEBUG", deadletter.LOGGER, text))
 
     def _rearm(self, destination: Destination) -> None:
         if destination.sweep_armed:

@@ -28,14 +28,14 @@ class Settlements:
     def __init__(self, region: Region) -> None:
         self._region = region
 
-    def apply(self, consumer: Consumer, rule: Rule, deliveries: list[Delivery]) -> None:
-        """Carry an acknowledgement out; ``deliveries`` are on the consumer's list, oldest first."""
+    def apply(self, consumer: Consumer, rule: Rule, deliveries: list[Delivery], cause: str = "") -> None:
+        """Carry an acknowledgement out; ``deliveries`` are on the list, oldest first. ``cause`` is that of poison."""
         prefetch = self._region.policies.prefetch
         if rule.outcome != KEPT:
             for delivery in deliveries:
                 destination = delivery.subscription.destination
                 destination.take_off(delivery)
-                destination.settle(delivery, rule.outcome)
+                destination.settle(delivery, rule.outcome, cause)
             if rule.narrows == BY_COUNT:
                 prefetch.narrow(consumer, len(deliveries))
             elif rule.narrows == BY_ONE:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core.deadletter import expiry_cause
+from reference_broker.core.deadletter import expiry_cause, poison_cause
 from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
 from reference_broker.core.effects import Logged
@@ -269,27 +269,32 @@ class Topic(Destination):
 
     # -- the end of a message
 
-    def settle(self, delivery: Delivery, outcome: int) -> None:
+    def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:
         subscription, reference = delivery.subscription, delivery.reference
         self._leave(subscription, reference)
         self.counters.dequeued += 1
         if outcome == CLIENT_EXPIRED:
             self.counters.expired += 1
         if subscription.durable is not None and outcome != CONSUMED:
-            cause = expiry_cause(reference.message) if outcome == CLIENT_EXPIRED else ""
-            self._dead_letter(reference, cause)
+            self._dead_letter(subscription, reference, poison_cause(cause), expired=outcome == CLIENT_EXPIRED)
 
     def _expire(self, subscription: Subscription, reference: Reference) -> None:
         self._leave(subscription, reference)
         self.counters.dequeued += 1
         self.counters.expired += 1
-        self._dead_letter(reference, expiry_cause(reference.message))
+        self._dead_letter(subscription, reference, "", expired=True)
 
-    def _dead_letter(self, reference: Reference, cause: str) -> None:
+    def _dead_letter(self, subscription: Subscription, reference: Reference, cause: str, *, expired: bool) -> None:
+        """One letter per publication, unless each durable subscription has a dead-letter queue of its own."""
+        subscriber = "" if subscription.durable is None else subscription.durable.key
+        letters = self.region.policies.dead_letter
         publication = reference.publication
-        if publication is not None and not publication.dead_lettered:
-            publication.dead_lettered = True
-            self.region.dead_letter(reference.message, self.name, cause)
+        if publication is None or (publication.dead_lettered and not letters.per_subscriber(self.name)):
+            return
+        publication.dead_lettered = True
+        if expired:
+            cause = expiry_cause(reference.message)
+        self.region.dead_letter(reference.message, self.name, cause, expired=expired, subscriber=subscriber)
 
     def _leave(self, subscription: Subscription, reference: Reference) -> None:  # noqa: ARG002 - a journal asks whose it was
         reference.move(GONE)

@@ -8,7 +8,7 @@ import pytest
 
 from reference_broker import server
 from reference_broker import settings as settings_module
-from reference_broker.core.config import BrokerConfig, ConfigError, DestinationPolicy
+from reference_broker.core.config import BrokerConfig, ConfigError, DeadLetterStrategy, DestinationPolicy
 from reference_broker.settings import ServerSettings, broker_config, read_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -86,6 +86,20 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             topic_prefetch = 14
             durable_topic_prefetch = 15
             use_prefetch_extension = false
+            [broker.destinations.dead_letter]
+            strategy = "individual"
+            process_expired = false
+            process_non_persistent = true
+            expiration_ms = 6
+            enable_audit = false
+            dead_letter_queue = "dead"
+            queue_prefix = "dead.queue."
+            topic_prefix = "dead.topic."
+            queue_suffix = ".q"
+            topic_suffix = ".t"
+            use_queue_for_queue_messages = false
+            use_queue_for_topic_messages = false
+            destination_per_durable_subscriber = true
             """,
         )
     )
@@ -140,6 +154,21 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                     "topic_prefetch": 14,
                     "durable_topic_prefetch": 15,
                     "use_prefetch_extension": False,
+                    "dead_letter": {
+                        "strategy": "individual",
+                        "process_expired": False,
+                        "process_non_persistent": True,
+                        "expiration_ms": 6,
+                        "enable_audit": False,
+                        "dead_letter_queue": "dead",
+                        "queue_prefix": "dead.queue.",
+                        "topic_prefix": "dead.topic.",
+                        "queue_suffix": ".q",
+                        "topic_suffix": ".t",
+                        "use_queue_for_queue_messages": False,
+                        "use_queue_for_topic_messages": False,
+                        "destination_per_durable_subscriber": True,
+                    },
                 }
             ],
         },
@@ -160,16 +189,20 @@ def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_document_shows_every_key_with_its_default(tmp_path: Path) -> None:
-    """Only the admin port and the time-stamping plug-in are shown although they are off by default."""
+    """The admin port, the time-stamping plug-in and a dead-letter strategy are shown although they are absent by
+    default.
+    """
     example = DOCUMENT.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
     settings = read_settings(written(tmp_path, example))
     assert settings.admin_port == 0
     assert settings.broker.timestamping is not None
+    assert flat(settings.broker.destinations[0].dead_letter) == flat(DeadLetterStrategy())
+    settings.broker.destinations[0].dead_letter = None
     settings.admin_port = settings.broker.timestamping = None
     assert flat(settings) == flat(ServerSettings())
     shown = {line.split("=")[0].strip() for line in example.splitlines() if "=" in line.split("#")[0]}
-    tables = {"timestamping", "monitor", "generation", "destinations", "connector"}
-    for rows in ("_SERVER", "_STOMP", "_BROKER", "_TIMESTAMPING", "_MONITOR", "_DESTINATION"):
+    tables = {"timestamping", "monitor", "generation", "destinations", "connector", "dead_letter"}
+    for rows in ("_SERVER", "_STOMP", "_BROKER", "_TIMESTAMPING", "_MONITOR", "_DESTINATION", "_DEAD_LETTER"):
         assert set(getattr(settings_module, rows)) - tables <= shown
 
 
@@ -194,6 +227,10 @@ BAD = [
     (
         "[broker.monitor]\ninitial_delay_ms = -1",
         "broker.monitor.initial_delay_ms = -1 must be an integer of at least 0",
+    ),
+    (
+        "[[broker.destinations]]\nmatch = 'a'\ndead_letter.strategy = 'burn'",
+        "broker.destinations[0].dead_letter: dead-letter strategy 'burn' is unknown; one of shared",
     ),
     ("[[broker.destinations]]\nexpire_period_ms = 1", "broker.destinations[0] has no match"),
     ("[broker]\ndestinations = [1]", "broker.destinations[0] = 1 must be a table"),
