@@ -85,7 +85,9 @@ def check_limit(what: str, used_bytes: int, limit_bytes: int) -> None:
 def check_ledger(destination: Destination) -> None:
     """in_flight = T - R, and with what is not written yet it is what consumers hold."""
     counters, name = destination.counters, destination.name
-    same(f"{name}: in_flight = dispatched - removed", counters.in_flight, counters.dispatched - counters.removed)
+    balance = counters.kept_in_flight + counters.dispatched - counters.removed
+    same(f"{name}: in_flight = kept + dispatched - removed", counters.in_flight, balance)
+    same(f"{name}: wasted is part of removed", 0 <= counters.wasted <= counters.removed, True)
     same(f"{name}: no more is written than assigned", counters.dispatched <= counters.assigned, True)
     held = sum(len(subscription.deliveries()) for subscription in destination.subscriptions.values())
     same(f"{name}: in_flight + unwritten", counters.in_flight + counters.assigned - counters.dispatched, held)
@@ -172,7 +174,8 @@ def check_queue(queue: Queue) -> None:
     ]
     line = list(queue.line)
     aside = list(queue.aside.values())
-    same(f"{name}: enqueued - dequeued", counters.enqueued - counters.dequeued, counters.size)
+    stock = counters.kept_size + counters.enqueued - counters.dequeued
+    same(f"{name}: kept + enqueued - dequeued", stock, counters.size)
     behind = list(queue.cursor or ())
     check_cursor(queue)
     same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight) + len(behind) + len(queue.pledged))

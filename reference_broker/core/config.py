@@ -115,9 +115,9 @@ class DestinationPolicy:
     """
 
     __slots__ = (
+        "dead_letter",
         "durable_topic_prefetch",
         "expire_period_ms",
-        "dead_letter",
         "expire_period_ms",
         "high_water_percent",
         "lazy_dispatch",

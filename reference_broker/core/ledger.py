@@ -13,6 +13,12 @@ Rules (seed 003; ActiveMQ has kept them since 5.1):
 * A consumer that leaves takes everything unsettled off the books at once, also what is not written yet. So the count
   may be negative until the writer has reported the rest, and at rest (everything assigned is reported) it equals the
   number of messages on the dispatched lists.
+* What a departure takes off is *wasted*: a dispatch that came to nothing, and is to be made again. ``removed`` =
+  acknowledged + wasted, so ``dispatched / acknowledged`` is what churn costs.
+* Resetting the statistics begins the totals anew; levels stay. What was in flight and on the queue then is remembered
+  (``kept_in_flight``, ``kept_size``), so that ``in_flight == kept_in_flight + T - R`` and ``size == kept_size +
+  enqueued - dequeued`` hold at all times. ActiveMQ sets ``in_flight`` to 0 as well, and is wrong by what was in flight
+  from then on.
 * A write that failed counts as transmitted too: the departure that follows has subtracted it already, or will.
 
 Exception: an in-flight message that is purged leaves ``size`` at once and ``in_flight`` only with its late
@@ -27,8 +33,8 @@ from mypy_extensions import mypyc_attr
 
 
 class Counters:
-    """One destination's statistics. All are totals since the start, except ``size``, ``scheduled`` and ``in_flight``,
-    which are levels.
+    """One destination's statistics. All are totals since the start or the last reset, except ``size``, ``scheduled``
+    and ``in_flight``, which are levels.
     """
 
     __slots__ = (
@@ -38,9 +44,12 @@ class Counters:
         "enqueued",
         "expired",
         "in_flight",
+        "kept_in_flight",
+        "kept_size",
         "removed",
         "scheduled",
         "size",
+        "wasted",
     )
 
     def __init__(self) -> None:
@@ -60,6 +69,11 @@ class Counters:
         self.assigned = 0
         #: R of the identity: messages taken off a consumer's list.
         self.removed = 0
+        #: Messages taken off a list because the consumer left, part of ``removed``.
+        self.wasted = 0
+        #: The levels at the last reset of the totals.
+        self.kept_in_flight = 0
+        self.kept_size = 0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -85,4 +99,17 @@ class Ledger:
     def left(self, counters: Counters, count: int) -> None:
         """A consumer left with ``count`` unsettled messages, written or not."""
         counters.removed += count
+        counters.wasted += count
         counters.in_flight -= count
+
+    def reset(self, counters: Counters) -> None:
+        """The totals begin anew; what is assigned and not written yet will still be counted."""
+        counters.assigned -= counters.dispatched
+        counters.dispatched = 0
+        counters.removed = 0
+        counters.wasted = 0
+        counters.enqueued = 0
+        counters.dequeued = 0
+        counters.expired = 0
+        counters.kept_in_flight = counters.in_flight
+        counters.kept_size = counters.size

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reference_broker.core.effects import Counted, Logged, Refused
-from reference_broker.core.events import Event, Operation, Purge, SetMemoryLimit
+from reference_broker.core.events import Event, Operation, Purge, ResetStatistics, SetMemoryLimit
 
 if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
@@ -35,7 +35,7 @@ class Management:
 
     def handlers(self) -> dict[type[Event], object]:
         """Event -> its handler, for the broker's table."""
-        return {Purge: self._purge, SetMemoryLimit: self._set_memory_limit}
+        return {Purge: self._purge, ResetStatistics: self._reset, SetMemoryLimit: self._set_memory_limit}
 
     def _purge(self, event: Purge) -> None:
         destination = self._find(event)
@@ -75,6 +75,17 @@ class Management:
         destination.usage.limit_bytes = limit_bytes
         if destination.usage.percent() < before:
             self._region.wake(destination)
+
+    def _reset(self, event: ResetStatistics) -> None:
+        if event.destination:
+            destination = self._find(event)
+            chosen = [] if destination is None else [destination]
+        else:
+            chosen = list(self._region.destinations.values())
+        for one in chosen:
+            self._region.policies.ledger.reset(one.counters)
+        if chosen or not event.destination:
+            self._answer(event, sum(one.counters.size for one in chosen))
 
     def _find(self, event: Operation) -> Destination | None:
         destination = self._region.destinations.get(event.destination)

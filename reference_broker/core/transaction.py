@@ -119,6 +119,10 @@ class Transactions:
         #: connection -> name -> transaction
         self.open: dict[int, dict[str, Transaction]] = {}
 
+    def count(self) -> int:
+        """How many are open."""
+        return sum(len(mine) for mine in self.open.values())
+
     def objection(self, connection: int, name: str) -> tuple[str, str]:
         """Why nothing can be done in that transaction: (code, text); ("", "") if it is open."""
         if name in self.open.get(connection, {}):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import Send
+from reference_broker.core.events import ResetStatistics, Send
 from reference_broker.core.ledger import Counters, Ledger
 from reference_broker.core.message import Message
 from reference_broker.core.policies import Policies
@@ -130,6 +130,86 @@ def test_broker_totals_are_the_sums() -> None:
     for name in ("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "scheduled", "memory_bytes"):
         assert totals[name] == d.counter(name, Q) + d.counter(name, T), name
     assert (totals["in_flight"], totals["destinations"], totals["consumers"], totals["connections"]) == (2, 2, 2, 3)
+
+
+def test_the_books_of_the_seed() -> None:
+    """Seed 003: 1000 assigned, 10 consumed, so the departure takes 990 off, whatever is written by then."""
+    d = Driver()
+    d.subscribe(prefetch=1000)
+    for _ in range(1200):
+        d.send()
+    assert len(d.got()) == 1000
+    d.transmit(10)
+    assert d.ack("m10") == ""
+    assert (len(d.got()), d.counter("in_flight")) == (1010, 0)
+    d.leave()
+    assert d.counter("in_flight") == -1000  # the acknowledgement of ten had opened ten slots
+    assert d.counters("acknowledged", "wasted") == (10, 1000)
+    d.transmit()
+    assert d.counters("in_flight", "size", "dispatched") == (0, 1190, 1010)
+
+
+def test_assigned_minus_settled_is_what_a_departure_takes_off() -> None:
+    d = Driver()
+    for _ in range(1000):
+        d.send()
+    d.subscribe(prefetch=1000)
+    d.transmit(10)
+    d.ack("m10")
+    before = d.counter("in_flight")
+    d.leave()
+    assert before - d.counter("in_flight") == 990
+    assert d.counters("in_flight", "wasted") == (-990, 990)
+
+
+def test_wasted_dispatches_are_those_that_are_made_again() -> None:
+    d = Driver()
+    for _ in range(6):
+        d.send()
+    d.subscribe("a", prefetch=6)
+    d.transmit()
+    d.ack("m2", "a")
+    d.leave("a")
+    d.subscribe("b", prefetch=6)
+    d.transmit()
+    d.ack("m6", "b")
+    assert d.counters("dispatched", "acknowledged", "wasted", "in_flight") == (10, 6, 4, 0)
+    totals = d.broker.broker_counters()
+    assert (totals["acknowledged"], totals["wasted"]) == (6, 4)
+
+
+@pytest.mark.parametrize("end", ["acknowledge", "leave"])
+@pytest.mark.parametrize("written", [0, 2, 3])
+def test_a_reset_keeps_the_levels(end: str, written: int) -> None:
+    """ActiveMQ sets the in-flight count to 0 as well, and shows -3 from then on."""
+    d = Driver()
+    for _ in range(5):
+        d.send()
+    d.subscribe(prefetch=3)
+    d.transmit(written)
+    d.handle(ResetStatistics(Q))
+    assert d.counters("enqueued", "dequeued", "dispatched", "expired", "wasted") == (0, 0, 0, 0, 0)
+    assert d.counters("size", "in_flight") == (5, written)
+    d.transmit()
+    assert d.counter("dispatched") == 3 - written
+    if end == "acknowledge":
+        for number in (3, 5):
+            d.ack(f"m{number}")
+            d.transmit()
+        assert d.counters("size", "in_flight", "dequeued", "acknowledged") == (0, 0, 5, 5)
+    else:
+        d.leave()
+        assert d.counters("size", "in_flight", "dequeued", "wasted") == (5, 0, 0, 3)
+
+
+def test_a_reset_of_everything() -> None:
+    d = Driver()
+    d.send()
+    d.send(T)
+    assert [type(e).__name__ for e in d.handle(ResetStatistics("", request=5))] == ["Counted"]
+    assert (d.counter("enqueued"), d.counter("enqueued", T), d.counter("size")) == (0, 0, 1)
+    d.handle(ResetStatistics("queue://nowhere"))
+    assert d.logged("does not exist") == 1
 
 
 class Forgetful(Ledger):

@@ -165,6 +165,8 @@ def test_counters_are_the_ones_that_the_node_reads() -> None:
         "dispatched",
         "expired",
         "scheduled",
+        "acknowledged",
+        "wasted",
         "consumers",
         "memory_bytes",
         "memory_percent",
