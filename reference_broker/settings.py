@@ -27,6 +27,14 @@ from reference_broker.core.config import (
     Monitor,
     TimeStamping,
 )
+    CompositeDestination,
+    ConfigError,
+    DestinationPolicy,
+    Monitor,
+    TimeStamping,
+    VirtualTopic,
+)
+from reference_broker.core.routing import fault_of_composite, fault_of_virtual_topic
 from reference_broker.stomp.codec import Limits
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -79,12 +87,21 @@ class _Texts(_Kind):
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
+class _AnyText(_Kind):
+    """A text, empty or not."""
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str)
+
+
+_ANY_TEXT: Final = _AnyText(str, "a text")
 _FLAG: Final = _Kind(bool, "true or false")
 _TEXT: Final = _Kind(str, "a text that is not empty")
 _ANY_TEXT: Final = _Kind(str, "a text", empty=True)
 _TABLE: Final = _Kind(dict, "a table")
 _TEXTS: Final = _Texts(list, "a list of texts")
 _TABLES: Final = _Kind(list, "a list of tables")
+_NAMES: Final = _Texts(list, "a list of destinations such as ['queue://A', 'topic://B']")
 _ANY_MS: Final = _Number(-_MOST - 1)
 
 _Row = _Number | _Kind
@@ -115,6 +132,8 @@ _BROKER: Final[dict[str, _Row]] = {
     "monitor": _TABLE,
     "generation": _TABLE,
     "destinations": _TABLES,
+    "virtual_topics": _TABLES,
+    "composite_destinations": _TABLES,
 }
 _TIMESTAMPING: Final[dict[str, _Row]] = {
     "future_only": _FLAG,
@@ -165,6 +184,10 @@ _DEAD_LETTER: Final[dict[str, _Row]] = {
     "use_queue_for_topic_messages": _FLAG,
     "destination_per_durable_subscriber": _FLAG,
 }
+
+
+_VIRTUAL_TOPIC: Final[dict[str, _Row]] = {"name": _TEXT, "prefix": _TEXT, "postfix": _ANY_TEXT}
+_COMPOSITE: Final[dict[str, _Row]] = {"name": _TEXT, "forward_to": _NAMES, "forward_only": _FLAG}
 
 
 class ServerSettings:
@@ -254,10 +277,36 @@ def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:
             _destination(entry, f"{where}.destinations[{number}]")
             for number, entry in enumerate(fields["destinations"])
         ]
+    for key, read in (("virtual_topics", _virtual_topic), ("composite_destinations", _composite)):
+        if key in fields:
+            fields[key] = [read(entry, f"{where}.{key}[{number}]") for number, entry in enumerate(fields[key])]
     try:
         return BrokerConfig(**fields)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
+
+
+def _virtual_topic(entry: object, where: str) -> VirtualTopic:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where} = {entry!r} must be {_TABLE}")
+    found = VirtualTopic(**_checked(entry, _VIRTUAL_TOPIC, where))
+    wrong = fault_of_virtual_topic(found.name, found.prefix, found.postfix)
+    if wrong:
+        raise ConfigError(f"{where}: {wrong}")
+    return found
+
+
+def _composite(entry: object, where: str) -> CompositeDestination:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where} = {entry!r} must be {_TABLE}")
+    fields = _checked(entry, _COMPOSITE, where)
+    if "name" not in fields:
+        raise ConfigError(f"{where} has no name; name the destination, such as 'queue://ORDERS'")
+    names = [str(name) for name in fields.get("forward_to", [])]
+    wrong = fault_of_composite(fields["name"], names)
+    if wrong:
+        raise ConfigError(f"{where}: {wrong}")
+    return CompositeDestination(fields["name"], names, forward_only=fields.get("forward_only", True))
 
 
 def _destination(entry: object, where: str) -> DestinationPolicy:

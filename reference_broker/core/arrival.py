@@ -5,7 +5,8 @@ Rules:
 * ``objection`` speaks before anything changes; ``take_over`` makes the message the broker's own (number, stamp);
   ``admit`` puts it where it belongs: nowhere if it is expired, aside until it is due, else on its destination. A send
   in a transaction is taken over at once and admitted at the commit.
-* A sent message is stamped and marked in place.
+* A sent message is stamped and marked in place. One that goes to several destinations (``routing.py``) is stamped
+  first; then each gets a copy, with a number of its own.
 
 Change together: ``timestamping.py``, ``lifetime.py``, ``expiry.py``, ``delay.py``, ``transaction.py``.
 """
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from reference_broker.core import delay, lifetime, timestamping
 from reference_broker.core.effects import Logged
-from reference_broker.core.matching import fault
+from reference_broker.core.matching import fault, members
+from reference_broker.core.temporary import UNKNOWN_DESTINATION
 
 if TYPE_CHECKING:
     from reference_broker.core.message import Message
@@ -38,10 +40,10 @@ class Arrivals:
             return region.storage_trouble
         name = message.destination
         destination = region.destinations.get(name)
-        if destination is None:
-            wrong = fault(name)
-            if wrong:
-                return "bad-destination", wrong
+        if destination is None or destination.spreads:
+            code, text = self._objection_to_name(message)
+            if code:
+                return code, text
         elif destination.holds(message.message_id):
             return "duplicate-id", f"message id {message.message_id!r} is on {name} already; give each message its own"
         if message.properties:
@@ -53,6 +55,40 @@ class Arrivals:
         code = region.policies.delay.refusal(message, region.now)
         asked = f"delay {message.delay_ms} ms, delivery time {message.deliver_at_ms} ms"
         return code, f"{asked} at {region.now.wall_ms} ms; wait 0 to {delay.MAX_DELAY_MS} ms"
+
+    def _objection_to_name(self, message: Message) -> tuple[str, str]:
+        """Why nobody can get a message under the name that it is sent to: (code, text)."""
+        region = self._region
+        for name in members(message.destination):
+            wrong = fault(name)
+            if wrong:
+                return "bad-destination", wrong
+        for name in region.policies.routing.targets(region.routing, message.destination):
+            missing = region.temporaries.missing(name)
+            if missing:
+                return UNKNOWN_DESTINATION, missing
+            target = region.destinations.get(name)
+            if target is not None and target.holds(message.message_id):
+                text = f"message id {message.message_id!r} is on {name} already; give each message its own"
+                return "duplicate-id", text
+        return "", ""
+
+    def spread(self, message: Message) -> list[Message]:
+        """What a message becomes: itself, or a copy for each of the destinations that its name stands for."""
+        region = self._region
+        name = message.destination
+        destination = region.destinations.get(name)
+        if destination is not None and not destination.spreads:
+            return [message]
+        targets = region.policies.routing.targets(region.routing, name)
+        if targets == [name]:
+            return [message]
+        copies = [region.policies.routing.copy(message, target) for target in targets]
+        if message.sequence:
+            for copy in copies:
+                region.sequence += 1
+                copy.sequence = region.sequence
+        return copies
 
     def take_over(self, message: Message, *, network: bool) -> None:
         """The broker accepts the message: from now on it answers for it."""

@@ -18,7 +18,7 @@ Rules:
   ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``, ``bad-ttl``,
   ``unknown-ack-kind``, ``no-space``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
   ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``, ``storage-full``,
-  ``storage-failed``, ``bad-selector``.
+  ``storage-failed``, ``bad-selector``, ``unknown-destination``, ``foreign-destination``, ``destination-in-use``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
@@ -37,11 +37,13 @@ from reference_broker.core.arrival import Arrivals
 from reference_broker.core.effects import Accepted, Effect, Logged, Refused
 from reference_broker.core.events import (
     Ack,
+    AddDestination,
     Begin,
     Commit,
     Connect,
     Disconnect,
     Event,
+    RemoveDestination,
     RemoveSubscription,
     Rollback,
     Send,
@@ -112,10 +114,12 @@ class Broker:
         self._consumers: dict[str, Consumer] = {}
         handlers: dict[type[Event], object] = {
             Ack: self._ack,
+            AddDestination: self._add_destination,
             Begin: self._begin,
             Commit: self._commit,
             Connect: self._connect,
             Disconnect: self._disconnect,
+            RemoveDestination: self._remove_destination,
             RemoveSubscription: self._remove_subscription,
             Rollback: self._rollback,
             Send: self._send,
@@ -246,6 +250,7 @@ class Broker:
         for consumer in connection.consumers.values():
             del self._consumers[consumer.name]
             self._region.places.leave(consumer, UNKNOWN)
+        self._region.temporaries.left(event.connection)
         del self._region.clients[event.connection]
 
     def _subscribe(self, event: Subscribe) -> None:
@@ -273,9 +278,11 @@ class Broker:
         region = self._region
         if event.durable:
             code, text = region.durables.objection(connection.client_id, event)
-            if code:
-                self._refuse(event.connection, event.request, code, text)
-                return
+        else:
+            code, text = region.temporaries.objection(event.connection, event.destination)
+        if code:
+            self._refuse(event.connection, event.request, code, text)
+            return
         entry = policy_for(members(event.destination)[0], region.config.destinations)
         try:
             consumer = Consumer(event, region.policies.prefetch.granted(event, entry))
@@ -306,10 +313,21 @@ class Broker:
             code, text = UNKNOWN_CONNECTION, self._connect_first(event.connection)
         else:
             code, text = self._region.durables.remove(connection.client_id, event.name)
-        if code:
-            self._refuse(event.connection, event.request, code, text)
+        self._answer(event, (code, text))
+
+    def _add_destination(self, event: AddDestination) -> None:
+        if event.connection not in self._connections:
+            code, text = UNKNOWN_CONNECTION, self._connect_first(event.connection)
         else:
-            self._accept(event.connection, event.request)
+            code, text = self._region.temporaries.add(event.connection, event.destination)
+        self._answer(event, (code, text))
+
+    def _remove_destination(self, event: RemoveDestination) -> None:
+        if event.connection not in self._connections:
+            code, text = UNKNOWN_CONNECTION, self._connect_first(event.connection)
+        else:
+            code, text = self._region.temporaries.remove(event.connection, event.destination)
+        self._answer(event, (code, text))
 
     # -- messages
 
@@ -319,9 +337,7 @@ class Broker:
             text = self._connect_first(event.connection)
             self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
             return
-        code, text = self._arrivals.objection(message)
-        if not code and event.transaction:
-            code, text = self._transactions.refusal_of_send(event.connection, event.transaction, message)
+        code, text = self._objection_to_send(event)
         if code:
             self._refuse(event.connection, event.request, code, text)
             return
@@ -347,10 +363,11 @@ class Broker:
         """The rest of a send that the broker has taken over."""
         message = event.message
         self._accept(event.connection, event.request)
-        if event.transaction:
-            self._transactions.send(event.connection, event.transaction, message)
-        else:
-            self._arrivals.admit(message, self._arrivals.due_ns(message))
+        for one in self._arrivals.spread(message):
+            if event.transaction:
+                self._transactions.send(event.connection, event.transaction, one)
+            else:
+                self._arrivals.admit(one, self._arrivals.due_ns(one))
 
     def _finish(self, flow: Flow) -> list[Effect]:
         """Finish an event where sends may wait for memory: those that need not any longer go first."""
@@ -366,13 +383,21 @@ class Broker:
 
     def _resume(self, event: Send) -> None:
         """A send has waited for memory, and there is some: what spoke against nothing may be different now."""
-        code, text = self._arrivals.objection(event.message)
-        if not code and event.transaction:
-            code, text = self._transactions.refusal_of_send(event.connection, event.transaction, event.message)
+        code, text = self._objection_to_send(event)
         if code:
             self._refuse(event.connection, event.request, code, text)
         else:
             self._carry_out(event)
+
+    def _objection_to_send(self, event: Send) -> tuple[str, str]:
+        message = event.message
+        code, text = self._arrivals.objection(message)
+        if not code and event.transaction:
+            for one in self._arrivals.spread(message):
+                code, text = self._transactions.refusal_of_send(event.connection, event.transaction, one)
+                if code:
+                    break
+        return code, text
 
     def _ack(self, event: Ack) -> None:
         consumer = self._owned(event.connection, event.consumer, event.request)
@@ -429,7 +454,7 @@ class Broker:
         if not code:
             self._transactions.rollback(event.connection, event.transaction)
 
-    def _answer(self, event: Begin, objection: tuple[str, str]) -> None:
+    def _answer(self, event: Begin | AddDestination | RemoveSubscription, objection: tuple[str, str]) -> None:
         code, text = objection
         if code:
             self._refuse(event.connection, event.request, code, text)

@@ -198,6 +198,29 @@ class DestinationPolicy:
         self.use_prefetch_extension = use_prefetch_extension
 
 
+class VirtualTopic:
+    """``virtualTopic`` of the virtual destination interceptor: queues that consume from topics by their names."""
+
+    __slots__ = ("name", "postfix", "prefix")
+
+    def __init__(self, *, name: str = "VirtualTopic.>", prefix: str = "Consumer.*.", postfix: str = "") -> None:
+        self.name = name
+        self.prefix = prefix
+        self.postfix = postfix
+
+
+class CompositeDestination:
+    """``compositeQueue`` and ``compositeTopic``: a destination that hands copies on. All names with their prefix."""
+
+    __slots__ = ("forward_only", "forward_to", "name")
+
+    def __init__(self, name: str, forward_to: list[str], *, forward_only: bool = True) -> None:
+        self.name = name
+        self.forward_to = forward_to
+        #: False: it keeps a copy itself.
+        self.forward_only = forward_only
+
+
 class Monitor:
     """Inactivity settings of the broker's side of each connection. ``read_ms`` 0 or less switches the monitor off.
 
@@ -224,6 +247,7 @@ class BrokerConfig:
     """All settings of one broker."""
 
     __slots__ = (
+        "composite_destinations",
         "concurrent_store",
         "dead_letter_non_persistent",
         "destinations",
@@ -236,6 +260,7 @@ class BrokerConfig:
         "persistent",
         "relative_ttl_names",
         "timestamping",
+        "virtual_topics",
         "wake_on_relief",
     )
 
@@ -255,6 +280,8 @@ class BrokerConfig:
         persistent: bool = False,
         generation: dict[str, str] | None = None,
         relative_ttl_names: list[str] | None = None,
+        virtual_topics: list[VirtualTopic] | None = None,
+        composite_destinations: list[CompositeDestination] | None = None,
     ) -> None:
         self.name = name
         #: None: the plug-in is not installed.
@@ -275,6 +302,8 @@ class BrokerConfig:
         self.monitor = monitor if monitor is not None else Monitor()
         #: Whether persistent messages outlive the process; needs a journal.
         self.persistent = persistent
+        self.virtual_topics = virtual_topics if virtual_topics is not None else [VirtualTopic()]
+        self.composite_destinations = composite_destinations if composite_destinations is not None else []
         self.generation = resolve_generation(generation or {})
         #: Properties that ask for a broker-relative time to live; the first one is what consumers see. Empty: nobody
         #: can ask.

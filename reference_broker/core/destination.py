@@ -64,6 +64,8 @@ class Destination:
         self.starved = False
         #: Stands in the region's list of destinations to pump.
         self.awake = False
+        #: What is sent to it may go elsewhere as well (``routing.py``).
+        self.spreads = False
         self.next_order = 1
 
     # -- what happens to it

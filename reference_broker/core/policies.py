@@ -31,6 +31,8 @@ from reference_broker.core.recording import Recording
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rotation import Rotation
 from reference_broker.core.selection import Selection
+from reference_broker.core.routing import Spreading
+from reference_broker.core.temporary import Ownership
 from reference_broker.core.timestamping import ClassicStamping, Stamping
 from reference_broker.core.transaction import Resolution
 
@@ -66,6 +68,8 @@ BASES: Final[dict[str, type]] = {
     "priority": Priority,
     "redelivery": Redelivery,
     "selection": Selection,
+    "routing": Spreading,
+    "temporary": Ownership,
     "timestamping": Stamping,
     "transaction": Resolution,
 }
@@ -104,6 +108,8 @@ class Policies:
         self.priority = Priority()
         self.redelivery = Redelivery()
         self.selection = Selection()
+        self.routing = Spreading()
+        self.temporary = Ownership()
         self.timestamping = timestamping
         self.transaction = Resolution()
 

@@ -22,6 +22,8 @@ from reference_broker.core.matching import is_queue, policy_for
 from reference_broker.core.memory import MemoryTree
 from reference_broker.core.placing import Places
 from reference_broker.core.queue import Queue
+from reference_broker.core.routing import Routing
+from reference_broker.core.temporary import Temporaries
 from reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
@@ -52,9 +54,11 @@ class Region:
         "now",
         "places",
         "policies",
+        "routing",
         "sequence",
         "storage_trouble",
         "sweeps",
+        "temporaries",
     )
 
     def __init__(self, config: BrokerConfig, policies: Policies) -> None:
@@ -78,6 +82,8 @@ class Region:
         self.clients: dict[int, str] = {}
         self.places = Places(self)
         self.durables = Durables(self)
+        self.temporaries = Temporaries(self)
+        self.routing = Routing(config)
         #: Destinations to pump, each at most once.
         self.awake: deque[Destination] = deque()
         #: Dead letters to be put on their queue.
@@ -103,9 +109,23 @@ class Region:
         else:
             created = Topic(self, name, number, policy)
         self.destinations[name] = created
+        created.spreads = self.routing.spreads(name)
+        self.routing.created(created)
         self.places.created(created)
         self.durables.created(created)
         return created
+
+    def remove(self, destination: Destination) -> None:
+        """A destination that nobody consumes from is gone, with everything that is on it."""
+        name = destination.name
+        if isinstance(destination, Queue):
+            destination.purge()
+            self.memory.queues.remove(destination)
+        self.memory.blocked.pop(name, None)
+        del self.destinations[name]
+        self.temporaries.owners.pop(name, None)
+        self.sweeps.disarm(destination)
+        self.routing.removed(destination)
 
     def is_expired(self, message: Message) -> bool:
         """Whether the message is dead by the broker's clock, now."""

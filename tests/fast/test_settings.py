@@ -100,6 +100,14 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             use_queue_for_queue_messages = false
             use_queue_for_topic_messages = false
             destination_per_durable_subscriber = true
+            [[broker.virtual_topics]]
+            name = "V.>"
+            prefix = "C.*."
+            postfix = ".x"
+            [[broker.composite_destinations]]
+            name = "queue://O"
+            forward_to = ["queue://A", "topic://B"]
+            forward_only = false
             """,
         )
     )
@@ -171,6 +179,10 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                     },
                 }
             ],
+            "virtual_topics": [{"name": "V.>", "prefix": "C.*.", "postfix": ".x"}],
+            "composite_destinations": [
+                {"name": "queue://O", "forward_to": ["queue://A", "topic://B"], "forward_only": False}
+            ],
         },
     }
 
@@ -203,10 +215,24 @@ def test_the_example_in_the_document_shows_every_key_with_its_default(tmp_path: 
     shown = {line.split("=")[0].strip() for line in example.splitlines() if "=" in line.split("#")[0]}
     tables = {"timestamping", "monitor", "generation", "destinations", "connector", "dead_letter"}
     for rows in ("_SERVER", "_STOMP", "_BROKER", "_TIMESTAMPING", "_MONITOR", "_DESTINATION", "_DEAD_LETTER"):
+    tables = {"timestamping", "monitor", "generation", "destinations", "connector"}
+    tables |= {"virtual_topics", "composite_destinations"}
+    for rows in ("_SERVER", "_STOMP", "_BROKER", "_TIMESTAMPING", "_MONITOR", "_DESTINATION", "_VIRTUAL_TOPIC"):
         assert set(getattr(settings_module, rows)) - tables <= shown
 
 
 BAD = [
+    ("[[broker.virtual_topics]]\nprefix = 'C'", "prefix 'C' is not usable; end it with '.'"),
+    ("[[broker.virtual_topics]]\npostfix = 'x'", "postfix 'x' is not usable; begin it with '.'"),
+    ("[[broker.virtual_topics]]\nname = 'queue://V'", "virtual topic 'queue://V' is not usable"),
+    ("[broker]\nvirtual_topics = [1]", "broker.virtual_topics[0] = 1 must be a table"),
+    ("[broker]\ncomposite_destinations = [1]", "broker.composite_destinations[0] = 1 must be a table"),
+    ("[[broker.composite_destinations]]\nforward_to = ['queue://A']", "has no name; name the destination"),
+    ("[[broker.composite_destinations]]\nname = 'queue://O'", "queue://O forwards to nothing"),
+    (
+        "[[broker.composite_destinations]]\nname = 'queue://O'\nforward_to = ['A']",
+        "broker.composite_destinations[0]: 'A' is not usable; write queue://NAME",
+    ),
     ("[server]\nport = 70000", "server.port = 70000 must be an integer from 0 to 65535"),
     ("[server]\nport = true", "server.port = True must be an integer"),
     ("[server]\nport = '1'", "server.port = '1' must be an integer"),

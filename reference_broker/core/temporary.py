@@ -1,0 +1,101 @@
+"""Temporary destinations: they live as long as the connection that made them.
+
+Rules:
+
+* A connection makes one by name (DestinationInfo); to make it again is no error, to make another's is
+  (``foreign-destination``).
+* Only its connection may consume from it (``foreign-destination``); everybody may send to it.
+* It is gone when its connection is, or when its connection removes it; with it goes whatever is on it: no dead letters.
+  Removing one that somebody consumes from is refused with ``destination-in-use``.
+* Sending to one that does not exist, or no longer, is refused with ``unknown-destination``; so is consuming and
+  removing.
+* Other destinations can be made and removed in the same way, by anybody; a topic with durable subscriptions is in use.
+* A temporary destination has no durable subscription, is covered by no wildcard, and is swept like any other.
+
+Change together: ``arrival.py``, ``region.py`` (``remove``), ``broker.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reference_broker.core.matching import fault, is_temporary, members
+from reference_broker.core.topic import Topic
+
+if TYPE_CHECKING:
+    from reference_broker.core.region import Region
+
+FOREIGN = "foreign-destination"
+IN_USE = "destination-in-use"
+UNKNOWN_DESTINATION = "unknown-destination"
+
+
+class Ownership:
+    """Policy ``temporary``."""
+
+    def may_consume(self, owner: int, connection: int) -> bool:
+        """Whether a connection may consume from another's temporary destination: no."""
+        return owner == connection
+
+    def ends(self, owner: int, connection: int) -> bool:
+        """Whether a temporary destination ends when ``connection`` goes."""
+        return owner == connection
+
+
+class Temporaries:
+    """Who owns which temporary destination."""
+
+    __slots__ = ("_region", "owners")
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+        self.owners: dict[str, int] = {}
+
+    def missing(self, name: str) -> str:
+        """The text of a refusal if a temporary destination does not exist; "" for all that can be used."""
+        if is_temporary(name) and name not in self.owners:
+            return f"temporary destination {name!r} does not exist, or no longer; ask its owner for another"
+        return ""
+
+    def objection(self, connection: int, asked: str) -> tuple[str, str]:
+        """Why a connection may not consume from that name: (code, text)."""
+        for name in members(asked):
+            text = self.missing(name)
+            if text:
+                return UNKNOWN_DESTINATION, text
+            owner = self.owners.get(name)
+            if owner is not None and not self._region.policies.temporary.may_consume(owner, connection):
+                return FOREIGN, f"{name} belongs to connection {owner}; only that may consume from it"
+        return "", ""
+
+    def add(self, connection: int, name: str) -> tuple[str, str]:
+        """Make a destination; (code, text) if that cannot be."""
+        wrong = fault(name)
+        if wrong:
+            return "bad-destination", wrong
+        if is_temporary(name):
+            owner = self.owners.setdefault(name, connection)
+            if owner != connection:
+                return FOREIGN, f"{name} belongs to connection {owner}; choose another name"
+        self._region.destination(name)
+        return "", ""
+
+    def remove(self, connection: int, name: str) -> tuple[str, str]:
+        """Remove a destination; (code, text) if that cannot be."""
+        destination = self._region.destinations.get(name)
+        if destination is None:
+            return UNKNOWN_DESTINATION, f"destination {name!r} does not exist; nothing to remove"
+        owner = self.owners.get(name, connection)
+        if owner != connection:
+            return FOREIGN, f"{name} belongs to connection {owner}; only that may remove it"
+        if destination.subscriptions or (isinstance(destination, Topic) and destination.durables):
+            return IN_USE, f"{name} has consumers or durable subscriptions; close them first"
+        self._region.remove(destination)
+        return "", ""
+
+    def left(self, connection: int) -> None:
+        """A connection is gone, and its consumers are."""
+        rules = self._region.policies.temporary
+        for name, owner in list(self.owners.items()):
+            if rules.ends(owner, connection):
+                self._region.remove(self._region.destinations[name])
