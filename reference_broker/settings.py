@@ -87,6 +87,13 @@ class _Texts(_Kind):
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
+class _Ratio(_Kind):
+    """A number, whole or not, that is not negative, or -1."""
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and (value == -1 or value >= 0)
+
+
 class _AnyText(_Kind):
     """A text, empty or not."""
 
@@ -102,6 +109,7 @@ _TABLE: Final = _Kind(dict, "a table")
 _TEXTS: Final = _Texts(list, "a list of texts")
 _TABLES: Final = _Kind(list, "a list of tables")
 _NAMES: Final = _Texts(list, "a list of destinations such as ['queue://A', 'topic://B']")
+_RATIO: Final = _Ratio(float, "a number of at least 0, or -1")
 _ANY_MS: Final = _Number(-_MOST - 1)
 
 _Row = _Number | _Kind
@@ -183,6 +191,8 @@ _DEAD_LETTER: Final[dict[str, _Row]] = {
     "use_queue_for_queue_messages": _FLAG,
     "use_queue_for_topic_messages": _FLAG,
     "destination_per_durable_subscriber": _FLAG,
+    "pending_message_limit": _Number(-1),
+    "pending_message_limit_multiplier": _RATIO,
 }
 
 
@@ -322,6 +332,10 @@ def _destination(entry: object, where: str) -> DestinationPolicy:
         except ConfigError as error:
             raise ConfigError(f"{where}.dead_letter: {error}") from None
     return DestinationPolicy(**fields)
+    try:
+        return DestinationPolicy(**fields)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def _checked(data: dict[str, Any], rows: dict[str, _Row], where: str) -> dict[str, Any]:

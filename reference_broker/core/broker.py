@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core import audit
+from reference_broker.core import audit, figures
 from reference_broker.core.arrival import Arrivals
 from reference_broker.core.effects import Accepted, Effect, Logged, Refused
 from reference_broker.core.events import (
@@ -218,6 +218,15 @@ class Broker:
             "durable_subscriptions": len(region.durables.known),
             "destinations": len(every),
         }
+        return figures.of_destination(found, 0 if self._flow is None else self._flow.count(destination))
+
+    def broker_counters(self) -> dict[str, int]:
+        """The broker's memory and the totals over all destinations."""
+        return figures.of_broker(self._region, len(self._connections), len(self._consumers))
+
+    def durable_subscriptions(self) -> dict[str, dict[str, int]]:
+        """The figures of all durable subscriptions, by ``client id:name``, oldest first."""
+        return {key: figures.of_durable(durable) for key, durable in self._region.durables.known.items()}
 
     def check(self, recovered: Recovered | None = None) -> None:
         """Raise ``audit.Inconsistent`` unless everything that must always hold, holds, and the broker is what the

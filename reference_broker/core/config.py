@@ -129,6 +129,8 @@ class DestinationPolicy:
         "memory_limit_bytes",
         "memory_limit_bytes",
         "minimum_message_bytes",
+        "pending_message_limit",
+        "pending_message_limit_multiplier",
         "prioritized_messages",
         "producer_flow_control",
         "queue_browser_prefetch",
@@ -163,6 +165,8 @@ class DestinationPolicy:
         durable_topic_prefetch: int = 100,
         use_prefetch_extension: bool = True,
         dead_letter: DeadLetterStrategy | None = None,
+        pending_message_limit: int = -1,
+        pending_message_limit_multiplier: float = -1,
     ) -> None:
         self.match = match
         #: None: the shared strategy, with the broker's ``dead_letter_non_persistent``.
@@ -196,6 +200,15 @@ class DestinationPolicy:
         self.durable_topic_prefetch = durable_topic_prefetch
         #: Whether DELIVERED acknowledgements widen a consumer's window.
         self.use_prefetch_extension = use_prefetch_extension
+        #: Topics: how many messages may wait for a subscriber that is not durable (pendingMessageLimitStrategy:
+        #: constant, or so many times its prefetch); -1: no limit, 0: none may.
+        self.pending_message_limit = pending_message_limit
+        self.pending_message_limit_multiplier = pending_message_limit_multiplier
+        if pending_message_limit >= 0 and pending_message_limit_multiplier >= 0:
+            raise ConfigError(
+                f"{match} has pending_message_limit {pending_message_limit} and pending_message_limit_multiplier "
+                f"{pending_message_limit_multiplier}; choose one"
+            )
 
 
 class VirtualTopic:

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core.events import Subscribe
 from reference_broker.core.matching import covers, is_temporary, is_wild, members
 from reference_broker.core.message import TOPIC
@@ -49,6 +51,7 @@ def topic_order(reference: Reference) -> int:
     return reference.order
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Durability:
     """Policy ``durable``."""
 

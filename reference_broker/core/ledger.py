@@ -40,6 +40,7 @@ class Counters:
     __slots__ = (
         "assigned",
         "dequeued",
+        "discarded",
         "dispatched",
         "enqueued",
         "expired",
@@ -58,6 +59,8 @@ class Counters:
         #: Messages that left it: acknowledged, expired, dead-lettered or purged.
         self.dequeued = 0
         self.expired = 0
+        #: Topics: what slow subscribers lost to their pending limit, once per subscription.
+        self.discarded = 0
         #: Messages on the queue, in flight or not; always 0 for a topic.
         self.size = 0
         #: Messages that wait for their delivery time; not part of ``size``.

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reference_broker.core.acknowledgement import Acknowledgement
+from reference_broker.core.backlog import Backlog
 from reference_broker.core.config import ConfigError
 from reference_broker.core.deadletter import DeadLetter
 from reference_broker.core.delay import Delay
@@ -30,8 +31,8 @@ from reference_broker.core.priority import Priority
 from reference_broker.core.recording import Recording
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rotation import Rotation
-from reference_broker.core.selection import Selection
 from reference_broker.core.routing import Spreading
+from reference_broker.core.selection import Selection
 from reference_broker.core.temporary import Ownership
 from reference_broker.core.timestamping import ClassicStamping, Stamping
 from reference_broker.core.transaction import Resolution
@@ -52,6 +53,7 @@ MEMORY: Final[dict[str, type[Memory]]] = {
 #: behaviour -> the class that a replacement must derive from.
 BASES: Final[dict[str, type]] = {
     "acknowledgement": Acknowledgement,
+    "backlog": Backlog,
     "dead_letter": DeadLetter,
     "delay": Delay,
     "dispatch": Rotation,
@@ -92,6 +94,7 @@ class Policies:
         self, *, expiry: Expiry, lifetime: Lifetime, memory: Memory, timestamping: Stamping, dead_letter: DeadLetter
     ) -> None:
         self.acknowledgement = Acknowledgement()
+        self.backlog = Backlog()
         self.dead_letter = dead_letter
         self.delay = Delay()
         self.dispatch = Rotation()

@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core.matching import is_queue, is_wild, matches, members, split
 from reference_broker.core.message import QUEUE, TOPIC
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from reference_broker.core.message import Message
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Spreading:
     """Policy ``routing``."""
 

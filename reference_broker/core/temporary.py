@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core.matching import fault, is_temporary, members
 from reference_broker.core.topic import Topic
 
@@ -30,6 +32,7 @@ IN_USE = "destination-in-use"
 UNKNOWN_DESTINATION = "unknown-destination"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Ownership:
     """Policy ``temporary``."""
 

@@ -3,7 +3,7 @@
 Rules:
 
 * A subscription gets what is published after it attached, in order; what its window does not admit yet waits in
-  ``pending``, without limit.
+  ``pending``, without limit unless the policy entry sets one (``backlog.py``).
 * A message that is expired on arrival goes to nobody and counts expired + 1. One that expires in ``pending`` is found
   when its turn comes: expired + 1 and dequeued + 1 for that subscription, one dead-letter copy per publication. The
   sweep looks at the backlogs of durable subscriptions without a consumer only.
@@ -24,6 +24,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from reference_broker.core.deadletter import expiry_cause, poison_cause
+from reference_broker.core.backlog import discard_cause
+from reference_broker.core.deadletter import expiry_cause
 from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
 from reference_broker.core.effects import Logged
@@ -49,6 +51,9 @@ class Topic(Destination):
         self.stirred: list[Subscription] = []
         #: Durable subscriptions by key, with a consumer or without.
         self.durables: dict[str, Subscription] = {}
+        #: The policy entry, and whether it limits backlogs.
+        self.policy = policy
+        self.limited = policy.pending_message_limit >= 0 or policy.pending_message_limit_multiplier >= 0
         #: How many subscriptions do not want everything.
         self.choosy = 0
         #: Messages that can expire in the backlogs of durable subscriptions without a consumer, and a lower bound of
@@ -257,9 +262,30 @@ class Topic(Destination):
             if not region.policies.memory.admit(region.memory, self, subscription, reference):
                 region.block(self)
                 self._stir(subscription)
-                return
+                break
             self._take(subscription)
             self.assign(subscription, reference)
+        if self.limited and pending and subscription.durable is None:
+            self._limit(subscription)
+
+    def _limit(self, subscription: Subscription) -> None:
+        """Throw out what waits beyond the limit of a slow subscriber."""
+        region = self.region
+        rules = region.policies.backlog
+        pending = subscription.pending
+        limit = rules.limit(self.policy, subscription.consumer.prefetch)
+        if limit < 0 or len(pending) <= limit:
+            return
+        for reference in pending:
+            if region.is_expired(reference.message):
+                pending.remove(reference)
+                self._expire(subscription, reference)
+                break
+        while len(pending) > limit:
+            reference = rules.evict(pending)
+            self._leave(subscription, reference)
+            self.counters.discarded += 1
+            self._dead_letter(reference, discard_cause(subscription.consumer))
 
     def _take(self, subscription: Subscription) -> None:
         """The first of the backlog leaves it; there is a consumer."""

@@ -82,6 +82,7 @@ def test_it_collects_while_nobody_is_there() -> None:
     assert d.got("again") == ["m2", "m3", "m4"]
     assert marks(d, "again") == [0, 0, 0]
     assert d.counters("enqueued", "dequeued", "consumers", destination=T) == (5, 1, 1)
+    assert d.broker.durable_subscriptions() == {"client-50:sub": {"active": 1, "pending": 0, "dispatched": 3}}
 
 
 def test_what_was_in_flight_comes_first_and_is_marked() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from reference_broker.core.events import STANDARD
-from tests.fast.core_driver import Driver, T
+import pytest
+
+from reference_broker.core.config import DestinationPolicy
+from reference_broker.core.events import STANDARD, Disconnect, Send, Subscribe
+from reference_broker.core.message import Message
+from tests.fast.core_driver import Driver, T, config_of
 
 
 def test_everybody_who_is_there_gets_everything_that_comes_later() -> None:
@@ -80,3 +84,86 @@ def test_memory_is_charged_while_in_flight_only() -> None:
     assert d.counter("memory_bytes", T) == 1024
     d.ack("m2", "a")
     assert d.counter("memory_bytes", T) == 0
+
+
+def limited(**policy: float) -> Driver:
+    return Driver(config_of(destinations=[DestinationPolicy(">", **policy)]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"),
+    [
+        ({}, 8),
+        ({"pending_message_limit": 0}, 0),
+        ({"pending_message_limit": 3}, 3),
+        ({"pending_message_limit": 100}, 8),
+        ({"pending_message_limit_multiplier": 0}, 0),
+        ({"pending_message_limit_multiplier": 0.5}, 1),
+        ({"pending_message_limit_multiplier": 1.5}, 3),
+    ],
+)
+def test_a_slow_subscriber_keeps_the_newest(policy: dict[str, float], kept: int) -> None:
+    d = limited(**policy)
+    d.subscribe("slow", T, 2)
+    d.subscribe("fast", T, 100)
+    for _ in range(10):
+        d.send(T, persistent=False)
+    assert d.counters("discarded", "dequeued", "enqueued", destination=T) == (8 - kept, 0, 10)
+    assert len(d.got("fast")) == 10
+    d.ack("m2", "slow")
+    for number in range(11 - kept, 11):
+        d.ack(f"m{number}", "slow")
+    assert d.got("slow") == ["m1", "m2", *(f"m{number}" for number in range(11 - kept, 11))]
+
+
+def test_what_is_thrown_out_becomes_a_dead_letter_once() -> None:
+    d = limited(pending_message_limit=0)
+    d.subscribe("a", T, 1)
+    d.subscribe("b", T, 1)
+    d.send(T)
+    d.send(T)
+    assert d.counter("discarded", T) == 2
+    letters = d.dead_letters()
+    assert [letter.message_id for letter in letters] == ["m2"]
+    assert "TopicSubDiscard" in str(letters[0].properties["dlqDeliveryFailureCause"])
+
+
+def test_an_expired_message_goes_before_the_oldest() -> None:
+    d = limited(pending_message_limit=2)
+    d.subscribe("a", T, 1)
+    d.send(T)
+    d.send(T)
+    d.send(T, ttl_ms=10)
+    d.advance(20)
+    d.send(T)
+    assert d.counters("discarded", "expired", destination=T) == (0, 1)
+    d.send(T)
+    assert d.counters("discarded", "expired", destination=T) == (1, 1)
+    d.ack("m1", "a")
+    d.ack("m4", "a")
+    assert d.got("a") == ["m1", "m4", "m5"]
+
+
+def test_a_durable_subscription_has_no_limit() -> None:
+    d = limited(pending_message_limit=0)
+    d.connect(9)
+    assert d.ask(Subscribe(9, "d", T, 1, durable="s", request=d.request())) == ""
+    d.connections["d"] = 9
+    for _ in range(3):
+        d.send(T)
+    d.ack("m1", "d")
+    d.ack("m2", "d")
+    assert d.got("d") == ["m1", "m2", "m3"]
+
+
+def test_no_local_leaves_out_what_its_own_connection_sends() -> None:
+    d = Driver()
+    d.connect(9)
+    assert d.ask(Subscribe(9, "own", T, 10, no_local=True, request=d.request())) == ""
+    d.subscribe("all", T, connection=9)
+    for connection, message_id in ((9, "mine"), (1, "theirs")):
+        assert d.ask(Send(connection, Message(message_id, T, b""), request=d.request())) == ""
+    assert (d.got("own"), d.got("all")) == (["theirs"], ["mine", "theirs"])
+    d.handle(Disconnect(9, clean=True))
+    d.send(T)
+    assert d.counter("consumers", T) == 0

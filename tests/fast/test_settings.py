@@ -100,6 +100,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             use_queue_for_queue_messages = false
             use_queue_for_topic_messages = false
             destination_per_durable_subscriber = true
+            pending_message_limit_multiplier = 0.5
             [[broker.virtual_topics]]
             name = "V.>"
             prefix = "C.*."
@@ -177,6 +178,8 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                         "use_queue_for_topic_messages": False,
                         "destination_per_durable_subscriber": True,
                     },
+                    "pending_message_limit": -1,
+                    "pending_message_limit_multiplier": 0.5,
                 }
             ],
             "virtual_topics": [{"name": "V.>", "prefix": "C.*.", "postfix": ".x"}],
@@ -222,6 +225,14 @@ def test_the_example_in_the_document_shows_every_key_with_its_default(tmp_path: 
 
 
 BAD = [
+    (
+        "[[broker.destinations]]\nmatch = 'A'\npending_message_limit = 1\npending_message_limit_multiplier = 2",
+        "broker.destinations[0]: A has pending_message_limit 1 and pending_message_limit_multiplier 2; choose one",
+    ),
+    (
+        "[[broker.destinations]]\nmatch = 'A'\npending_message_limit_multiplier = -2",
+        "pending_message_limit_multiplier = -2 must be a number of at least 0, or -1",
+    ),
     ("[[broker.virtual_topics]]\nprefix = 'C'", "prefix 'C' is not usable; end it with '.'"),
     ("[[broker.virtual_topics]]\npostfix = 'x'", "postfix 'x' is not usable; begin it with '.'"),
     ("[[broker.virtual_topics]]\nname = 'queue://V'", "virtual topic 'queue://V' is not usable"),
