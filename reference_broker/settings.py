@@ -21,14 +21,9 @@ from reference_broker.activemq_xml import read_activemq_xml
 from reference_broker.connector import server_connector
 from reference_broker.core.config import (
     BrokerConfig,
-    ConfigError,
-    DeadLetterStrategy,
-    DestinationPolicy,
-    Monitor,
-    TimeStamping,
-)
     CompositeDestination,
     ConfigError,
+    DeadLetterStrategy,
     DestinationPolicy,
     Monitor,
     TimeStamping,
@@ -94,14 +89,6 @@ class _Ratio(_Kind):
         return isinstance(value, int | float) and not isinstance(value, bool) and (value == -1 or value >= 0)
 
 
-class _AnyText(_Kind):
-    """A text, empty or not."""
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, str)
-
-
-_ANY_TEXT: Final = _AnyText(str, "a text")
 _FLAG: Final = _Kind(bool, "true or false")
 _TEXT: Final = _Kind(str, "a text that is not empty")
 _ANY_TEXT: Final = _Kind(str, "a text", empty=True)
@@ -175,6 +162,8 @@ _DESTINATION: Final[dict[str, _Row]] = {
     "topic_prefetch": _Number(0),
     "durable_topic_prefetch": _Number(0),
     "use_prefetch_extension": _FLAG,
+    "pending_message_limit": _Number(-1),
+    "pending_message_limit_multiplier": _RATIO,
     "dead_letter": _TABLE,
 }
 _DEAD_LETTER: Final[dict[str, _Row]] = {
@@ -191,8 +180,6 @@ _DEAD_LETTER: Final[dict[str, _Row]] = {
     "use_queue_for_queue_messages": _FLAG,
     "use_queue_for_topic_messages": _FLAG,
     "destination_per_durable_subscriber": _FLAG,
-    "pending_message_limit": _Number(-1),
-    "pending_message_limit_multiplier": _RATIO,
 }
 
 

@@ -178,51 +178,11 @@ class Broker:
         found = self._region.destinations.get(destination)
         if found is None:
             return None
-        counters = found.counters
-        return {
-            "size": counters.size,
-            "in_flight": counters.in_flight,
-            "enqueued": counters.enqueued,
-            "dequeued": counters.dequeued,
-            "dispatched": counters.dispatched,
-            "expired": counters.expired,
-            "scheduled": counters.scheduled,
-            "acknowledged": counters.removed - counters.wasted,
-            "wasted": counters.wasted,
-            "consumers": len(found.subscriptions),
-            "memory_bytes": found.usage.used_bytes,
-            "memory_percent": found.usage.percent(),
-            "memory_limit_bytes": found.usage.limit_bytes,
-            "blocked_sends": 0 if self._flow is None else self._flow.count(destination),
-        }
-
-    def broker_counters(self) -> dict[str, int]:
-        """The broker's memory and the totals over all destinations."""
-        region = self._region
-        every = [destination.counters for destination in region.destinations.values()]
-        return {
-            "memory_bytes": region.memory.root.used_bytes,
-            "memory_percent": region.memory.root.percent(),
-            "size": sum(counters.size for counters in every),
-            "in_flight": sum(counters.in_flight for counters in every),
-            "enqueued": sum(counters.enqueued for counters in every),
-            "dequeued": sum(counters.dequeued for counters in every),
-            "dispatched": sum(counters.dispatched for counters in every),
-            "expired": sum(counters.expired for counters in every),
-            "scheduled": sum(counters.scheduled for counters in every),
-            "acknowledged": sum(counters.removed - counters.wasted for counters in every),
-            "wasted": sum(counters.wasted for counters in every),
-            "transactions": self._transactions.count(),
-            "connections": len(self._connections),
-            "consumers": len(self._consumers),
-            "durable_subscriptions": len(region.durables.known),
-            "destinations": len(every),
-        }
         return figures.of_destination(found, 0 if self._flow is None else self._flow.count(destination))
 
     def broker_counters(self) -> dict[str, int]:
         """The broker's memory and the totals over all destinations."""
-        return figures.of_broker(self._region, len(self._connections), len(self._consumers))
+        return figures.of_broker(self._region, len(self._connections), len(self._consumers), self._transactions.count())
 
     def durable_subscriptions(self) -> dict[str, dict[str, int]]:
         """The figures of all durable subscriptions, by ``client id:name``, oldest first."""

@@ -127,7 +127,6 @@ class DestinationPolicy:
         "max_expire_page_size",
         "max_page_size",
         "memory_limit_bytes",
-        "memory_limit_bytes",
         "minimum_message_bytes",
         "pending_message_limit",
         "pending_message_limit_multiplier",

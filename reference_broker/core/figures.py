@@ -27,6 +27,8 @@ def of_destination(destination: Destination, blocked_sends: int) -> dict[str, in
         "dispatched": counters.dispatched,
         "expired": counters.expired,
         "scheduled": counters.scheduled,
+        "acknowledged": counters.removed - counters.wasted,
+        "wasted": counters.wasted,
         "consumers": len(destination.subscriptions),
         "memory_bytes": destination.usage.used_bytes,
         "memory_percent": destination.usage.percent(),
@@ -38,7 +40,7 @@ def of_destination(destination: Destination, blocked_sends: int) -> dict[str, in
     return figures
 
 
-def of_broker(region: Region, connections: int, consumers: int) -> dict[str, int]:
+def of_broker(region: Region, connections: int, consumers: int, transactions: int) -> dict[str, int]:
     """The broker's memory and the totals over all destinations."""
     every = [destination.counters for destination in region.destinations.values()]
     return {
@@ -51,6 +53,9 @@ def of_broker(region: Region, connections: int, consumers: int) -> dict[str, int
         "dispatched": sum(counters.dispatched for counters in every),
         "expired": sum(counters.expired for counters in every),
         "scheduled": sum(counters.scheduled for counters in every),
+        "acknowledged": sum(counters.removed - counters.wasted for counters in every),
+        "wasted": sum(counters.wasted for counters in every),
+        "transactions": transactions,
         "connections": connections,
         "consumers": consumers,
         "durable_subscriptions": len(region.durables.known),

@@ -23,9 +23,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core.deadletter import expiry_cause, poison_cause
 from reference_broker.core.backlog import discard_cause
-from reference_broker.core.deadletter import expiry_cause
+from reference_broker.core.deadletter import expiry_cause, poison_cause
 from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
 from reference_broker.core.effects import Logged
