@@ -318,7 +318,6 @@ def _destination(entry: object, where: str) -> DestinationPolicy:
             fields["dead_letter"] = DeadLetterStrategy(**rows)
         except ConfigError as error:
             raise ConfigError(f"{where}.dead_letter: {error}") from None
-    return DestinationPolicy(**fields)
     try:
         return DestinationPolicy(**fields)
     except ConfigError as error:

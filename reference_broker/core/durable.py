@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 IN_USE = "durable-in-use"
 UNKNOWN_SUBSCRIPTION = "unknown-subscription"
+#: No connection has this number.
+NOBODY = -1
 NO_CLIENT_ID = "no-client-id"
 
 
@@ -95,6 +97,7 @@ class Durable:
         self.names = [name for name in names if not is_wild(name)]
         self.patterns = [name for name in names if is_wild(name)]
         self.absent = Consumer(event, 0)
+        self.absent.connection = NOBODY
         self.consumer: Consumer | None = None
         #: Its places, one at each topic.
         self.subscriptions: list[Subscription] = []

@@ -284,7 +284,7 @@ class Topic(Destination):
             reference = rules.evict(pending)
             self._leave(subscription, reference)
             self.counters.discarded += 1
-            self._dead_letter(reference, discard_cause(subscription.consumer))
+            self._dead_letter(subscription, reference, discard_cause(subscription.consumer), expired=False)
 
     def _take(self, subscription: Subscription) -> None:
         """The first of the backlog leaves it; there is a consumer."""
