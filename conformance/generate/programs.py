@@ -10,12 +10,14 @@ Rules:
   defects live at the borders.
 * About every third draw is a motif (``motifs.py``), and each program has a favourite one: stories need steps that
   belong together.
+* What a program is about beside the common ground is drawn first (``features.py``).
 * Weights are data (``MIX``); the benchmark's mix is a committed file of the same shape.
 """
 
 from __future__ import annotations
 
 from conformance.generate.chooser import Chooser, SeededChooser
+from conformance.generate.features import MIXES, draw_features, draw_motif, fit_frame
 from conformance.generate.motifs import MOTIFS
 from conformance.program import (
     FORMAT,
@@ -48,7 +50,7 @@ from conformance.steps import (
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 1
+GENERATOR = 2
 
 #: Constants that programs are built around, simplest first.
 TTLS_MS = (1000, 2000, 120_000, 100, 1, 20_000)
@@ -98,14 +100,17 @@ class StepPicker:
 
 def generate_program(chooser: Chooser) -> Program:
     """Draw a whole program."""
-    frame = draw_frame(chooser)
-    shape = shape_of(frame)
-    picker = StepPicker(_swarm_mix(chooser))
+    features = draw_features(chooser)
+    frame = fit_frame(draw_frame(chooser), features)
+    shape = shape_of(frame, features)
+    picker = StepPicker(_swarm_mix(chooser, features))
     steps: list[AnyStep] = []
     wanted = STEPS_MIN + chooser.below(STEPS_MAX - STEPS_MIN)
     favourite = MOTIFS[chooser.below(len(MOTIFS))]
     while len(steps) < wanted and chooser.step():
-        if chooser.flag(30):
+        if features and chooser.flag(30):
+            steps += draw_motif(chooser, shape)
+        elif chooser.flag(30):
             motif = favourite if chooser.flag(60) else MOTIFS[chooser.below(len(MOTIFS))]
             steps += motif(chooser, shape)
         else:
@@ -173,7 +178,7 @@ def _draw_broker(chooser: Chooser) -> BrokerSpec:
     )
 
 
-def shape_of(program: Program) -> Shape:
+def shape_of(program: Program, features: tuple[str, ...] = ()) -> Shape:
     """What step generators need to know of a program."""
     times = [0, *TTLS_MS]
     times += [entry.expire_period_ms for entry in program.broker.destinations]
@@ -183,11 +188,13 @@ def shape_of(program: Program) -> Shape:
             times += [link.monitor.read_ms, link.monitor.initial_delay_ms]
     clients = program.clients()
     distinct = list(dict.fromkeys(times))
-    return Shape(len(clients), len(program.dests), len(clients), distinct)
+    return Shape(len(clients), len(program.dests), len(clients), distinct, features)
 
 
-def _swarm_mix(chooser: Chooser) -> dict[str, int]:
+def _swarm_mix(chooser: Chooser, features: tuple[str, ...]) -> dict[str, int]:
     mix = dict(MIX)
+    for feature in features:
+        mix |= MIXES.get(feature, {})
     for step in _OPTIONAL:
         if chooser.flag(50):
             mix[str(step.__struct_config__.tag)] = 0

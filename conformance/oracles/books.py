@@ -294,6 +294,7 @@ class Books(Attendance):
                 passage.fate = HELD
                 passage.consumer.doubted -= 1
                 passage.consumer.held += 1
+                passage.consumer.overdrawn = True
 
     def _poison(self, passage: Passage) -> None:
         message = passage.message

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from conformance.destinations import is_topic
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
 from conformance.oracles.base import Oracle
 from conformance.oracles.decision import Decision, believes_client
@@ -268,7 +269,9 @@ class ExpiryOracle(Oracle):
             low_ms, high_ms = self._mortality.dial.bounds_ms(arrival.t0, arrival.t1, arrival.seq, arrival.seq)
             if low_ms == high_ms == fate.low_ms and fate.low_ns == fate.high_ns:
                 claim.hold(BORDER, slack_ns=0, outcome="alive-till-then")
-        if not life.letters or fate.given_up() or (self._believes and (clients_may_have_discarded(self._scene, life))):
+        # A durable subscriber's word is always believed: nobody else could be given its copy.
+        believed = self._believes or is_topic(send.dest)
+        if not life.letters or fate.given_up() or (believed and clients_may_have_discarded(self._scene, life)):
             return
         letter = life.letters[0]
         ahead = passed_over(self._scene, self._mortality, fate)

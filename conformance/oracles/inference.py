@@ -141,7 +141,8 @@ class Inference:
             if self.gone(consumer) < available_ns:
                 continue
             # At rest its window was open: what was free by then had reached it, or somebody else.
-            if send.delay_ms or consumer.subscribe is None or not consumer.known or self.scarce:
+            picky = self._books.lens.picky(queue.name)  # it may be free without anybody having got it
+            if send.delay_ms or consumer.subscribe is None or not consumer.known or self.scarce or picky:
                 return True
             if self.rest_after(max(free_ns, consumer.subscribe.t1)) >= consumer.lost_ns:
                 return True

@@ -83,14 +83,16 @@ class Consumer:
 
     # fmt: off
     __slots__ = ("ack", "auto", "choosy", "close", "doubted", "end", "end_epoch", "ended_ns", "epoch", "gone_ns",
-                 "held", "host", "known", "lost_ns", "name", "passages", "prefetch", "queue", "seen", "subscribe",
-                 "sync", "tried")
+                 "held", "host", "known", "lost_ns", "name", "overdrawn", "passages", "prefetch", "queue", "seen",
+                 "subscribe", "sync", "tried")
     # fmt: on
 
     def __init__(self, name: str, host: Host, queue: Queue, event: Subscribe | None) -> None:
         self.name = name
         self.host = host
         self.queue = queue
+        #: A transaction that was rolled back had made room in its window.
+        self.overdrawn = False
         self.passages: list[Passage] = []
         #: Suite id -> its latest arrival here.
         self.seen: dict[str, Passage] = {}

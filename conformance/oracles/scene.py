@@ -366,6 +366,8 @@ class Scene:
             return False
         if visit.leave is None:
             return True
+        if self.lens.picky(visit.subscribe.dest):
+            return False  # what another consumer kept from it may come when that one leaves, and find it leaving, too
         return self.drain_ns is not None and visit.leave.how == "close" and visit.leaving_ns >= self.drain_ns
 
     def visit_of(self, consumer: str) -> Visit | None:

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.engine import run_program
 from conformance.generate.programs import program_for_seed
-from conformance.history import Send, Subscribe
+from conformance.history import Phase, Send, Subscribe
 from conformance.program import Program
 from conformance.steps import REGISTRY
 from conformance.steps.fault import Resume
@@ -74,12 +74,14 @@ def names_in_words(program: Program) -> set[str]:
 
 
 def names_in_history(program: Program) -> set[str]:
-    """Consumers and messages that really came into being."""
+    """Consumers and messages that really came into being before the drain."""
     history = run_program(program, "told").history
     assert history is not None
     names = set()
     for event in history.events:
-        if isinstance(event, Subscribe) and event.host != "drain":
+        if isinstance(event, Phase) and event.name == "drain":
+            break
+        if isinstance(event, Subscribe):
             names.add(f"subscribe {event.consumer}")
         elif isinstance(event, Send):
             names.add(event.message)
