@@ -1,0 +1,1 @@
+"""OpenWire's bytes: what a command looks like on the wire, in both directions, from one table."""

@@ -1,0 +1,116 @@
+"""Frames: bytes to commands and back, with what both ends have agreed on.
+
+Rules
+* The first frame in each direction is a WireFormatInfo with every option off; ``Codec()`` is set so. When both are
+  known the owner replaces the codec by one with the negotiated options.
+* A frame is a size and so many bytes. It must hold exactly one command: bytes that are left are an error. A size that
+  is negative or above the limit is an error before anything is waited for.
+* A null command (type 0) is dropped.
+* ``decode`` and ``FrameDecoder.feed`` raise ``WireError`` and nothing else, whatever the bytes are. After an error the
+  connection is worth nothing: the position in the stream, and the caches, are unknown.
+
+What must change together: ``loose.py``, ``tight.py``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from reference_broker.openwire.wire.buffers import Reader
+from reference_broker.openwire.wire.cache import ReadCache, WriteCache
+from reference_broker.openwire.wire.errors import WireError
+from reference_broker.openwire.wire.kinds import VERSION_MAX, Data
+from reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
+from reference_broker.openwire.wire.loose import LooseReader, LooseWriter, kind_of
+from reference_broker.openwire.wire.registry import COMMANDS
+from reference_broker.openwire.wire.tight import TightReader, TightWriter
+
+_SIZE: Final = struct.Struct(">i")
+#: As ActiveMQ's distributed configuration has it.
+FRAME_MAX: Final = 104_857_600
+
+
+class Codec:
+    """One direction of writing and one of reading. ``cache_size`` 0: no caches."""
+
+    __slots__ = ("_reads", "_tight", "_traces", "_version", "_writes")
+
+    def __init__(
+        self, version: int = 1, *, tight: bool = False, cache_size: int = 0, stack_traces: bool = False
+    ) -> None:
+        if not 1 <= version <= VERSION_MAX:
+            raise WireError(f"version {version} is not spoken here; 1 to {VERSION_MAX} are")
+        self._version = version
+        self._tight = tight
+        self._traces = stack_traces
+        self._writes = WriteCache(cache_size) if cache_size else None
+        self._reads = ReadCache(cache_size) if cache_size else None
+
+    def encode(self, command: Data) -> bytes:
+        """A frame, with its size. Raises ``WireError`` for a value that OpenWire cannot say."""
+        if self._writes is not None:
+            self._writes.sweep()
+        if self._tight and command.kind is not WIRE_FORMAT_INFO:
+            tight = TightWriter(self._version, self._writes, self._traces)
+            tight.fields(command)
+            body = tight.bits.finish() + bytes(tight.out.data)
+        else:
+            loose = LooseWriter(self._version, self._writes, self._traces)
+            loose.fields(command)
+            body = bytes(loose.out.data)
+        return _SIZE.pack(1 + len(body)) + bytes((command.kind.number,)) + body
+
+    def decode(self, frame: bytes) -> Data | None:
+        """The command in a frame without its size; None for the null command. Raises ``WireError``."""
+        reader = Reader(frame)
+        number = reader.byte()
+        if number == 0:
+            command = None
+        elif number not in COMMANDS:
+            raise WireError(f"data type {number} is no command")
+        elif self._tight and number != WIRE_FORMAT_INFO.number:
+            command = TightReader(reader, self._version, self._reads, self._traces).fields(kind_of(number))
+        else:
+            command = LooseReader(reader, self._version, self._reads, self._traces).fields(kind_of(number))
+        if reader.left():
+            raise WireError(f"{reader.left()} bytes are left behind a command of type {number}")
+        return command
+
+
+class FrameDecoder:
+    """Bytes in, frames out. Holds at most one frame that is not complete."""
+
+    __slots__ = ("_buffer", "_failed", "limit")
+
+    def __init__(self, limit: int = FRAME_MAX) -> None:
+        self._buffer = bytearray()
+        self._failed = ""
+        self.limit = limit
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What has arrived of the frame in progress."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames that are complete now, without their sizes. Raises ``WireError``; then for ever."""
+        if self._failed:
+            raise WireError(self._failed)
+        buffer = self._buffer
+        buffer += data
+        frames: list[bytes] = []
+        start = 0
+        while len(buffer) - start >= 4:
+            size = int(_SIZE.unpack_from(buffer, start)[0])
+            if not 0 < size <= self.limit:
+                self._failed = f"a frame of {size} bytes; 1 to {self.limit} are allowed"
+                buffer.clear()
+                raise WireError(self._failed)
+            if len(buffer) - start - 4 < size:
+                break
+            frames.append(bytes(buffer[start + 4 : start + 4 + size]))
+            start += 4 + size
+        if start:
+            del buffer[:start]
+        return frames
