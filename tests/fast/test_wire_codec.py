@@ -71,8 +71,13 @@ EXAMPLES: dict[str, tuple[Data, str]] = {
     ),
     "E5": (
         ACK,
-        f"00 00 00 61 16 00 00 00 09 00 01 64 01 00 01 51 00 01 7A {NAME} {ONE} {ONE} 02 00 01 6E 00 01 7B {NAME}"
-        + f"{ONE} {ONE} {ONE} 00 00 00 00 00 00 00 07 00 00 00 01 00",
+        " ".join(
+            (
+                f"00 00 00 61 16 00 00 00 09 00 01 64 01 00 01 51 00 01 7A {NAME} {ONE} {ONE} 02 00 01 6E",
+                f"00 01 7B {NAME}",
+                f"{ONE} {ONE} {ONE} 00 00 00 00 00 00 00 07 00 00 00 01 00",
+            )
+        ),
     ),
     "E6a": (
         links.REMOVE_INFO.make(commandId=3, responseRequired=True, objectId=CONNECTION, lastDeliveredSequenceId=-2),
