@@ -42,6 +42,8 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
     for consumer in consumers.values():
         check_list(consumer)
         check_places(region, consumer)
+        if not consumer.prefetch:
+            same(f"{consumer.name}: pulls", consumer.extension > 0, consumer.name in region.pulls.waiting)
     for name, destination in region.destinations.items():
         same(f"{name}: name", destination.name, name)
         check_ledger(destination)
@@ -53,7 +55,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
         charged = [reference for reference in held if reference.charged]
         same(f"{name}: memory", destination.usage.used_bytes, sum(reference.size_bytes for reference in charged))
         total_bytes += destination.usage.used_bytes
-        places += len(destination.subscriptions)
+        places += len(destination.subscriptions) + destination.onlookers()
         if isinstance(destination, Queue):
             check_queue(destination)
         elif isinstance(destination, Topic):
@@ -90,6 +92,8 @@ def check_ledger(destination: Destination) -> None:
     same(f"{name}: wasted is part of removed", 0 <= counters.wasted <= counters.removed, True)
     same(f"{name}: no more is written than assigned", counters.dispatched <= counters.assigned, True)
     held = sum(len(subscription.deliveries()) for subscription in destination.subscriptions.values())
+    if isinstance(destination, Queue):
+        held += sum(len(view.subscription.deliveries()) for view in destination.browsers.values())
     same(f"{name}: in_flight + unwritten", counters.in_flight + counters.assigned - counters.dispatched, held)
 
 
@@ -111,7 +115,7 @@ def check_list(consumer: Consumer) -> None:
     for delivery in deliveries:
         reference = delivery.reference
         same(f"{consumer.name}: state of {reference.message!r}", reference.state in (ASSIGNED, DROPPED), True)
-        if reference.state == ASSIGNED:
+        if reference.state == ASSIGNED and not consumer.browser:
             same(
                 f"{consumer.name}: {reference.message!r} is charged or reserved",
                 reference.charged != reference.reserved,
@@ -200,6 +204,7 @@ def check_queue(queue: Queue) -> None:
         ],
         [s.consumer.name for s in ready],
     )
+    check_browsers(queue)
     if queue.choices is not None:
         check_choices(queue, queue.choices)
     elif line and ready:
@@ -223,6 +228,19 @@ def check_flow(flow: Flow) -> None:
             if not waiting.event.request and connection in flow.stopped:
                 stopped[connection] = stopped.get(connection, 0) + 1
     same("flow: stopped connections", flow.stopped, stopped)
+
+
+def check_browsers(queue: Queue) -> None:
+    """Who looks on is in its place, holds copies only, and has been told of the end if there is one."""
+    for name, view in queue.browsers.items():
+        subscription = view.subscription
+        same(f"{queue.name}: place of browser {name}", subscription.destination, view)
+        same(f"{queue.name}: name of browser {name}", subscription.consumer.name, name)
+        held = [delivery.reference for delivery in subscription.deliveries()]
+        same(f"{queue.name}: copies of {name}", [r.order for r in held], sorted(view.originals))
+        same(f"{queue.name}: charged copies of {name}", [r for r in held if r.charged or r.reserved], [])
+        if not view.ended:
+            same(f"{queue.name}: {name} waits", queue.region.policies.prefetch.is_open(subscription), False)
 
 
 def check_choices(queue: Queue, choices: Choices) -> None:

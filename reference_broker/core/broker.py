@@ -18,7 +18,8 @@ Rules:
   ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``, ``bad-ttl``,
   ``unknown-ack-kind``, ``no-space``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
   ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``, ``storage-full``,
-  ``storage-failed``, ``bad-selector``, ``unknown-destination``, ``foreign-destination``, ``destination-in-use``.
+  ``storage-failed``, ``bad-selector``, ``bad-pull``, ``unknown-destination``, ``foreign-destination``,
+  ``destination-in-use``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
@@ -43,6 +44,7 @@ from reference_broker.core.events import (
     Connect,
     Disconnect,
     Event,
+    Pull,
     RemoveDestination,
     RemoveSubscription,
     Rollback,
@@ -54,16 +56,14 @@ from reference_broker.core.events import (
     Unsubscribe,
 )
 from reference_broker.core.flow import Flow
+from reference_broker.core.instant import earlier
 from reference_broker.core.management import Management
-from reference_broker.core.matching import consumer_fault, members, policy_for
 from reference_broker.core.policies import Policies
-from reference_broker.core.prefetch import UNASKED
+from reference_broker.core.reception import Objection, receive
 from reference_broker.core.recovery import Recovered, rebuild
 from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.region import Region
-from reference_broker.core.selector import BadSelector
 from reference_broker.core.settlement import Settlements
-from reference_broker.core.subscription import Consumer
 from reference_broker.core.transaction import Transactions
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from reference_broker.core.config import BrokerConfig
     from reference_broker.core.instant import Now
     from reference_broker.core.records import Record
+    from reference_broker.core.subscription import Consumer
 
 UNKNOWN_CONNECTION = "unknown-connection"
 
@@ -119,6 +120,7 @@ class Broker:
             Commit: self._commit,
             Connect: self._connect,
             Disconnect: self._disconnect,
+            Pull: self._pull,
             RemoveDestination: self._remove_destination,
             RemoveSubscription: self._remove_subscription,
             Rollback: self._rollback,
@@ -148,16 +150,13 @@ class Broker:
         """The monotonic time at which a ``Tick`` is wanted; None: nothing waits for time to pass."""
         if self._flow is None:
             return self._next_timer_ns()
-        flow_ns = self._flow.next_due_ns()
-        timer_ns = self._next_timer_ns()
-        return timer_ns if flow_ns is None or (timer_ns is not None and timer_ns < flow_ns) else flow_ns
+        return earlier(self._next_timer_ns(), self._flow.next_due_ns())
 
     def _next_timer_ns(self) -> int | None:
         release_ns = self._region.delays.next_due_ns()
         sweep_ns = self._region.sweeps.next_due_ns()
-        if release_ns is None or (sweep_ns is not None and sweep_ns < release_ns):
-            return sweep_ns
-        return release_ns
+        pull_ns = self._region.pulls.next_due_ns() if self._region.pulls.waiting else None
+        return earlier(earlier(release_ns, sweep_ns), pull_ns)
 
     def restore(self, records: Iterable[Record], now: Now) -> list[Effect]:
         """Build a new broker again from its journal. The effects tell what the journal must learn."""
@@ -224,27 +223,22 @@ class Broker:
 
     def _subscribe(self, event: Subscribe) -> None:
         connection = self._connections.get(event.connection)
-        wrong = consumer_fault(event.destination)
         if connection is None:
             text = self._connect_first(event.connection)
             self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
-        elif wrong:
-            self._refuse(event.connection, event.request, "bad-destination", wrong)
         elif event.consumer in self._consumers:
-            self._refuse(
-                event.connection,
-                event.request,
-                "duplicate-consumer",
-                f"consumer {event.consumer!r} exists already; choose another name",
-            )
-        elif event.prefetch < UNASKED:
-            text = f"prefetch {event.prefetch} is negative; use 0 or more, or -1 for the default"
-            self._refuse(event.connection, event.request, "bad-prefetch", text)
+            text = f"consumer {event.consumer!r} exists already; choose another name"
+            self._refuse(event.connection, event.request, "duplicate-consumer", text)
         else:
             self._take_in(connection, event)
 
     def _take_in(self, connection: Connection, event: Subscribe) -> None:
         region = self._region
+        try:
+            consumer = receive(region, event)
+        except Objection as objection:
+            self._refuse(event.connection, event.request, objection.code, objection.text)
+            return
         if event.durable:
             code, text = region.durables.objection(connection.client_id, event)
         else:
@@ -252,13 +246,6 @@ class Broker:
         if code:
             self._refuse(event.connection, event.request, code, text)
             return
-        entry = policy_for(members(event.destination)[0], region.config.destinations)
-        try:
-            consumer = Consumer(event, region.policies.prefetch.granted(event, entry))
-        except BadSelector as bad:
-            self._refuse(event.connection, event.request, "bad-selector", str(bad))
-            return
-        consumer.extends = consumer.extends and entry.use_prefetch_extension
         self._consumers[event.consumer] = consumer
         connection.consumers[event.consumer] = consumer
         self._accept(event.connection, event.request)
@@ -275,6 +262,17 @@ class Broker:
         del self._connections[event.connection].consumers[event.consumer]
         self._accept(event.connection, event.request)
         self._region.places.leave(consumer, event.last_delivered)
+
+    def _pull(self, event: Pull) -> None:
+        consumer = self._owned(event.connection, event.consumer, event.request)
+        if consumer is None:
+            return
+        if consumer.prefetch:
+            text = f"consumer {event.consumer!r} has prefetch {consumer.prefetch}; subscribe with prefetch 0 to pull"
+            self._refuse(event.connection, event.request, "bad-pull", text)
+            return
+        self._accept(event.connection, event.request)
+        self._region.pulls.ask(consumer, event.timeout_ms)
 
     def _remove_subscription(self, event: RemoveSubscription) -> None:
         connection = self._connections.get(event.connection)
@@ -444,6 +442,7 @@ class Broker:
             if destination is None:
                 break
             destination.sweep(region.now)
+        region.pulls.expire()
         while self._flow is not None:
             late = self._flow.overdue()
             if late is None:

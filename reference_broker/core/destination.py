@@ -120,7 +120,11 @@ class Destination:
         raise NotImplementedError
 
     def window_closed(self, subscription: Subscription) -> None:
-        """The consumer's window was filled by another destination."""
+        """The consumer's window was filled by another destination, or closed because its pull has ended."""
+
+    def onlookers(self) -> int:
+        """How many look at it without consuming."""
+        return 0
 
     def purge(self) -> None:
         """The operator empties it."""
@@ -162,6 +166,8 @@ class Destination:
         consumer.dispatched.append(delivery)
         region.policies.ledger.assigned(self.counters, asynchronous)
         region.effects.append(dispatch)
+        if not consumer.prefetch:
+            region.pulls.served(consumer)
         if consumer.scattered:
             consumer.turn = subscription.serial
             if not region.policies.prefetch.is_open(subscription):

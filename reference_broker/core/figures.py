@@ -29,7 +29,7 @@ def of_destination(destination: Destination, blocked_sends: int) -> dict[str, in
         "scheduled": counters.scheduled,
         "acknowledged": counters.removed - counters.wasted,
         "wasted": counters.wasted,
-        "consumers": len(destination.subscriptions),
+        "consumers": len(destination.subscriptions) + destination.onlookers(),
         "memory_bytes": destination.usage.used_bytes,
         "memory_percent": destination.usage.percent(),
         "memory_limit_bytes": destination.usage.limit_bytes,

@@ -25,3 +25,10 @@ class Now:
 
     def __repr__(self) -> str:
         return f"Now(mono_ns={self.mono_ns}, wall_ms={self.wall_ms})"
+
+
+def earlier(one_ns: int | None, other_ns: int | None) -> int | None:
+    """The earlier of two due times, either of which may not exist."""
+    if one_ns is None or (other_ns is not None and other_ns < one_ns):
+        return other_ns
+    return one_ns

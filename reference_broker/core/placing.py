@@ -60,6 +60,8 @@ class Places:
     def leave(self, consumer: Consumer, last_delivered: int) -> None:
         """A consumer goes."""
         self._roamers.pop(consumer.name, None)
+        if not consumer.prefetch:
+            self._region.pulls.forget(consumer)
         for subscription in consumer.subscriptions:
             subscription.destination.detach(subscription, last_delivered)
         if consumer.durable:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from reference_broker.core.acknowledgement import Acknowledgement
 from reference_broker.core.backlog import Backlog
+from reference_broker.core.browser import Browsing
 from reference_broker.core.config import ConfigError
 from reference_broker.core.deadletter import DeadLetter
 from reference_broker.core.delay import Delay
@@ -28,6 +29,7 @@ from reference_broker.core.memory import Memory
 from reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
 from reference_broker.core.prefetch import Prefetch
 from reference_broker.core.priority import Priority
+from reference_broker.core.pull import Pulling
 from reference_broker.core.recording import Recording
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rotation import Rotation
@@ -54,6 +56,7 @@ MEMORY: Final[dict[str, type[Memory]]] = {
 BASES: Final[dict[str, type]] = {
     "acknowledgement": Acknowledgement,
     "backlog": Backlog,
+    "browsing": Browsing,
     "dead_letter": DeadLetter,
     "delay": Delay,
     "dispatch": Rotation,
@@ -68,6 +71,7 @@ BASES: Final[dict[str, type]] = {
     "ordering": Ordering,
     "prefetch": Prefetch,
     "priority": Priority,
+    "pulling": Pulling,
     "redelivery": Redelivery,
     "selection": Selection,
     "routing": Spreading,
@@ -95,6 +99,7 @@ class Policies:
     ) -> None:
         self.acknowledgement = Acknowledgement()
         self.backlog = Backlog()
+        self.browsing = Browsing()
         self.dead_letter = dead_letter
         self.delay = Delay()
         self.dispatch = Rotation()
@@ -109,6 +114,7 @@ class Policies:
         self.ordering = Ordering()
         self.prefetch = Prefetch()
         self.priority = Priority()
+        self.pulling = Pulling()
         self.redelivery = Redelivery()
         self.selection = Selection()
         self.routing = Spreading()

@@ -22,6 +22,7 @@ import heapq
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
+from reference_broker.core.browser import View
 from reference_broker.core.choosing import Choices, choose, is_special
 from reference_broker.core.deadletter import poison_cause
 from reference_broker.core.delay import Scheduled
@@ -52,6 +53,8 @@ class Queue(Destination):
         self.pledged: dict[int, Reference] = {}
         self.scheduled: dict[int, Scheduled] = {}
         self.ready: deque[Subscription] = deque()
+        #: By name, who only looks.
+        self.browsers: dict[str, View] = {}
         self.prioritized = policy.prioritized_messages
         #: How it chooses among its consumers; None: everybody may have everything.
         self.choices: Choices | None = Choices(self) if self.prioritized else None
@@ -150,6 +153,11 @@ class Queue(Destination):
     # -- consumers
 
     def attach(self, subscription: Subscription) -> None:
+        if subscription.consumer.browser:
+            view = View(self, subscription)
+            self.browsers[subscription.consumer.name] = view
+            view.attach(subscription)
+            return
         self.subscriptions[subscription.consumer.name] = subscription
         subscription.offers = [item for item in self.aside.items() if self.wants(subscription, item[1].message)]
         heapq.heapify(subscription.offers)
@@ -176,6 +184,9 @@ class Queue(Destination):
         """Whether the consumer wants the message."""
         consumer = subscription.consumer
         return not consumer.picky or self.region.policies.selection.wants(consumer, message)
+
+    def onlookers(self) -> int:
+        return len(self.browsers)
 
     def window_closed(self, subscription: Subscription) -> None:
         if subscription.ready:

@@ -21,6 +21,7 @@ from reference_broker.core.instant import Now
 from reference_broker.core.matching import is_queue, policy_for
 from reference_broker.core.memory import MemoryTree
 from reference_broker.core.placing import Places
+from reference_broker.core.pull import Pulls
 from reference_broker.core.queue import Queue
 from reference_broker.core.routing import Routing
 from reference_broker.core.temporary import Temporaries
@@ -54,6 +55,7 @@ class Region:
         "now",
         "places",
         "policies",
+        "pulls",
         "routing",
         "sequence",
         "storage_trouble",
@@ -81,6 +83,7 @@ class Region:
         #: Client ids of the connections.
         self.clients: dict[int, str] = {}
         self.places = Places(self)
+        self.pulls = Pulls(self)
         self.durables = Durables(self)
         self.temporaries = Temporaries(self)
         self.routing = Routing(config)
@@ -195,6 +198,8 @@ class Region:
                 if memory.blocked and self.policies.memory.wakes_on_relief:
                     for waiting in memory.blocked.values():
                         self.wake(waiting)
+            elif self.pulls.impatient:
+                self.pulls.end_impatient()
             else:
                 break
         effects = self.effects
