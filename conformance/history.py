@@ -145,6 +145,12 @@ class Send(Event, tag="send"):
     #: The string property ``kind``, and JMSXGroupID; "" was not sent. (An event's own ``kind`` is another thing.)
     message_kind: str = ""
     group: str = ""
+    #: Time to live by the broker's clock; 0 is none, and then ``expiration_ms`` counts.
+    life_ms: int = 0
+
+    def mortal(self) -> bool:
+        """Whether its producer wanted it to die."""
+        return self.expiration_ms > 0 or self.life_ms > 0
 
 
 class Arrive(Event, tag="arrive"):

@@ -122,6 +122,7 @@ TABLES: dict[str, dict[str, str]] = {
         "browser": BOOL,
         "exclusive": BOOL,
         "no_local": BOOL,
+        "life_ms": INT,
         "message_kind": STRING,
         "message_group": STRING,
         "complete": BOOL,

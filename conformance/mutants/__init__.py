@@ -5,7 +5,7 @@ Order: by area, as the requirements. ``1ms`` in an id marks an error of one mill
 
 from __future__ import annotations
 
-from conformance.mutants import books, clocks, cores, memory
+from conformance.mutants import books, clocks, cores, lifetimes, memory
 from conformance.mutants.clocks import expiry, opposite, stamping
 from conformance.mutants.registry import Build, Mutant, MutantError, build_with, check_known, fresh, letters
 from reference_broker.core.config import BrokerConfig
@@ -31,6 +31,18 @@ _ALL = (
     Mutant("sweep-never", "EXP-009", "The sweep never comes.", "expiry", expiry(clocks.NoSweep)),
     Mutant("stamp-extends-life", "EXP-010", "A re-stamped message lives ten minutes longer.", "timestamping",
            stamping(clocks.ExtendsLife)),
+    Mutant("expiry-late-ack", "EXP-011", "An acknowledgement after the expiration expires the message.",
+           broker=lifetimes.ExpiresLateAcks),
+    Mutant("expiry-returned-1ms-late", "EXP-012", "What comes back from a consumer lives 1 ms too long.", "expiry",
+           expiry(clocks.LateByOne)),
+    Mutant("sweep-sleeps-after-step", "EXP-021", "After a step back of the clock the sweep sleeps.", "expiry",
+           expiry(lifetimes.SleepsAfterStepBack)),
+    Mutant("life-by-producer-clock", "EXP-024", "A relative life counts from the producer's timestamp.", "lifetime",
+           lifetimes.lifetime(lifetimes.ByProducerClock)),
+    Mutant("life-1ms-longer", "EXP-024", "A relative life is 1 ms longer.", "lifetime",
+           lifetimes.lifetime(lifetimes.LivesOneLonger)),
+    Mutant("life-shown", "EXP-025", "Consumers are told the expiration of a relative life.", "lifetime",
+           lifetimes.lifetime(lifetimes.Shown)),
     # time-stamping
     Mutant("stamp-1ms-behind", "TSP-001", "The timestamp is 1 ms before the broker's time.", "timestamping",
            stamping(clocks.StampsBehind)),
@@ -59,6 +71,8 @@ _ALL = (
            stamping(clocks.AsClassic)),
     Mutant("stamp-ceiling-1ms-more", "TSP-012", "Under futureOnly the ceiling is 1 ms too high.", "timestamping",
            stamping(clocks.RoomyCeiling)),
+    Mutant("stamp-leaves-dead", "TSP-014", "A message that its own stamps call dead is not stamped.", "timestamping",
+           stamping(lifetimes.LeavesDead)),
     # delivery delay
     Mutant("delay-1ms-early", "DLY-001", "A delayed message is released 1 ms early.", "delay",
            fresh(clocks.EarlyByOne)),
@@ -77,6 +91,28 @@ _ALL = (
            fresh(clocks.ByWallClock)),
     Mutant("delay-takes-slots", "DLY-009", "Waiting messages take slots of the window.", "prefetch",
            fresh(books.CountsWaiting)),
+    Mutant("delay-unordered", "DLY-012", "Every other delayed message is 3 ms later.", "delay",
+           fresh(lifetimes.Unordered)),
+    Mutant("delay-1ms-restamped", "DLY-015", "Waiting moves the timestamp by 1 ms.", "delay",
+           fresh(lifetimes.RestampsWaiting)),
+    Mutant("delay-death-unseen", "DLY-017", "What dies while it waits vanishes.", "dead_letter",
+           letters(clocks.ForgetsCopy)),
+    Mutant("delay-death-disguised", "DLY-017", "A dead letter does not say where it came from.", "dead_letter",
+           letters(lifetimes.Disguised)),
+    Mutant("delay-from-commit", "DLY-018", "In a transaction the delay counts from the commit.",
+           broker=lifetimes.FromCommit),
+    Mutant("delay-outside-transaction", "DLY-019", "A delayed message is no part of its transaction.",
+           broker=lifetimes.OutsideTransaction),
+    Mutant("delay-audience-at-release", "DLY-020", "Whoever is subscribed at the release gets the message.", "delay",
+           fresh(lifetimes.AtRelease)),
+    Mutant("delay-subscription-again", "DLY-022", "A subscription that was ended and begun again gets the message.",
+           "delay", fresh(lifetimes.AtRelease)),
+    Mutant("delay-absolute-1ms-early", "DLY-026", "An absolute delivery time comes 1 ms early.", "delay",
+           fresh(lifetimes.AbsoluteEarly)),
+    Mutant("delay-as-expiration", "DLY-028", "A delayed message expires 1 ms after it is due.", "delay",
+           fresh(lifetimes.DelayAsExpiration)),
+    Mutant("delay-counts-one-more", "DLY-037", "One scheduled message too many is counted.",
+           broker=lifetimes.CountsOneMore),
     # in-flight accounting
     Mutant("ledger-forgets-close", "INF-001", "A consumer that leaves keeps its messages on the books.", "ledger",
            fresh(books.ForgetsClose), live=True),

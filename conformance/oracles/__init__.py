@@ -8,10 +8,12 @@ from conformance.oracles.delivery import DeliveryOracle
 from conformance.oracles.expiry import ExpiryOracle
 from conformance.oracles.inactivity import InactivityOracle
 from conformance.oracles.inflight import InFlightOracle
+from conformance.oracles.lifespan import LifespanOracle
 from conformance.oracles.memory import MemoryOracle
 from conformance.oracles.prefetch import PrefetchOracle
 from conformance.oracles.redelivery import RedeliveryOracle
 from conformance.oracles.timestamping import TimeStampingOracle
+from conformance.oracles.waiting import WaitingOracle
 
 ORACLES: tuple[type[Oracle], ...] = (
     ExpiryOracle,
@@ -23,4 +25,6 @@ ORACLES: tuple[type[Oracle], ...] = (
     DelayOracle,
     RedeliveryOracle,
     DeliveryOracle,
+    LifespanOracle,
+    WaitingOracle,
 )

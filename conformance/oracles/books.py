@@ -180,7 +180,7 @@ class Books(Attendance):
         bytes_max = event.size + OVERHEAD_MAX_BYTES
         queue.sent_bytes += bytes_max
         self.sent_bytes += bytes_max
-        timed = event.expiration_ms > 0 or event.delay_ms > 0 or event.deliver_at_ms is not None or self.stamps_expiry
+        timed = event.mortal() or event.delay_ms > 0 or event.deliver_at_ms is not None or self.stamps_expiry
         if timed:
             queue.timed += 1
         if event.result != "ok":

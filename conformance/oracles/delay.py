@@ -29,7 +29,7 @@ Analyses:
 9. DLY-009: a message arrives in time although as many delayed ones wait as all consumers' windows together could
    hold.
 
-Not checked. Order of equal due times (planned: DLY-012). Browsers. Transactions. Restart. Lateness where nobody
+Not checked. Order of equal due times and browsers: ``waiting.py``. Transactions. Restart. Lateness where nobody
 waited. Topics in 5: who was entitled to a copy is the affair of the general requirements. Must change together:
 ``promptness.py``, delay.toml.
 """
@@ -158,7 +158,7 @@ class DelayOracle(Oracle):
         accepted = life.accepted()
         if accepted is None or (send.deliver_at_ms is not None and not self._dial.known):
             return None
-        if not self._dial.known and (send.expiration_ms > 0 or self._mortality.spec is not None):
+        if not self._dial.known and (send.mortal() or self._mortality.spec is not None):
             return None
         fate = self._mortality.sent(life, accepted)
         low_ms, high_ms = send.delay_ms, send.delay_ms

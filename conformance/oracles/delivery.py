@@ -208,7 +208,7 @@ class DeliveryOracle(BookOracle):
         subscribe = consumer.subscribe
         if subscribe is None or subscribe.t1 > send.t0 or self.books.stamps_expiry:
             return False
-        return send.expiration_ms == 0 and _plain(send)
+        return not send.mortal() and _plain(send)
 
     # -- GEN-005, GEN-006
 

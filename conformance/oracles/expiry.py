@@ -22,7 +22,7 @@ Analyses (here unless another module is named):
 4. EXP-004: dead at every instant at which it can have been assigned, yet it arrived.
 5. EXP-005, EXP-007, EXP-008: ``decision.py``.
 6. EXP-006: the send of a message that was dead on arrival did not fail, unless living messages failed in the same way.
-7. EXP-009: ``sweeping.py``.
+7. EXP-009, EXP-021: ``sweeping.py``.
 8. EXP-010 (futureOnly): time from acceptance to assignment is at most the time to live plus the producer's lead, in
    true time, while the broker's clock is not stepped back.
 
@@ -71,7 +71,7 @@ class ExpiryOracle(Oracle):
     """See the module's header."""
 
     name = "expiry"
-    requirements = tuple(f"EXP-{number:03d}" for number in range(1, 11))
+    requirements = (*(f"EXP-{number:03d}" for number in range(1, 11)), "EXP-021")
     kinds = (*KINDS, "clock_sample")
     faults = ("clock", "stall")
 
@@ -106,7 +106,7 @@ class ExpiryOracle(Oracle):
             return
         self._events.append(event)
         if isinstance(event, Send):
-            if event.expiration_ms > 0:
+            if event.mortal():
                 self._mortal = True
         elif isinstance(event, Arrive) and event.dest == DEAD_LETTERS:
             self._letters = True
@@ -171,7 +171,7 @@ class ExpiryOracle(Oracle):
 
     def _clock_unknown(self) -> None:
         """Without samples of the broker's clock nothing about expiry can be said."""
-        first = next((event for event in self._events if isinstance(event, Send) and event.expiration_ms > 0), None)
+        first = next((event for event in self._events if isinstance(event, Send) and event.mortal()), None)
         if first is None:
             return
         host = self._header.broker_host
@@ -387,7 +387,7 @@ class ExpiryOracle(Oracle):
     def _note_refusal(self, life: Life) -> None:
         """EXP-006: a send that failed; whether because of expiry is decided at the end."""
         send = life.send
-        if send.expiration_ms > 0 and self._mortality.sent(life, send).dead_at_first:
+        if send.mortal() and self._mortality.sent(life, send).dead_at_first:
             self._refused.append(send)
         else:
             self._refusals[send.refusal or ""] = True

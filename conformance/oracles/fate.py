@@ -6,8 +6,9 @@ Rules:
   millisecond itself it lives. An expiration <= 0 never comes.
 * *Dead* and *alive* are certainties: dead over an interval means at every instant of it, whatever the instants and
   clocks within their bounds. What is neither is open, and a claim that needs one of the two has no instance there.
-* The expiration in force is the one that was sent, unless the broker time-stamps; then it is the one that an arrival
-  shows, or else what the rule of ``stamp.py`` allows.
+* A time to live by the broker's clock counts from acceptance, whatever expiration arrives.
+* Otherwise the expiration in force is the one that was sent, unless the broker time-stamps; then it is the one that an
+  arrival shows, or else what the rule of ``stamp.py`` allows.
 * The broker took a message over between the writing of the send and its receipt; for a send of unknown result, before
   it turned up anywhere.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
-from conformance.oracles.stamp import Force, force_of, skew_of
+from conformance.oracles.stamp import Force, force_of, relative_force, skew_of
 
 if TYPE_CHECKING:
     from conformance.history import Event
@@ -85,11 +86,13 @@ class Mortality:
         """The fate of a message that reached the broker by the end of ``accepted``, if it did."""
         send = life.send
         spec = self.spec
-        if send.expiration_ms <= 0 and (spec is None or spec.zero_expiration_override_ms <= 0):
+        if not send.mortal() and (spec is None or spec.zero_expiration_override_ms <= 0):
             return Fate(life, accepted, Force(0, 0), "")
         low_ns, high_ns = self.dial.bounds_ns(send.t0, accepted.t1, send.seq, accepted.seq)
         low_ms, high_ms = low_ns // NS_PER_MS, high_ns // NS_PER_MS
-        if spec is None:
+        if send.life_ms > 0:
+            force = relative_force(spec, send.life_ms, low_ms, high_ms)
+        elif spec is None:
             force = Force(send.expiration_ms, send.expiration_ms)
         elif life.arrivals:
             force = Force(life.arrivals[0].expiration_ms, life.arrivals[0].expiration_ms)

@@ -120,7 +120,9 @@ class Inference:
         if send is None:
             return True
         if self._books.header.declared.timestamping is not None:
-            return send.expiration_ms > 0 or self._books.stamps_expiry
+            return send.mortal() or self._books.stamps_expiry
+        if send.life_ms > 0:
+            return True
         if self.maybe_expired(send.expiration_ms, send.t0, until_ns):
             return True
         return any(self.maybe_expired(p.event.expiration_ms, send.t0, until_ns) for p in message.passages)

@@ -183,7 +183,7 @@ class RedeliveryOracle(BookOracle):
             text = f"the dead letter of {message.name} names {origin!r} as its origin; it was sent to {send.dest!r}"
             claim.fail(text, [settle.seq, letter.seq], outcome="wrong-origin")
         else:
-            situation = "the rejected message had an expiration" if send.expiration_ms > 0 else "it never expires"
+            situation = "the rejected message had an expiration" if send.mortal() else "it never expires"
             claim.hold(situation, outcome="dead-lettered")
 
     def _letters(self, message: Message) -> None:

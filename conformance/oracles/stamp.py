@@ -117,6 +117,13 @@ def force_of(spec: TimeStampingSpec | None, send: Send, low_ms: int, high_ms: in
     return Force(min(low, high), max(low, high))
 
 
+def relative_force(spec: TimeStampingSpec | None, life_ms: int, low_ms: int, high_ms: int) -> Force:
+    """Bounds of the expiration of a message with a time to live by the broker's clock."""
+    if spec is not None and spec.ttl_ceiling_ms > 0:
+        life_ms = min(life_ms, spec.ttl_ceiling_ms)
+    return Force(low_ms + life_ms, high_ms + life_ms)
+
+
 def skew_of(timestamp_ms: int | None, low_ms: int, high_ms: int) -> str:
     """How the producer's clock stood to the broker's, as a situation."""
     if timestamp_ms is None:

@@ -9,8 +9,9 @@ message that is dead on arrival counts differs between brokers, so it may or may
   believes clients.
 * ``enqueued`` (EXP-003): a message that is dead on arrival is not enqueued. So if fewer were enqueued than certainly
   lived when they came, some were taken for dead while they lived.
-* Lower bound (EXP-009): at a reading at rest, every message has been counted that was certainly alive when it came,
-  then waited where nobody got it, and has certainly been dead for a period of the sweep and the declared lateness.
+* Lower bound (EXP-009, EXP-021 after a step of the broker's clock): at a reading at rest, every message has been
+  counted that was certainly alive when it came, then waited where nobody got it, and has certainly been dead for a
+  period of the sweep and the declared lateness.
   ``size`` gives a second bound: the queue holds no more than what may still be there.
 
 Not judged: topics; destinations without a sweep (period <= 0); queues with more than ``PAGE`` messages, which one
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 #: ActiveMQ's maxExpirePageSize: a sweep looks at this many messages.
 PAGE = 400
+STEPPED_FORWARD = "the broker's clock had stepped forward before"
+STEPPED_BACK = "the broker's clock had stepped back before"
 
 
 def period_of(declared: DeclaredSpec, dest: str) -> int:
@@ -212,6 +215,9 @@ class Sweeping:
 
     def _judge_reading(self, dest: str, event: Counters, due: list[Fate], period_ns: int) -> None:
         claim = self._claims["EXP-009"]
+        jump_ms = self._mortality.dial.jump_between(0, event.t0)
+        if jump_ms:
+            self._judge_stepped(dest, event, due, jump_ms)
         count = event.expired if event.expired is not None else 0
         gone = len(due)
         first = due[0].life.send
@@ -236,9 +242,21 @@ class Sweeping:
                 outcome="left-behind",
             )
             return
-        jump_ms = self._mortality.dial.jump_between(0, event.t0)
-        claim.hold(
-            "the broker's clock had stepped back before" if jump_ms < 0 else "nobody fetched them", outcome="swept"
+        claim.hold(STEPPED_BACK if jump_ms < 0 else "nobody fetched them", outcome="swept")
+
+    def _judge_stepped(self, dest: str, event: Counters, due: list[Fate], jump_ms: int) -> None:
+        """EXP-021."""
+        claim = self._claims["EXP-021"]
+        if (event.expired or 0) >= len(due):
+            claim.hold(STEPPED_FORWARD if jump_ms > 0 else STEPPED_BACK, outcome="goes-on")
+            return
+        first = due[0].life.send
+        claim.fail(
+            f"the broker's clock had been stepped by {jump_ms} ms in all; at {event.t1 / NS_PER_MS:.3f} ms {len(due)} "
+            f"messages of {dest} ({first.message} first) had waited dead for longer than a period of the sweep, but it "
+            f"counts {event.expired} expired",
+            [first.seq, event.seq],
+            outcome="stopped",
         )
 
     def _most_left(self, dest: str, event: Counters, due: list[Fate]) -> int:

@@ -123,7 +123,7 @@ class TimeStampingOracle(Oracle):
         spec = self._spec
         for arrival in self._arrivals:
             send = self._sends.get(arrival.message)
-            if send is None or send.dest == DEAD_LETTERS or send.delay_ms or send.deliver_at_ms:
+            if send is None or send.dest == DEAD_LETTERS or send.delay_ms or send.deliver_at_ms or send.life_ms:
                 continue
             if spec is None:
                 if arrival.dest != DEAD_LETTERS:

@@ -41,6 +41,7 @@ FEATURES = (
     "transactions",
     "operator",
     "restarts",
+    "lifetimes",
 )
 
 

@@ -30,8 +30,9 @@ class Send(Step, frozen=True, tag="send"):
     ``ttl_ms`` 0 is no expiry; negative means already expired by the producer's own clock (STOMP only; JMS refuses it,
     the step is then skipped). ``stamp`` says which timestamp travels: the client's clock, none (the broker stamps), or
     0 (disabled, which a time-stamping broker must respect). ``kind`` is a string property of that name, which selectors
-    choose by; "" sends none. ``group`` is JMSXGroupID. While the host has an open transaction, the message is part of
-    it.
+    choose by; "" sends none. ``group`` is JMSXGroupID. ``life_ms`` is a time to live by the broker's clock, instead of
+    ``ttl_ms``. ``deliver_in_ms`` is an absolute delivery time, so long after the reading of the *producer's* clock (JMS
+    only; a delay goes before it). While the host has an open transaction, the message is part of it.
     """
 
     weight = 35
@@ -46,6 +47,8 @@ class Send(Step, frozen=True, tag="send"):
     stamp: Literal["client", "none", "zero"] = "client"
     kind: Word = ""
     group: Word = ""
+    life_ms: Duration = 0
+    deliver_in_ms: SignedDuration = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Send:
@@ -61,13 +64,18 @@ class Send(Step, frozen=True, tag="send"):
             priority=PRIORITIES[chooser.below(len(PRIORITIES))] if "priorities" in shape.features else 4,
             kind=KINDS[chooser.below(len(KINDS))] if "selectors" in shape.features else "",
             group=GROUPS[chooser.below(len(GROUPS))] if "groups" in shape.features else "",
+            life_ms=shape.draw_ms(chooser) if "lifetimes" in shape.features and chooser.flag(50) else 0,
+            deliver_in_ms=shape.draw_ms(chooser) if "lifetimes" in shape.features and chooser.flag(25) else 0,
         )
 
     def normalise(self, state: WorldState) -> Send | None:
         host = state.clients[self.host % len(state.clients)]
         if host.via == "jms" and (self.ttl_ms < 0 or self.stamp == "none"):
             return None
-        return msgspec.structs.replace(self, host=host.index, dest=self.dest % len(state.dests))
+        if host.via != "jms" and self.deliver_in_ms:
+            return None
+        ttl_ms = 0 if self.life_ms else self.ttl_ms
+        return msgspec.structs.replace(self, host=host.index, dest=self.dest % len(state.dests), ttl_ms=ttl_ms)
 
     def perform(self, world: World) -> None:
         host = world.state.clients[self.host]

@@ -11,6 +11,8 @@ from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
 
 #: What the reference broker offers, in the words of ``Requirement.needs``.
 CAPABILITIES = [
+    "absolute-delay",
+    "broker-ttl",
     "counters",
     "dead-letter",
     "delay",
@@ -25,6 +27,7 @@ CAPABILITIES = [
     "timestamping",
     "topics",
     "ttl",
+    "tx",
 ]
 
 

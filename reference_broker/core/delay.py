@@ -79,6 +79,10 @@ class Delay:
         """The monotonic time of its release; ``now`` is the acceptance."""
         return now.mono_ns + remaining_ms * NS_PER_MS
 
+    def fixes_audience(self) -> bool:
+        """Whether the subscribers of a topic at the send are the ones that count, not those at the release."""
+        return True
+
     def is_due(self, due_ns: int, now: Now) -> bool:
         """Whether a release that was set for ``due_ns`` may happen now."""
         return due_ns <= now.mono_ns

@@ -27,6 +27,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 if TYPE_CHECKING:
     from reference_broker.core.message import Message, Property
 
@@ -38,6 +40,7 @@ BAD_TTL = "bad-ttl"
 DIGITS = 20
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Lifetime:
     """Policy ``lifetime``."""
 

@@ -108,6 +108,7 @@ class Stamping:
         return message.expiration_ms != old_ms or message.timestamp_ms != sent_ms
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicStamping(Stamping):
     """Policy ``timestamping``, generation ``classic``."""
 

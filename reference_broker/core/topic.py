@@ -83,7 +83,9 @@ class Topic(Destination):
         if self.region.is_expired(message):
             self.refuse_expired(message)
             return
-        audience = item.audience if item.audience is not None else []
+        audience = item.audience
+        if audience is None or not self.region.policies.delay.fixes_audience():
+            audience = self._audience(message)
         self._publish_to(message, [subscription for subscription in audience if self._has(subscription)])
 
     def _audience(self, message: Message) -> list[Subscription]:

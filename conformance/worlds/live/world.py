@@ -37,7 +37,7 @@ from conformance.history import Ack, Connect, Consume, Counters, Fault, Leave, N
 from conformance.program import stomp_beat_ms
 from conformance.steps.fault import Clock
 from conformance.steps.passage import Advance
-from conformance.worlds.base import DEAD_LETTERS
+from conformance.worlds.base import DEAD_LETTERS, NotOfferedError
 from conformance.worlds.live import clocks
 from conformance.worlds.live.agent import OWN_MS
 from conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, Sample
@@ -100,6 +100,8 @@ class LiveWorld(Observer):
         return agent.connected
 
     def send(self, client: ClientState, dest: str, step: SendStep) -> None:
+        if step.life_ms or step.deliver_in_ms:
+            raise NotOfferedError("the agents have no words for a relative life or an absolute delivery time")
         message = client.next_message()
         if self.connected(client):
             request = protocol.Send(

@@ -11,6 +11,7 @@ from conformance.history import Ack
 from conformance.program import stomp_beat_ms
 from conformance.worlds.simulated.host import ClientHost, Stamps, body_of, suite_id
 from conformance.worlds.translation import logical
+from reference_broker.core.config import RELATIVE_TTL
 from reference_broker.notice import Delivered, Discarded, Notice
 from reference_broker.openwire.client import ClientSession as JmsSession
 from reference_broker.stomp.client import ClientSession as StompSession
@@ -77,7 +78,7 @@ class StompHost(ClientHost):
             delay_ms=step.delay_ms,
             transaction=self.state.transaction,
             group=step.group,
-            properties={"kind": step.kind} if step.kind else None,
+            properties=properties_of(step),
             receipt=True,
         )
         self.flush()
@@ -222,10 +223,11 @@ class JmsHost(ClientHost):
             persistent=step.persistent,
             priority=step.priority,
             delay_ms=step.delay_ms,
+            deliver_at_ms=self.now().wall_ms + step.deliver_in_ms if step.deliver_in_ms else 0,
             disable_timestamp=step.stamp == "zero",
             transaction=self.state.transaction,
             group=step.group,
-            properties={"kind": step.kind} if step.kind else None,
+            properties=properties_of(step),
             receipt=True,
         )
         stamps = Stamps(sent.expiration_ms, sent.timestamp_ms)
@@ -321,6 +323,16 @@ class JmsHost(ClientHost):
             self.taken.pop(_key(consumer, message), None)
         self.flush()
         return receipt
+
+
+def properties_of(step: Send) -> dict[str, str | bool | int | float] | None:
+    """The properties that a step puts on a message."""
+    properties: dict[str, str | bool | int | float] = {}
+    if step.kind:
+        properties["kind"] = step.kind
+    if step.life_ms:
+        properties[RELATIVE_TTL] = step.life_ms
+    return properties or None
 
 
 def _key(consumer: ConsumerState, message: str) -> str:

@@ -60,13 +60,13 @@ class SimulatedWorld(Stage):
         result: Result = "fail"
         refusal: str | None = "not connected"
         expiration_ms, timestamp_ms, tx = 0, None, ""
+        deliver_at_ms = host.now().wall_ms + step.deliver_in_ms if step.deliver_in_ms else None
         if connected:
             receipt, stamps = host.send(physical(dest), message, step)
             tx = client.transaction
             expiration_ms, timestamp_ms = stamps.expiration_ms, stamps.timestamp_ms
             result, refusal = self.await_answer(host, host.connection, receipt)
-            if step.delay_ms:
-                self.due_ns = max(self.due_ns, self.agenda.now_ns + step.delay_ms * NS_PER_MS)
+            self._will_be_due(step, deliver_at_ms)
         event = Send(
             self.recorder.next_seq(),
             t0,
@@ -78,7 +78,7 @@ class SimulatedWorld(Stage):
             expiration_ms,
             timestamp_ms,
             step.delay_ms,
-            None,
+            deliver_at_ms,
             step.persistent,
             step.priority,
             step.size,
@@ -86,8 +86,17 @@ class SimulatedWorld(Stage):
             refusal,
             step.kind,
             step.group,
+            step.life_ms,
         )
         self.recorder.record(event)
+
+    def _will_be_due(self, step: SendStep, deliver_at_ms: int | None) -> None:
+        """The drain has to wait for it."""
+        wait_ms = step.delay_ms
+        if deliver_at_ms is not None and not wait_ms:
+            wait_ms = deliver_at_ms - self.broker.now().wall_ms
+        if wait_ms > 0:
+            self.due_ns = max(self.due_ns, self.agenda.now_ns + wait_ms * NS_PER_MS)
 
     def subscribe(self, client: ClientState, dest: str, step: SubscribeStep) -> None:
         host = self.hosts[client.name]
