@@ -180,7 +180,7 @@ def test_an_absurd_size_is_refused_at_once_and_for_ever(size: str) -> None:
         ("78 00", "data type 120 is no command"),
         ("0A 00 00 00 00 00 07", "1 bytes are left behind"),
         ("0A 00 00", "an integer of 4 bytes, but 2 are left"),
-        ("03 00 00 00 01 00 01 77", "data type 119 is unknown"),
+        ("03 00 00 00 01 00 01 77", "data type 119 is unknown in version 12"),
         ("0E 00 00 00 01 00 01 FF FF 41", "a text of 65535 bytes, but 1 are left"),
         ("12 00 00 00 01 00 00 00 00 00 00 00 00 00 01 7F FF FF FF", "a byte sequence of 2147483647 bytes"),
     ],
@@ -220,6 +220,8 @@ def test_values_that_openwire_cannot_say_are_refused() -> None:
         Codec(12).encode(links.CONTROL_COMMAND.make(command="x" * 70000))
     with pytest.raises(WireError, match="has no field 'size'"):
         links.KEEP_ALIVE_INFO.make(size=1)
+    with pytest.raises(WireError, match="ProducerAck exists since version 3, not in 1"):
+        Codec(1).encode(links.PRODUCER_ACK.make())
     with pytest.raises(WireError, match="version 13 is not spoken"):
         Codec(13)
 

@@ -21,7 +21,6 @@ from reference_broker.openwire.wire.buffers import Reader
 from reference_broker.openwire.wire.cache import ReadCache, WriteCache
 from reference_broker.openwire.wire.errors import WireError
 from reference_broker.openwire.wire.kinds import VERSION_MAX, Data
-from reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
 from reference_broker.openwire.wire.loose import LooseReader, LooseWriter, kind_of
 from reference_broker.openwire.wire.registry import COMMANDS
 from reference_broker.openwire.wire.tight import TightReader, TightWriter
@@ -49,9 +48,11 @@ class Codec:
 
     def encode(self, command: Data) -> bytes:
         """A frame, with its size. Raises ``WireError`` for a value that OpenWire cannot say."""
+        if command.kind.since > self._version:
+            raise WireError(f"{command.kind.name} exists since version {command.kind.since}, not in {self._version}")
         if self._writes is not None:
             self._writes.sweep()
-        if self._tight and command.kind is not WIRE_FORMAT_INFO:
+        if self._tight:
             tight = TightWriter(self._version, self._writes, self._traces)
             tight.fields(command)
             body = tight.bits.finish() + bytes(tight.out.data)
@@ -69,10 +70,10 @@ class Codec:
             command = None
         elif number not in COMMANDS:
             raise WireError(f"data type {number} is no command")
-        elif self._tight and number != WIRE_FORMAT_INFO.number:
-            command = TightReader(reader, self._version, self._reads, self._traces).fields(kind_of(number))
         else:
-            command = LooseReader(reader, self._version, self._reads, self._traces).fields(kind_of(number))
+            reads = TightReader if self._tight else LooseReader
+            kind = kind_of(number, self._version)
+            command = reads(reader, self._version, self._reads, self._traces).fields(kind)
         if reader.left():
             raise WireError(f"{reader.left()} bytes are left behind a command of type {number}")
         return command

@@ -64,6 +64,7 @@ MESSAGE_PULL: Final = Kind(
     Field("timeout", I64),
     Field("correlationId", STR, 3),
     Field("messageId", OBJECT, 3),
+    since=2,
 )
 MESSAGE_DISPATCH: Final = Kind(
     21,

@@ -62,15 +62,18 @@ RESPONSE: Final = (*COMMAND, Field("correlationId", I32))
 
 
 class Kind:
-    """One data structure. ``family`` "message" marks those that have the bit of the cached form in tight encoding."""
+    """One data structure. ``family`` "message" marks those that have the bit of the cached form in tight encoding;
+    ``since`` is the first version that knows it.
+    """
 
-    __slots__ = ("_of_version", "family", "fields", "index", "name", "number")
+    __slots__ = ("_of_version", "family", "fields", "index", "name", "number", "since")
 
-    def __init__(self, number: int, name: str, *fields: Field, family: str = "") -> None:
+    def __init__(self, number: int, name: str, *fields: Field, family: str = "", since: int = 1) -> None:
         self.number = number
         self.name = name
         self.fields = fields
         self.family = family
+        self.since = since
         #: Field name -> its place among the values.
         self.index = {field.name: place for place, field in enumerate(fields)}
         self._of_version: dict[int, list[tuple[int, Field]]] = {}

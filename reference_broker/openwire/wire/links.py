@@ -122,7 +122,7 @@ CONNECTION_CONTROL: Final = Kind(
     Field("rebalanceConnection", BOOL, 6),
     Field("token", BYTES, 8),
 )
-PRODUCER_ACK: Final = Kind(19, "ProducerAck", *COMMAND, Field("producerId", OBJECT), Field("size", I32))
+PRODUCER_ACK: Final = Kind(19, "ProducerAck", *COMMAND, Field("producerId", OBJECT), Field("size", I32), since=3)
 
 KINDS: Final = (
     WIRE_FORMAT_INFO,

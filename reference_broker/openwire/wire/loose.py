@@ -150,7 +150,7 @@ class LooseReader:
         """A structure or null."""
         if not self._reader.bool():
             return None
-        return self.fields(kind_of(self._reader.byte()))
+        return self.fields(kind_of(self._reader.byte(), self._version))
 
     def cached(self) -> Data | None:
         """A structure, or one that is known."""
@@ -210,11 +210,11 @@ class LooseReader:
         return self._reader.take(8, "the magic")
 
 
-def kind_of(number: int) -> kinds.Kind:
-    """The kind of a type number. Raises ``WireError``."""
+def kind_of(number: int, version: int) -> kinds.Kind:
+    """The kind of a type number. Raises ``WireError`` for one that the version does not know."""
     kind = KINDS.get(number)
-    if kind is None:
-        raise WireError(f"data type {number} is unknown")
+    if kind is None or kind.since > version:
+        raise WireError(f"data type {number} is unknown in version {version}")
     return kind
 
 

@@ -66,6 +66,7 @@ BLOB_MESSAGE: Final = Kind(
     Field("mimeType", STR),
     Field("deletedByBroker", BOOL),
     family="message",
+    since=3,
 )
 
 KINDS: Final = (

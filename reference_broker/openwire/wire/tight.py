@@ -197,7 +197,7 @@ class TightReader:
         """A structure or null."""
         if not self._bits.get():
             return None
-        kind = kind_of(self._reader.byte())
+        kind = kind_of(self._reader.byte(), self._version)
         if kind.family == "message" and self._bits.get():
             raise WireError(f"{kind.name} comes in its cached form, which nobody writes")
         return self.fields(kind)
