@@ -129,6 +129,15 @@ class Subscriptions:
         del self._unsettled[delivery.ack_id]
         del delivery.subscription.unsettled[delivery.ack_id]
 
+    def up_to(self, delivery: Unsettled) -> list[Unsettled]:
+        """It and what its subscription got before it, oldest first."""
+        covered: list[Unsettled] = []
+        for earlier in delivery.subscription.unsettled.values():
+            covered.append(earlier)
+            if earlier is delivery:
+                break
+        return covered
+
     def restore(self, deliveries: list[Unsettled]) -> None:
         """A transaction was aborted: these are unsettled again, in their old places."""
         touched: dict[str, Subscription] = {}
@@ -144,10 +153,9 @@ class Subscriptions:
     def find(self, frame: Frame, version: str) -> Unsettled:
         """Which delivery an ACK or NACK means."""
         if version == V12:
-            ack_id = required(frame, "id")
-            found = self._unsettled.get(ack_id)
+            found = self._unsettled.get(frame.headers.get("id", ""))
             if found is None:
-                raise _unknown(frame, ack_id)
+                raise _unknown(frame, required(frame, "id"))
             return found
         message_id = required(frame, "message-id")
         candidates = list(self.by_key.values())
@@ -247,40 +255,51 @@ def unsubscribe(session: BrokerSession, frame: Frame, now: Now) -> list[Event]: 
 
 def ack(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
     """ACK."""
-    delivery = session.subscriptions.find(frame, session.version)
-    covered = [delivery]
-    cumulative = delivery.subscription.ack_mode == "client"
-    if cumulative:
-        covered = []
-        for earlier in delivery.subscription.unsettled.values():
-            covered.append(earlier)
-            if earlier is delivery:
-                break
-    transaction = frame.headers.get("transaction", "")
-    if transaction:
-        session.transactions.hold(frame, covered)
-        each = covered
-        kind = INDIVIDUAL
-    else:
-        each = [delivery]
-        kind = STANDARD if cumulative else INDIVIDUAL
+    held = session.subscriptions
+    delivery = held.find(frame, session.version)
+    if frame.headers.get("transaction"):
+        return _ack_in_transaction(session, frame, delivery)
+    subscription = delivery.subscription
+    kind = INDIVIDUAL
+    if subscription.ack_mode == "client":
+        kind = STANDARD
+        for earlier in held.up_to(delivery)[:-1]:
+            held.settle(earlier)
+    held.settle(delivery)
+    return [
+        Ack(
+            session.connection,
+            subscription.consumer,
+            kind,
+            delivery.message_id,
+            destination=delivery.destination,
+            request=session.request(frame),
+        )
+    ]
+
+
+def _ack_in_transaction(session: BrokerSession, frame: Frame, delivery: Unsettled) -> list[Event]:
+    held = session.subscriptions
+    covered = held.up_to(delivery) if delivery.subscription.ack_mode == "client" else [delivery]
+    session.transactions.hold(frame, covered)
+    events: list[Event] = []
     for one in covered:
-        session.subscriptions.settle(one)
-    events: list[Event] = [_acknowledgement(session, one, kind, transaction) for one in each[:-1]]
-    events.append(_acknowledgement(session, each[-1], kind, transaction, request=session.request(frame)))
+        held.settle(one)
+        request = session.request(frame) if one is delivery else 0
+        events.append(_individual(session, one, INDIVIDUAL, frame, request))
     return events
 
 
-def _acknowledgement(
-    session: BrokerSession, delivery: Unsettled, kind: int, transaction: str, *, request: int = 0
-) -> Ack:
+def _individual(session: BrokerSession, delivery: Unsettled, kind: int, frame: Frame, request: int) -> Ack:
+    """An acknowledgement of one delivery."""
     return Ack(
         session.connection,
         delivery.subscription.consumer,
         kind,
         delivery.message_id,
+        first=delivery.message_id,
         destination=delivery.destination,
-        transaction=transaction,
+        transaction=frame.headers.get("transaction", ""),
         request=request,
     )
 
@@ -291,11 +310,7 @@ def nack(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa
         raise StompProtocolError("NACK does not exist in STOMP 1.0; connect with accept-version:1.1,1.2")
     delivery = session.subscriptions.find(frame, session.version)
     session.subscriptions.settle(delivery)
-    event = _acknowledgement(
-        session, delivery, POISON, frame.headers.get("transaction", ""), request=session.request(frame)
-    )
-    event.first = delivery.message_id
-    return [event]
+    return [_individual(session, delivery, POISON, frame, session.request(frame))]
 
 
 def _unknown(frame: Frame, name: str) -> StompProtocolError:
