@@ -15,7 +15,7 @@ from reference_broker.core.instant import Now
 from reference_broker.node import Node
 from reference_broker.stomp.frames import V10, V11, V12, Frame
 
-DESTINATIONS = ("/queue/a", "/queue/b", "/topic/t", "/queue/*", "/queue/a,/topic/t", "/nowhere/x", "")
+DESTINATIONS = ("/queue/a", "/queue/b", "/topic/t", "/queue/*", "/queue/a,/topic/t", "/temp-queue/x", "/nowhere/x", "")
 OPTIONS: dict[str, tuple[str, ...]] = {
     "ack": ("auto", "client", "client-individual", "maybe"),
     "activemq.prefetchSize": ("1", "2", "-1", "x"),
@@ -31,7 +31,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "AMQ_SCHEDULED_DELAY": ("5", "-5"),
     "JMSXGroupID": ("g",),
     "JMSXGroupSeq": ("-1", "1", "x"),
-    "reply-to": ("/queue/r", "r"),
+    "reply-to": ("/queue/r", "/temp-topic/y", "r"),
     "kind": ("a", "b"),
     "priority": ("9",),
 }
