@@ -13,6 +13,7 @@ from conformance.oracles.memory import MemoryOracle
 from conformance.oracles.prefetch import PrefetchOracle
 from conformance.oracles.redelivery import RedeliveryOracle
 from conformance.oracles.timestamping import TimeStampingOracle
+from conformance.oracles.transactions import TransactionOracle
 from conformance.oracles.waiting import WaitingOracle
 
 ORACLES: tuple[type[Oracle], ...] = (
@@ -27,4 +28,5 @@ ORACLES: tuple[type[Oracle], ...] = (
     DeliveryOracle,
     LifespanOracle,
     WaitingOracle,
+    TransactionOracle,
 )

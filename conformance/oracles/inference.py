@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from conformance.history import Discard, Event, Header
 from conformance.oracles.base import NS_PER_MS, Oracle
@@ -162,7 +162,12 @@ class Inference:
     def missing(self, message: Message) -> bool:
         """Whether a confirmed message of a drained queue is unaccounted for, whatever the excuses."""
         send = message.send
-        if send is None or send.result != "ok" or send.tx is not None or message.dead:
+        return send is not None and send.result == "ok" and send.tx is None and self.absent(message)
+
+    def absent(self, message: Message) -> bool:
+        """The same for a message of which somebody else knows that its queue has accepted it."""
+        send = message.send
+        if send is None or message.dead:
             return False
         books = self._books
         queue = books.queues[send.dest]
@@ -212,7 +217,8 @@ class BookOracle(Oracle):
     """An oracle that judges from the books, in ``conclude``; its ``feed`` only keeps them."""
 
     # fmt: off
-    kinds = ("connect", "subscribe", "leave", "send", "arrive", "consume", "discard", "ack", "nack", "browse", "commit",
+    kinds: ClassVar[tuple[str, ...]] = (
+             "connect", "subscribe", "leave", "send", "arrive", "consume", "discard", "ack", "nack", "browse", "commit",
              "abort", "operate", "counters", "closed", "start", "stop", "kill", "pause", "fault", "phase")
     # fmt: on
 

@@ -26,6 +26,7 @@ CAPABILITIES = [
     "sync-dispatch",
     "timestamping",
     "topics",
+    "transactions",
     "ttl",
     "tx",
 ]

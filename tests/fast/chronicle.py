@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 from conformance.history import (
+    Abort,
     Ack,
     Arrive,
+    Begin,
     ClockSample,
     Closed,
+    Commit,
     Connect,
     Consume,
     Counters,
@@ -25,6 +28,7 @@ from conformance.history import (
     Kill,
     Leave,
     Nack,
+    Operate,
     Pause,
     Phase,
     Send,
@@ -135,6 +139,22 @@ class Chronicle:
         """They are rejected."""
         host = host_of(consumer)
         return self._add(Nack, host, self.request_ms, result=result, consumer=consumer, messages=list(messages))
+
+    def begin(self, host: str, tx: str = "", result: str = "ok") -> Self:
+        """A transaction begins; ``HOST/tx1`` if not named."""
+        return self._add(Begin, host, self.request_ms, result=result, tx=tx or f"{host}/tx1")
+
+    def commit(self, host: str, tx: str = "", result: str = "ok") -> Self:
+        """It is committed."""
+        return self._add(Commit, host, self.request_ms, result=result, tx=tx or f"{host}/tx1")
+
+    def abort(self, host: str, tx: str = "", result: str = "ok") -> Self:
+        """It is rolled back."""
+        return self._add(Abort, host, self.request_ms, result=result, tx=tx or f"{host}/tx1")
+
+    def operate(self, op: str, dest: str = "q0", to: str = "", result: str = "ok") -> Self:
+        """An operator asks."""
+        return self._add(Operate, "", self.request_ms, result=result, op=op, dest=dest, to=to)
 
     def leave(self, consumer: str, result: str = "ok") -> Self:
         """The consumer closes."""

@@ -225,7 +225,7 @@ def test_json_output_is_json(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ["list", "--json"],
         ["replay", "--seed", "1", "--json", "--out", str(tmp_path / "x")],
         ["judge", "--json", str(tmp_path / "x" / "history.jsonl")],
-        ["mutants", "--json", "--programs", "60", "delay-1ms-early"],
+        ["mutants", "--json", "--programs", "300", "delay-1ms-early"],
     ]
     for command in commands:
         assert main(command) == OK

@@ -1,0 +1,162 @@
+"""Mutants of transactions and of what the books show of them; the permanent imbalances that real brokers had."""
+
+from __future__ import annotations
+
+from conformance.mutants.registry import Mutant, fresh
+from reference_broker.core.broker import Broker
+from reference_broker.core.effects import Effect
+from reference_broker.core.events import POISON, Ack, Event, Purge
+from reference_broker.core.instant import Now
+from reference_broker.core.ledger import Counters, Ledger
+from reference_broker.core.transaction import Held, Pledge, Resolution, Transaction
+
+
+class SendsAtOnce(Resolution):
+    """What is sent in a transaction is visible at once."""
+
+    def holds_sends(self) -> bool:
+        return False
+
+
+class AcknowledgesAtOnce(Resolution):
+    """What is acknowledged in a transaction is settled at once."""
+
+    def holds_acknowledgements(self) -> bool:
+        return False
+
+
+class PublishesOnRollback(Resolution):
+    """A rollback publishes what was sent."""
+
+    def rolled_back(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        return [], transaction.sends
+
+
+class AcknowledgesOnRollback(Resolution):
+    """A rollback settles what was acknowledged."""
+
+    def rolled_back(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        return transaction.pledges, []
+
+
+class CommitsOnLoss(Resolution):
+    """The loss of a connection commits what it had open."""
+
+    def abandoned(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        return transaction.pledges, transaction.sends
+
+
+class LosesLast(Resolution):
+    """A commit forgets the last of several sends."""
+
+    def committed(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        sends = transaction.sends
+        return transaction.pledges, sends[:-1] if len(sends) > 1 else sends
+
+
+class Reverses(Resolution):
+    """A commit publishes in reverse order."""
+
+    def committed(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        return transaction.pledges, transaction.sends[::-1]
+
+
+class ForgetsAcknowledgements(Resolution):
+    """A commit carries out the sends alone."""
+
+    def committed(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        return [], transaction.sends
+
+
+class DecrementsOnRollback(Resolution):
+    """A rollback takes what was acknowledged off the in-flight count (ActiveMQ 5.2.0 to 5.3.0)."""
+
+    def rolled_back(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+        for pledge in transaction.pledges:
+            for delivery in pledge.deliveries:
+                delivery.subscription.destination.counters.in_flight -= 1
+        return super().rolled_back(transaction)
+
+
+class ForgetsLevels(Ledger):
+    """Resetting the statistics sets the in-flight count to 0, too (ActiveMQ today)."""
+
+    def reset(self, counters: Counters) -> None:
+        super().reset(counters)
+        counters.in_flight = 0
+
+
+class CountsSettlementsTwice(Ledger):
+    """Each settlement is booked twice, as duplicates after a failover were (ActiveMQ before 5.3.0)."""
+
+    def settled(self, counters: Counters, count: int) -> None:
+        super().settled(counters, count)
+        counters.in_flight -= count
+
+
+class SubtractsUntilWritten(Ledger):
+    """A message is taken off the in-flight count before its frame is written, and put on it afterwards, as where a
+    protocol converter acknowledges before it writes (ActiveMQ with STOMP ``auto``).
+    """
+
+    def assigned(self, counters: Counters, asynchronous: bool) -> None:
+        super().assigned(counters, asynchronous)
+        counters.in_flight -= 1
+
+    def transmitted(self, counters: Counters) -> None:
+        super().transmitted(counters)
+        counters.in_flight += 1
+
+
+class PoisonCountsUp(Broker):
+    """A rejection raises the in-flight count instead of lowering it (ActiveMQ 5.2.0 to 5.3.0)."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        before = [destination.counters.removed for destination in self._region.destinations.values()]
+        effects = super().handle(event, now)
+        if isinstance(event, Ack) and event.kind == POISON:
+            for old, destination in zip(before, self._region.destinations.values(), strict=False):
+                destination.counters.in_flight += 2 * (destination.counters.removed - old)
+        return effects
+
+
+class PurgesAgain(Broker):
+    """The late acknowledgement of a purged message is counted as another one that left the queue."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, Purge):
+            self._purged = True
+        before = [destination.counters.removed for destination in self._region.destinations.values()]
+        effects = super().handle(event, now)
+        if isinstance(event, Ack) and self._purged:
+            for old, destination in zip(before, self._region.destinations.values(), strict=False):
+                late = destination.counters.removed - old
+                destination.counters.dequeued += late
+                destination.counters.size -= late
+        return effects
+
+    _purged = False
+
+
+ALL = (
+    Mutant("transaction-sends-at-once", "GEN-060", "What is sent in a transaction is visible at once.", "transaction",
+           fresh(SendsAtOnce), live=True),
+    Mutant("transaction-publishes-on-rollback", "GEN-061", "A rollback publishes what was sent.", "transaction",
+           fresh(PublishesOnRollback)),
+    Mutant("transaction-loses-last", "GEN-062", "A commit forgets the last of several sends.", "transaction",
+           fresh(LosesLast)),
+    Mutant("transaction-reverses", "GEN-063", "A commit publishes in reverse order.", "transaction", fresh(Reverses)),
+    Mutant("transaction-forgets-acknowledgements", "GEN-064", "A commit carries out the sends alone.", "transaction",
+           fresh(ForgetsAcknowledgements)),
+    Mutant("transaction-acknowledges-on-rollback", "GEN-065", "A rollback settles what was acknowledged.",
+           "transaction", fresh(AcknowledgesOnRollback)),
+    Mutant("transaction-commits-on-loss", "GEN-066", "The loss of a connection commits what it had open.",
+           "transaction", fresh(CommitsOnLoss)),
+    Mutant("transaction-acknowledges-at-once", "INF-010", "What is acknowledged in a transaction is settled at once.",
+           "transaction", fresh(AcknowledgesAtOnce)),
+    Mutant("ledger-rollback-decrements", "INF-010", "A rollback takes acknowledged messages off the in-flight count.",
+           "transaction", fresh(DecrementsOnRollback)),
+    Mutant("ledger-settles-twice", "INF-001", "Each settlement is booked twice.", "ledger",
+           fresh(CountsSettlementsTwice)),
+    Mutant("ledger-poison-counts-up", "INF-001", "A rejection raises the in-flight count.", broker=PoisonCountsUp),
+)  # fmt: skip
