@@ -45,8 +45,8 @@ def hunt(mutant: Mutant, first_seed: int = 0, programs_max: int = PROGRAMS_MAX) 
 
 
 def _programs(first_seed: int, programs_max: int) -> Iterator[tuple[str, Program, int | None]]:
-    corpus = programs()
-    for name, program in corpus.items():
+    corpus = list(programs().items())[:programs_max]
+    for name, program in corpus:
         yield name, program, None
     for seed in range(first_seed, first_seed + programs_max - len(corpus)):
         yield f"seed-{seed}", program_for_seed(seed), seed
