@@ -25,11 +25,12 @@ from xml.etree import ElementTree
 
 from reference_broker.core.config import ConfigError
 
-#: What a value is: a text, a number, a flag, a size in bytes.
+#: What a value is: a text, a number, a flag, a size in bytes, a ratio.
 TEXT: Final = "text"
 NUMBER: Final = "number"
 FLAG: Final = "flag"
 SIZE: Final = "size"
+RATIO: Final = "ratio"
 
 Rows = dict[str, tuple[str, str]]
 
@@ -65,6 +66,12 @@ _POLICY: Final[Rows] = {
     "producerFlowControl": ("producer_flow_control", FLAG),
     "sendFailIfNoSpace": ("send_fail_if_no_space", FLAG),
     "sendFailIfNoSpaceAfterTimeout": ("send_fail_if_no_space_after_ms", NUMBER),
+    "prioritizedMessages": ("prioritized_messages", FLAG),
+    "queuePrefetch": ("queue_prefetch", NUMBER),
+    "queueBrowserPrefetch": ("queue_browser_prefetch", NUMBER),
+    "topicPrefetch": ("topic_prefetch", NUMBER),
+    "durableTopicPrefetch": ("durable_topic_prefetch", NUMBER),
+    "usePrefetchExtension": ("use_prefetch_extension", FLAG),
 }
 _KINDS: Final = {"queue": "queue://", "topic": "topic://", "tempQueue": "temp-queue://", "tempTopic": "temp-topic://"}
 _TIMESTAMPING: Final[Rows] = {
@@ -165,11 +172,39 @@ class _Reader:
             rows = _STRATEGIES.get(name)
             if rows is None:
                 raise self._unknown("element", name, set(_STRATEGIES))
-            for key, value in self._fields(strategy, rows).items():
-                if key == "dead_letter_non_persistent":
-                    self._found.broker[key] = value
-                else:
-                    fields[key] = value
+            made: dict[str, Any] = {"strategy": _STRATEGY_NAMES[name], **self._fields(strategy, rows)}
+            for queue in _each(strategy, "deadLetterQueue", "queue"):
+                made["dead_letter_queue"] = queue.attrib.get("physicalName", "")
+            fields["dead_letter"] = made
+
+    def pending_limit(self, element: ElementTree.Element, fields: dict[str, Any]) -> None:
+        """The limit of a topic's backlog."""
+        for strategy in element:
+            rows = _PENDING_LIMITS.get(_name(strategy))
+            if rows is None:
+                raise self._unknown("element", _name(strategy), set(_PENDING_LIMITS))
+            fields.update(self._fields(strategy, rows))
+
+    def interceptors(self, element: ElementTree.Element) -> None:
+        """Virtual topics and composite destinations."""
+        path = ("virtualDestinationInterceptor", "virtualDestinations")
+        for entry in [child for group in _each(element, *path) for child in group]:
+            name = _name(entry)
+            if name == "virtualTopic":
+                self._found.broker.setdefault("virtual_topics", []).append(self._fields(entry, _VIRTUAL_TOPIC))
+            elif name in _COMPOSITES:
+                made = self._fields(entry, {"name": ("name", TEXT), "forwardOnly": ("forward_only", FLAG)})
+                made["name"] = _COMPOSITES[name] + str(made.get("name", ""))
+                made["forward_to"] = [self._target(target) for group in _each(entry, "forwardTo") for target in group]
+                self._found.broker.setdefault("composite_destinations", []).append(made)
+            else:
+                raise self._unknown("virtual destination", name, {"virtualTopic", *_COMPOSITES})
+
+    def _target(self, element: ElementTree.Element) -> str:
+        prefix = _KINDS.get(_name(element))
+        if prefix is None:
+            raise self._unknown("element", _name(element), set(_KINDS))
+        return prefix + element.attrib.get("physicalName", "")
 
     def plugins(self, element: ElementTree.Element) -> None:
         for plugin in element:
@@ -226,6 +261,11 @@ class _Reader:
             raise ConfigError(f"{self._where}: {name}={text!r} has a placeholder; write the value")
         if kind == TEXT:
             return text
+        if kind == RATIO:
+            try:
+                return float(text)
+            except ValueError:
+                raise ConfigError(f"{self._where}: {name}={text!r} must be a number") from None
         if kind == FLAG:
             if text in ("true", "false"):
                 return text == "true"
@@ -259,11 +299,43 @@ def _each(element: ElementTree.Element, *path: str) -> list[ElementTree.Element]
     return found
 
 
-_STRATEGIES: Final[dict[str, Rows]] = {
-    "sharedDeadLetterStrategy": {"processNonPersistent": ("dead_letter_non_persistent", FLAG)},
+_EVERY_STRATEGY: Final[Rows] = {
+    "processExpired": ("process_expired", FLAG),
+    "processNonPersistent": ("process_non_persistent", FLAG),
+    "expiration": ("expiration_ms", NUMBER),
+    "enableAudit": ("enable_audit", FLAG),
 }
-_POLICY_ELEMENTS: Final = {"deadLetterStrategy": _Reader.dead_letters}
+_INDIVIDUAL: Final[Rows] = {
+    "queuePrefix": ("queue_prefix", TEXT),
+    "topicPrefix": ("topic_prefix", TEXT),
+    "queueSuffix": ("queue_suffix", TEXT),
+    "topicSuffix": ("topic_suffix", TEXT),
+    "useQueueForQueueMessages": ("use_queue_for_queue_messages", FLAG),
+    "useQueueForTopicMessages": ("use_queue_for_topic_messages", FLAG),
+    "destinationPerDurableSubscriber": ("destination_per_durable_subscriber", FLAG),
+}
+_STRATEGIES: Final[dict[str, Rows]] = {
+    "sharedDeadLetterStrategy": _EVERY_STRATEGY,
+    "individualDeadLetterStrategy": {**_EVERY_STRATEGY, **_INDIVIDUAL},
+    "discarding": _EVERY_STRATEGY,
+}
+_STRATEGY_NAMES: Final = {
+    "sharedDeadLetterStrategy": "shared",
+    "individualDeadLetterStrategy": "individual",
+    "discarding": "discarding",
+}
+_PENDING_LIMITS: Final[dict[str, Rows]] = {
+    "constantPendingMessageLimitStrategy": {"limit": ("pending_message_limit", NUMBER)},
+    "prefetchRatePendingMessageLimitStrategy": {"multiplier": ("pending_message_limit_multiplier", RATIO)},
+}
+_VIRTUAL_TOPIC: Final[Rows] = {"name": ("name", TEXT), "prefix": ("prefix", TEXT), "postfix": ("postfix", TEXT)}
+_COMPOSITES: Final = {"compositeQueue": "queue://", "compositeTopic": "topic://"}
+_POLICY_ELEMENTS: Final = {
+    "deadLetterStrategy": _Reader.dead_letters,
+    "pendingMessageLimitStrategy": _Reader.pending_limit,
+}
 _SECTIONS: Final = {
+    "destinationInterceptors": _Reader.interceptors,
     "destinationPolicy": _Reader.policies,
     "plugins": _Reader.plugins,
     "systemUsage": _Reader.usage,

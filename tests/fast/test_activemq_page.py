@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from reference_broker import activemq_xml
+from reference_broker import activemq_xml, settings
 from reference_broker.activemq_xml import translate
 from reference_broker.settings import settings_of
 from tests.fast.test_settings import flat
@@ -47,3 +47,27 @@ TABLES = [
 def test_everything_that_is_translated_is_shown(table: str) -> None:
     known = set(getattr(activemq_xml, table))
     assert {name for name in known if name in PAGE} == known
+
+
+def targets(*tables: str) -> set[str]:
+    """Our keys that these tables of the translation lead to."""
+    found: set[str] = set()
+    for table in tables:
+        for row in getattr(activemq_xml, table).values():
+            found |= {key for key, _ in row.values()} if isinstance(row, dict) else {row[0]}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rows", "tables", "ours_alone"),
+    [
+        ("_DESTINATION", ("_POLICY", "_PENDING_LIMITS"), {"match", "dead_letter"}),
+        ("_DEAD_LETTER", ("_STRATEGIES",), {"strategy", "dead_letter_queue"}),
+        ("_TIMESTAMPING", ("_TIMESTAMPING",), set()),
+        ("_VIRTUAL_TOPIC", ("_VIRTUAL_TOPIC",), set()),
+    ],
+)
+def test_every_key_that_activemq_has_can_be_translated(
+    rows: str, tables: tuple[str, ...], ours_alone: set[str]
+) -> None:
+    assert set(getattr(settings, rows)) == targets(*tables) | ours_alone
