@@ -67,7 +67,5 @@ def targets(*tables: str) -> set[str]:
         ("_VIRTUAL_TOPIC", ("_VIRTUAL_TOPIC",), set()),
     ],
 )
-def test_every_key_that_activemq_has_can_be_translated(
-    rows: str, tables: tuple[str, ...], ours_alone: set[str]
-) -> None:
+def test_every_key_that_activemq_has_is_translated(rows: str, tables: tuple[str, ...], ours_alone: set[str]) -> None:
     assert set(getattr(settings, rows)) == targets(*tables) | ours_alone
