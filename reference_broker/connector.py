@@ -42,8 +42,10 @@ _LOCAL: Final = {
     "useKeepAlive": "use_keep_alive",
     "useInactivityMonitor": "use_monitor",
     "connectAttemptTimeout": "connect_timeout_ms",
+    "keepAliveResponseRequired": "ask_for_answers",
+    "ignoreRemoteWireFormat": "ignore_remote",
 }
-_FLAGS: Final = {"use_keep_alive", "use_monitor"}
+_FLAGS: Final = {"ask_for_answers", "ignore_remote", "use_keep_alive", "use_monitor"}
 
 
 class Connector:
@@ -67,6 +69,9 @@ class Connector:
             initial_delay_ms=values.get("initial_delay_ms", default.initial_delay_ms),
             use_keep_alive=bool(values.get("use_keep_alive", default.use_keep_alive)),
             connect_timeout_ms=values.get("connect_timeout_ms", default.connect_timeout_ms),
+            use_monitor=self.use_monitor,
+            ask_for_answers=bool(values.get("ask_for_answers", default.ask_for_answers)),
+            ignore_remote=bool(values.get("ignore_remote", default.ignore_remote)),
         )
 
 

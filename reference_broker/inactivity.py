@@ -17,6 +17,8 @@ Two generations (DESIGN section 4)
 * ``classic``: what ActiveMQ's code does. A check every R; a first quiet interval only clears a flag, a second one
   closes: 2R to 3R after the last byte. A frame that is never completed does not set the flag again, so in mid-frame the
   delay is R to 2R. A keep-alive leaves at each check (every W) before which no frame was written.
+* The lines in the log are those of the seed page, and those of ActiveMQ 5.17: other spaces, and a WARN where the page
+  has a DEBUG line with the exception.
 
 Known exceptions to ``classic``
 * ActiveMQ abandons a check that comes less than 0.9 R after the previous one. On elapsed time with checks planned from
@@ -42,6 +44,9 @@ _NEVER: Final = 1 << 120
 #: ActiveMQ's connectAttemptTimeout: how long a peer may take to say hello.
 CONNECT_TIMEOUT_MS: Final = 30_000
 
+#: How ActiveMQ names the failure.
+EXCEPTION: Final = "org.apache.activemq.transport.InactivityIOException"
+
 # What a check found.
 NOTHING: Final = 0
 KEEP_ALIVE: Final = 1
@@ -52,16 +57,27 @@ class MonitorAction:
     """The result of one check.
 
     ``debug`` holds lines for the log of ActiveMQ's AbstractInactivityMonitor; ``reason`` and ``idle_ns`` belong to
-    FAIL.
+    FAIL, and so does the line of the broker's transport, ``failure`` at ``level``.
     """
 
-    __slots__ = ("debug", "idle_ns", "kind", "reason")
+    __slots__ = ("debug", "failure", "idle_ns", "kind", "level", "reason")
 
-    def __init__(self, kind: int, reason: str = "", idle_ns: int = 0, debug: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        kind: int,
+        reason: str = "",
+        idle_ns: int = 0,
+        debug: tuple[str, ...] = (),
+        *,
+        level: str = "DEBUG",
+        failure: str = "",
+    ) -> None:
         self.kind = kind
         self.reason = reason
         self.idle_ns = idle_ns
         self.debug = debug
+        self.level = level
+        self.failure = failure
 
 
 _QUIET: Final = MonitorAction(NOTHING)
@@ -223,15 +239,25 @@ class Monitor:
 
     def _fail_read(self, now_ns: int, since_check_ns: int) -> MonitorAction:
         """ActiveMQ's words, which operators search for (seed 001)."""
-        debug = (
-            f"{since_check_ns // NS_PER_MS} ms elapsed since last read check.",
-            f"No message received since last read check for {self._address}! Throwing InactivityIOException.",
-        )
+        debug = (self._elapsed(since_check_ns), self._silence())
         return self._fail(f"Channel was inactive for too (>{self._read_ms}) long: {self._address}", now_ns, debug)
 
     def _fail(self, reason: str, now_ns: int, debug: tuple[str, ...]) -> MonitorAction:
         self.stop()
-        return MonitorAction(FAIL, reason, self.idle_ns(now_ns), debug)
+        level, cause = self._blame(reason)
+        failure = f"Transport Connection to: {self._address} failed: {cause}"
+        return MonitorAction(FAIL, reason, self.idle_ns(now_ns), debug, level=level, failure=failure)
+
+    # The seed page's words; later releases have others.
+
+    def _elapsed(self, since_ns: int) -> str:
+        return f"{since_ns // NS_PER_MS} ms elapsed since last read check."
+
+    def _silence(self) -> str:
+        return f"No message received since last read check for {self._address}! Throwing InactivityIOException."
+
+    def _blame(self, reason: str) -> tuple[str, str]:
+        return "DEBUG", f"{EXCEPTION}: {reason}"
 
 
 class DocumentedMonitor(Monitor):
@@ -321,13 +347,34 @@ class ClassicMonitor(Monitor):
             self._command_received = False
         else:
             return self._fail_read(now_ns, since_ns)
-        return MonitorAction(NOTHING, debug=(f"{since_ns // NS_PER_MS} ms elapsed since last read check.",))
+        return MonitorAction(NOTHING, debug=(self._elapsed(since_ns),))
+
+    def _elapsed(self, since_ns: int) -> str:
+        return f"{since_ns // NS_PER_MS}ms elapsed since last read check."
+
+    def _silence(self) -> str:
+        return f"No message received since last read check for {self._address}. Throwing InactivityIOException."
+
+    def _blame(self, reason: str) -> tuple[str, str]:
+        return "WARN", reason
 
     def _check_write(self, now_ns: int) -> MonitorAction:
         self._write_due_ns = now_ns + self._write_ns
         idle = not self._command_sent
         self._command_sent = False
         return _BEAT if idle else _QUIET
+
+
+class NoMonitor(Monitor):
+    """This side has none (useInactivityMonitor=false): nothing is ever due."""
+
+    __slots__ = ()
+
+    def __init__(self, address: str, now_ns: int) -> None:
+        super().__init__(address, now_ns, connect_timeout_ms=0)
+
+    def _plan(self, base_ns: int) -> None:
+        """Nothing."""
 
 
 GENERATIONS: Final[dict[str, type[Monitor]]] = {"documented": DocumentedMonitor, "classic": ClassicMonitor}
@@ -340,6 +387,8 @@ MonitorFactory = Callable[[BrokerConfig, str, int], Monitor]
 def monitor_for(config: BrokerConfig, address: str, now_ns: int) -> Monitor:
     """The monitor that the broker's configuration asks for."""
     settings = config.monitor
+    if not settings.use_monitor:
+        return NoMonitor(address, now_ns)
     return GENERATIONS[config.generation["monitor"]](
         address, now_ns, connect_timeout_ms=settings.connect_timeout_ms, use_keep_alive=settings.use_keep_alive
     )

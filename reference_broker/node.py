@@ -393,8 +393,7 @@ class Node:
 
     def _fail_inactive(self, link: _Link, action: MonitorAction, now: Now) -> None:
         """The monitor has given the peer up: nothing more is sent."""
-        cause = f"org.apache.activemq.transport.InactivityIOException: {action.reason}"
-        self._actions.append(Log("DEBUG", TRANSPORT_LOGGER, f"Transport Connection to: {link.address} failed: {cause}"))
+        self._actions.append(Log(action.level, TRANSPORT_LOGGER, action.failure))
         self._release(link, clean=False, now=now)
         link.session.outbox.clear()
         self._actions.append(Close(link.number, action.reason, action.idle_ns, inactive=True))

@@ -140,6 +140,9 @@ _MONITOR: Final[dict[str, _Row]] = {
     "read_ms": _ANY_MS,
     "initial_delay_ms": _Number(0),
     "use_keep_alive": _FLAG,
+    "use_monitor": _FLAG,
+    "ask_for_answers": _FLAG,
+    "ignore_remote": _FLAG,
     "connect_timeout_ms": _ANY_MS,
 }
 _DESTINATION: Final[dict[str, _Row]] = {
@@ -214,11 +217,6 @@ class ServerSettings:
         connector = server_connector(uri)
         if connector.protocol != "stomp":
             raise ConfigError(f"{uri!r}: only stomp:// can be listened on in this release")
-        if not connector.use_monitor:
-            raise ConfigError(
-                f"{uri!r}: transport.useInactivityMonitor=false is not supported by a server; "
-                "wireFormat.maxInactivityDuration=0 switches the monitors off"
-            )
         self.host, self.port = connector.host, connector.port
         self.broker.monitor = connector.monitor
         if connector.max_frame_bytes:

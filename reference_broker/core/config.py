@@ -235,9 +235,21 @@ class Monitor:
     """Inactivity settings of the broker's side of each connection. ``read_ms`` 0 or less switches the monitor off.
 
     ``connect_timeout_ms`` (connectAttemptTimeout) is how long a peer may take to say hello; 0 or less: for ever.
+    ``use_monitor`` False: this side watches nothing, not even whether a peer says hello, and beats never, whatever it
+    offers; the peer's monitor goes on. ``ask_for_answers`` (keepAliveResponseRequired): own keep-alives want an answer.
+    ``ignore_remote`` (ignoreRemoteWireFormat): this side uses its own periods, whatever the peer offers. The last two
+    concern OpenWire only.
     """
 
-    __slots__ = ("connect_timeout_ms", "initial_delay_ms", "read_ms", "use_keep_alive")
+    __slots__ = (
+        "ask_for_answers",
+        "connect_timeout_ms",
+        "ignore_remote",
+        "initial_delay_ms",
+        "read_ms",
+        "use_keep_alive",
+        "use_monitor",
+    )
 
     def __init__(
         self,
@@ -246,7 +258,13 @@ class Monitor:
         initial_delay_ms: int = 10_000,
         use_keep_alive: bool = True,
         connect_timeout_ms: int = 30_000,
+        use_monitor: bool = True,
+        ask_for_answers: bool = False,
+        ignore_remote: bool = False,
     ) -> None:
+        self.use_monitor = use_monitor
+        self.ask_for_answers = ask_for_answers
+        self.ignore_remote = ignore_remote
         self.read_ms = read_ms
         self.initial_delay_ms = initial_delay_ms
         self.use_keep_alive = use_keep_alive

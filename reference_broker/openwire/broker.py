@@ -78,7 +78,7 @@ class BrokerSession(Session):
     __slots__ = ("_client_id", "_config", "_consumers", "_names")
 
     def __init__(self, connection: int, config: BrokerConfig) -> None:
-        super().__init__(connection, KeepAliveInfo())
+        super().__init__(connection, KeepAliveInfo(response_required=config.monitor.ask_for_answers))
         self._config = config
         self._client_id = ""
         #: The client's consumer id -> the core's name, and back.
@@ -110,12 +110,10 @@ class BrokerSession(Session):
     def _wire_format(self, info: WireFormatInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         if self.periods is None:
             mine = self._config.monitor
-            self.periods = negotiate(
-                mine.read_ms,
-                mine.initial_delay_ms,
-                info.max_inactivity_duration_ms,
-                info.max_inactivity_duration_initial_delay_ms,
-            )
+            offered = (info.max_inactivity_duration_ms, info.max_inactivity_duration_initial_delay_ms)
+            if mine.ignore_remote:
+                offered = (mine.read_ms, mine.initial_delay_ms)
+            self.periods = negotiate(mine.read_ms, mine.initial_delay_ms, *offered)
         return []
 
     def _connection(self, info: ConnectionInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
@@ -238,7 +236,10 @@ class BrokerSession(Session):
 
     def _keep_alive(self, info: KeepAliveInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         if info.response_required:
-            self.outbox.append(KeepAliveInfo(info.command_id))
+            if self._config.monitor.use_monitor:
+                self.outbox.append(KeepAliveInfo(info.command_id))
+            else:
+                self.outbox.append(Response(info.command_id))  # without a monitor it is a command like any other
         return []
 
     def _shutdown(self, info: ShutdownInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time

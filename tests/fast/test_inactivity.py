@@ -225,11 +225,38 @@ def test_it_fails_once_with_the_words_of_the_seed(generation: str) -> None:
     result = run(monitor, [], 1_000_000)
     assert result.closed is not None
     assert result.closed[1].reason == f"Channel was inactive for too (>30000) long: {ADDRESS}"
-    assert result.closed[1].debug == (
+    assert monitor.next_due_ns() is None
+    action = result.closed[1]
+    assert [*action.debug, f"{action.level} {action.failure}"] == LINES[generation]
+
+
+#: The seed page's lines, and those of ActiveMQ 5.17, for an address and a period of 30 s.
+LINES = {
+    "documented": [
         "30000 ms elapsed since last read check.",
         f"No message received since last read check for {ADDRESS}! Throwing InactivityIOException.",
-    )
+        (
+            f"DEBUG Transport Connection to: {ADDRESS} failed: org.apache.activemq.transport.InactivityIOException: "
+            f"Channel was inactive for too (>30000) long: {ADDRESS}"
+        ),
+    ],
+    "classic": [
+        "30000ms elapsed since last read check.",
+        f"No message received since last read check for {ADDRESS}. Throwing InactivityIOException.",
+        f"WARN Transport Connection to: {ADDRESS} failed: Channel was inactive for too (>30000) long: {ADDRESS}",
+    ],
+}
+
+
+@pytest.mark.parametrize("generation", list(GENERATIONS))
+def test_without_a_monitor_nothing_is_ever_due(generation: str) -> None:
+    """useInactivityMonitor=false: no read check, no keep-alive, and no connect check."""
+    config = BrokerConfig(generation={"monitor": generation}, monitor=Settings(use_monitor=False))
+    monitor = monitor_for(config, ADDRESS, 0)
     assert monitor.next_due_ns() is None
+    monitor.start(0, R, W, D)
+    result = run(monitor, [(100, FRAME)], 1_000_000)
+    assert (result.beats, result.closed, result.debug) == ([], None, [])
 
 
 @pytest.mark.parametrize("generation", list(GENERATIONS))

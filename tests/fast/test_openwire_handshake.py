@@ -118,3 +118,83 @@ def test_the_client_notices_a_dead_broker(generation: str) -> None:
     assert isinstance(closed, Closed)
     lowest, highest = (2000, 2000) if generation == "documented" else (4000, 6000)
     assert lowest * NS_PER_MS <= closed.idle_ns <= highest * NS_PER_MS
+
+
+# -- settings that are not negotiated
+
+
+def test_without_a_monitor_the_broker_watches_nothing_and_an_idle_peer_drops_it() -> None:
+    """useInactivityMonitor=false on one side (INA-13, INA-36)."""
+    pair = Pair(BrokerConfig(monitor=Monitor(read_ms=2000, initial_delay_ms=0, use_monitor=False)))
+    pair.jms(inactivity_ms=(2000, 0))
+    pair.frozen.add(1)
+    pair.advance(60_000)
+    assert pair.closes == []
+    pair.frozen.clear()
+    pair.advance(2000)
+    assert written(pair, KeepAliveInfo) == []
+    assert len(pair.of(1, Closed)) == 1
+
+
+def test_without_a_monitor_a_keep_alive_is_a_command_like_any_other() -> None:
+    pair = Pair(BrokerConfig(monitor=Monitor(use_monitor=False)))
+    pair.node.connect(1, "openwire", pair.now())
+    pair.node.receive(1, KeepAliveInfo(7, response_required=True), pair.now())
+    answers = []
+    while (frame := pair.node.next_output(1, pair.now())) is not None:
+        answers.append(type(frame).__name__)
+    assert answers == ["WireFormatInfo", "Response"]
+    assert pair.node.next_due_ns() is None
+
+
+@pytest.mark.parametrize("generation", ["documented", "classic"])
+def test_without_keep_alives_of_its_own_the_broker_still_closes_silent_links(generation: str) -> None:
+    """useKeepAlive=false on one side (INA-12)."""
+    settings = Monitor(read_ms=2000, initial_delay_ms=0, use_keep_alive=False)
+    pair = Pair(BrokerConfig(generation={"monitor": generation}, monitor=settings))
+    pair.jms(inactivity_ms=(2000, 0))
+    pair.frozen.add(1)
+    pair.advance(6001)
+    assert len(pair.closes) == 1
+    assert written(pair, KeepAliveInfo) == []
+
+
+def test_keep_alives_that_ask_get_answers_and_healthy_links_stay() -> None:
+    """keepAliveResponseRequired: the answers count as signs of life, and suppress the peer's own keep-alives."""
+    pair = Pair(BrokerConfig(monitor=Monitor(read_ms=3000, initial_delay_ms=0, ask_for_answers=True)))
+    pair.jms(inactivity_ms=(3000, 0))
+    pair.advance(30_000)
+    assert (pair.closes, pair.of(1, Closed)) == ([], [])
+    asked = written(pair, KeepAliveInfo)
+    assert asked
+    assert all(isinstance(frame, KeepAliveInfo) and frame.response_required for frame in asked)
+
+
+def test_a_peer_that_does_not_answer_is_not_dropped_for_it() -> None:
+    """Asking changes no timing: bytes count, answers do not have to come."""
+    pair = Pair(BrokerConfig(monitor=Monitor(read_ms=3000, initial_delay_ms=0, ask_for_answers=True)))
+    pair.jms(inactivity_ms=(3000, 0))
+    pair.frozen.add(1)
+    for _ in range(10):
+        pair.advance(2000)
+        pair.node.bytes_received(1, pair.now())
+    assert pair.closes == []
+
+
+@pytest.mark.parametrize("offered", [(30_000, 10_000), (500, 0)])
+def test_a_broker_that_ignores_the_peers_offer_uses_its_own(offered: tuple[int, int]) -> None:
+    """ignoreRemoteWireFormat (AMQ-2196)."""
+    pair = Pair(BrokerConfig(monitor=Monitor(read_ms=2000, initial_delay_ms=1000, ignore_remote=True)))
+    pair.jms(inactivity_ms=offered)
+    pair.frozen.add(1)
+    pair.advance(2999)
+    assert pair.closes == []
+    pair.advance(1)
+    assert len(pair.closes) == 1
+
+
+def test_a_broker_that_ignores_the_peers_offer_drops_one_that_asked_for_no_monitor() -> None:
+    pair = Pair(BrokerConfig(monitor=Monitor(read_ms=2000, initial_delay_ms=0, ignore_remote=True)))
+    pair.jms(inactivity_ms=(0, 0))
+    pair.advance(2000)
+    assert len(pair.closes) == 1

@@ -65,6 +65,9 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             read_ms = -1
             initial_delay_ms = 3
             use_keep_alive = false
+            use_monitor = false
+            ask_for_answers = true
+            ignore_remote = true
             connect_timeout_ms = 0
             [[broker.destinations]]
             match = "A.>"
@@ -141,7 +144,15 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                 "zero_expiration_override_ms": 20,
                 "process_network_messages": True,
             },
-            "monitor": {"read_ms": -1, "initial_delay_ms": 3, "use_keep_alive": False, "connect_timeout_ms": 0},
+            "monitor": {
+                "read_ms": -1,
+                "initial_delay_ms": 3,
+                "use_keep_alive": False,
+                "connect_timeout_ms": 0,
+                "use_monitor": False,
+                "ask_for_answers": True,
+                "ignore_remote": True,
+            },
             "destinations": [
                 {
                     "match": "A.>",
@@ -319,7 +330,6 @@ def test_the_broker_object_of_a_program_is_the_same_thing() -> None:
         (["--config", "nothing.toml"], "nothing.toml cannot be read"),
         (["--connector", "tcp://127.0.0.1:1"], "only stomp:// can be listened on"),
         (["--connector", "stomp://127.0.0.1", "--port", "1"], "says host and port already"),
-        (["--connector", "stomp://127.0.0.1?transport.useInactivityMonitor=false"], "is not supported by a server"),
     ],
 )
 def test_bad_settings_exit_with_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
