@@ -5,7 +5,7 @@ decoded frames and asks for frames to write; it is told what to do through ``tak
 
 Rules
 * Popping is writing. A message leaves the outbox through ``next_output``, and that is the moment at which an
-  asynchronous dispatch is reported to the core as transmitted (seed 003). An edge that cannot write does not pop; what
+  dispatch is reported to the core as transmitted (seed 003). An edge that cannot write does not pop; what
   waits then is what a stalled reader costs.
 * ``OutputReady`` is edge-triggered: it is given once, and given again only after ``next_output`` has emptied the
   outbox. Whoever gets it pops until None or remembers that it stopped before.
@@ -103,7 +103,7 @@ class Node:
         self._links: dict[int, _Link] = {}
         self._heap: list[tuple[int, int]] = []
         self._actions: list[Action] = []
-        #: Asynchronous dispatches to connections that are gone, to be reported as failed.
+        #: Dispatches to connections that are gone, to be reported as failed.
         self._strays: list[Dispatch] = []
         #: Connections that a refusal has doomed while effects were being carried out.
         self._doomed: list[_Link] = []
@@ -229,9 +229,8 @@ class Node:
             if isinstance(item, Dispatch):
                 # Rendered first: the core may settle or change the message as soon as it is told.
                 frame = session.render(item)
-                if item.asynchronous:
-                    self._handle(Transmitted(item), now)
-                    self._settle(now)
+                self._handle(Transmitted(item), now)
+                self._settle(now)
                 if frame is None:
                     continue
             if frame is not session.keep_alive:
@@ -270,8 +269,7 @@ class Node:
             if isinstance(effect, Dispatch):
                 link = links.get(effect.connection)
                 if link is None or link.closed:
-                    if effect.asynchronous:
-                        self._strays.append(effect)
+                    self._strays.append(effect)
                     continue
                 link.session.outbox.append(effect)
                 if not link.announced:
@@ -364,7 +362,7 @@ class Node:
         for item in waiting:
             if not isinstance(item, Dispatch):
                 session.outbox.append(item)
-            elif item.asynchronous:
+            else:
                 # Counted as transmitted although it failed, and taken back by the disconnect: a dropped connection ends
                 # balanced (AMQ-4248).
                 self._handle(Transmitted(item, failed=True), now)

@@ -207,7 +207,7 @@ def check_queue(queue: Queue) -> None:
     check_browsers(queue)
     if queue.choices is not None:
         check_choices(queue, queue.choices)
-    elif line and ready:
+    elif line and ready and not queue.held:
         same(
             f"{name}: {ready[0].consumer.name} may get {line[0].message!r} but",
             name in queue.region.memory.blocked,
@@ -239,7 +239,7 @@ def check_browsers(queue: Queue) -> None:
         held = [delivery.reference for delivery in subscription.deliveries()]
         same(f"{queue.name}: copies of {name}", [r.order for r in held], sorted(view.originals))
         same(f"{queue.name}: charged copies of {name}", [r for r in held if r.charged or r.reserved], [])
-        if not view.ended:
+        if not view.ended and not view.held:
             same(f"{queue.name}: {name} waits", queue.region.policies.prefetch.is_open(subscription), False)
 
 
@@ -264,7 +264,7 @@ def check_choices(queue: Queue, choices: Choices) -> None:
                 continue
             share = choices.shares[subscription.serial]
             same(f"{name}: {message!r} is offered", key in share.stream.keys or key in share.keys, True)
-            if subscription.ready:
+            if subscription.ready and not queue.held:
                 same(f"{name}: {subscription.consumer.name} may get {message!r} but", blocked, True)
 
 

@@ -107,7 +107,7 @@ class View(Destination):
 
     def pump(self) -> None:
         region, subscription = self.region, self.subscription
-        while self.remaining and self.allowance and region.policies.prefetch.is_open(subscription):
+        while self.remaining and self.allowance and not self.held and region.policies.prefetch.is_open(subscription):
             original = self.remaining.popleft()
             message = original.message
             if original.state in (GONE, DROPPED) or region.is_expired(message):

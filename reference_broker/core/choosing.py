@@ -266,7 +266,7 @@ def choose(queue: Queue, choices: Choices) -> None:
     ready = queue.ready
     choices.stirred = False
     at = 0
-    while at < len(ready) and (len(queue.line) or queue.aside):
+    while at < len(ready) and (len(queue.line) or queue.aside) and not queue.held:
         subscription = ready[at]
         reference = take_offer(queue, subscription) if subscription.offers else None
         if reference is None:

@@ -62,6 +62,9 @@ class Destination:
         self.sweep_due_ns = NOT_ON_HEAP
         #: The last ``pump`` ended for want of memory.
         self.starved = False
+        #: Writes that it waits for before it gives anybody anything: those of synchronous dispatches.
+        self.held = 0
+        self.holds_always = region.policies.dispatch.holds_always()
         #: Stands in the region's list of destinations to pump.
         self.awake = False
         #: What is sent to it may go elsewhere as well (``routing.py``).
@@ -166,6 +169,9 @@ class Destination:
         consumer.dispatched.append(delivery)
         region.policies.ledger.assigned(self.counters, asynchronous)
         region.effects.append(dispatch)
+        if not asynchronous or self.holds_always:
+            dispatch.holder = self
+            self.held += 1
         if not consumer.prefetch:
             region.pulls.served(consumer)
         if consumer.scattered:

@@ -29,7 +29,7 @@ def pump(queue: Queue) -> None:
     prefetch = queue.region.policies.prefetch
     queue.region.memory.blocked.pop(queue.name, None)
     refusals = 0  # consumers in a row that could not be given anything
-    while refusals < len(ready) and (len(queue.line) or queue.aside):
+    while refusals < len(ready) and (len(queue.line) or queue.aside) and not queue.held:
         subscription = ready[0]
         reference = take(queue, subscription)
         if reference is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reference_broker.core.destination import Destination
     from reference_broker.core.ledger import Counters
     from reference_broker.core.message import Message
     from reference_broker.core.records import Record
@@ -25,7 +26,8 @@ class Dispatch(Effect):
 
     ``asynchronous`` True: queue it on the connection's outbox and report ``Transmitted(dispatch)`` when the transport
     has written it. False: the broker counts it as transmitted already, because a synchronous dispatch does not return
-    before the write is done.
+    before the write is done; until that is reported (``Transmitted`` all the same) its destination gives nobody
+    anything.
     """
 
     __slots__ = (
@@ -33,6 +35,7 @@ class Dispatch(Effect):
         "connection",
         "consumer",
         "counters",
+        "holder",
         "message",
         "redelivery_count",
         "remaining_ttl_ms",
@@ -55,6 +58,8 @@ class Dispatch(Effect):
         self.asynchronous = asynchronous
         #: Where the ledger books it when it is written: its destination's, also if that has been removed meanwhile.
         self.counters = counters
+        #: The destination that waits for this write.
+        self.holder: Destination | None = None
         #: What is left of a broker-relative time to live; 0: the message has none.
         self.remaining_ttl_ms = 0
 

@@ -180,8 +180,8 @@ class Ack(Event):
 
 
 class Transmitted(Event):
-    """The transport finished writing an asynchronous dispatch (or gave up on it): the moment at which the in-flight
-    count rises (seed 003).
+    """The transport finished writing a dispatch (or gave up on it): the moment at which the in-flight count rises, if
+    the dispatch was asynchronous, and at which its destination goes on, if it was synchronous (seed 003).
     """
 
     __slots__ = ("dispatch", "failed")

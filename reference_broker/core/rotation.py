@@ -6,6 +6,9 @@ Rules:
   whose window opens joins at the back.
 * Consumers of higher priority stand before all of lower priority, so these get only what the former cannot take or do
   not want. A queue with priorities is one that chooses (``choosing.py``); without, ``served`` is all there is to do.
+* Dispatch isolation (seed 003): an asynchronous dispatch is left to the consumer's connection, and the next consumer is
+  served at once. After a synchronous one the destination gives nobody anything until the write is done, so a consumer
+  that does not read holds up all the others.
 """
 
 from __future__ import annotations
@@ -27,6 +30,10 @@ class Rotation:
     def served(self, ring: deque[Subscription]) -> None:
         """The consumer at the front of the ring got a message and can take more."""
         ring.rotate(-1)
+
+    def holds_always(self) -> bool:
+        """Whether a destination waits for every write, not only for that of a synchronous dispatch."""
+        return False
 
     def join(self, ring: deque[Subscription], subscription: Subscription) -> None:
         """A consumer takes its place among those of its priority, behind them."""

@@ -62,9 +62,13 @@ class Settlements:
     def transmitted(self, event: Transmitted, consumer: Consumer | None) -> None:
         """The transport has written a dispatch; ``consumer`` has the name that it was for, if one has."""
         dispatch = event.dispatch
+        region = self._region
+        if dispatch.holder is not None:
+            dispatch.holder.held -= 1
+            region.wake(dispatch.holder)
+            dispatch.holder = None
         if not dispatch.asynchronous:
             return  # counted when it was assigned
-        region = self._region
         if dispatch.counters is not None:
             region.policies.ledger.transmitted(dispatch.counters)
         if consumer is None or not consumer.auto_ack or event.failed:

@@ -254,7 +254,7 @@ class Topic(Destination):
     def _serve(self, subscription: Subscription) -> None:
         region = self.region
         pending = subscription.pending
-        while pending and region.policies.prefetch.is_open(subscription):
+        while pending and not self.held and region.policies.prefetch.is_open(subscription):
             reference = pending[0]
             if region.is_expired(reference.message):
                 self._take(subscription)
@@ -266,6 +266,8 @@ class Topic(Destination):
                 break
             self._take(subscription)
             self.assign(subscription, reference)
+        if self.held and pending:
+            self._stir(subscription)
         if self.limited and pending and subscription.durable is None:
             self._limit(subscription)
 

@@ -49,6 +49,8 @@ class Driver:
         #: What the journal of a persistent broker would give back.
         self.journal = Recovered()
         self.outbox: list[Dispatch] = []
+        #: Synchronous dispatches are not written at once either.
+        self.stalled = False
         self.dispatches: list[Dispatch] = []
         self.effects: list[Effect] = []
         self.messages = 0
@@ -59,17 +61,24 @@ class Driver:
     # -- events
 
     def handle(self, event: Event) -> list[Effect]:
-        effects = self.broker.handle(event, Now(self.mono_ns, self.wall_ms))
-        for effect in effects:
-            if isinstance(effect, Journalled):
-                self.journal.feed(effect.record)
-        self.broker.check(self.journal if self.persistent else None)
+        """Handle an event, and what it makes the transport write at once: synchronous dispatches."""
+        effects: list[Effect] = []
+        events = [event]
+        for one in events:
+            caused = self.broker.handle(one, Now(self.mono_ns, self.wall_ms))
+            for effect in caused:
+                if isinstance(effect, Journalled):
+                    self.journal.feed(effect.record)
+            self.broker.check(self.journal if self.persistent else None)
+            effects += caused
+            for effect in caused:
+                if isinstance(effect, Dispatch):
+                    self.dispatches.append(effect)
+                    if effect.asynchronous or self.stalled:
+                        self.outbox.append(effect)
+                    else:
+                        events.append(Transmitted(effect))
         self.effects += effects
-        for effect in effects:
-            if isinstance(effect, Dispatch):
-                self.dispatches.append(effect)
-                if effect.asynchronous:
-                    self.outbox.append(effect)
         return effects
 
     def connect(self, connection: int) -> None:

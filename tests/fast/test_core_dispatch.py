@@ -11,7 +11,7 @@ from reference_broker.core.events import DELIVERED, INDIVIDUAL, STANDARD, Subscr
 from reference_broker.core.instant import Now
 from reference_broker.core.policies import Policies
 from reference_broker.core.rotation import Rotation
-from tests.fast.core_driver import Driver, Q, config_of
+from tests.fast.core_driver import Driver, Q, T, config_of
 
 
 def test_first_in_first_out() -> None:
@@ -180,3 +180,59 @@ def test_an_idle_broker_wants_no_tick() -> None:
     assert d.broker.next_due_ns() is None
     assert d.broker.destinations() == [Q]
     assert d.broker.counters("queue://other", Now(0, 0)) is None
+
+
+# -- dispatch isolation (seed 003)
+
+
+@pytest.mark.parametrize("destination", [Q, T])
+def test_an_asynchronous_dispatch_that_is_not_written_holds_up_nobody(destination: str) -> None:
+    d = Driver()
+    d.subscribe("deaf", destination)
+    d.subscribe("c", destination)
+    for _ in range(4):
+        d.send(destination)
+    assert d.got("c") == (["m2", "m4"] if destination == Q else ["m1", "m2", "m3", "m4"])
+
+
+@pytest.mark.parametrize("destination", [Q, T])
+def test_a_synchronous_dispatch_that_is_not_written_holds_up_everybody(destination: str) -> None:
+    d = Driver()
+    d.subscribe("deaf", destination, sync=True)
+    d.subscribe("c", destination)
+    d.stalled = True
+    for _ in range(4):
+        d.send(destination)
+    assert (d.got("deaf"), d.got("c")) == (["m1"], [])
+    assert d.counter("in_flight", destination) == 1
+    d.send("queue://other")
+    d.subscribe("x", "queue://other")
+    assert d.got("x") == ["m5"]
+    d.stalled = False
+    d.transmit()
+    assert d.got("c") == (["m2", "m4"] if destination == Q else ["m1", "m2", "m3", "m4"])
+
+
+def test_a_lost_connection_ends_the_wait_for_its_write() -> None:
+    d = Driver()
+    d.subscribe("deaf", sync=True)
+    d.subscribe("c")
+    d.stalled = True
+    d.send()
+    d.send()
+    d.drop("deaf")
+    assert d.got("c") == []
+    d.transmit(1, failed=True)
+    assert d.got("c") == ["m1", "m2"]
+
+
+def test_a_browser_may_be_deaf_as_well() -> None:
+    d = Driver()
+    d.send()
+    d.send()
+    d.stalled = True
+    d.subscribe("b", sync=True, browser=True)
+    d.subscribe("c")
+    assert (d.got("b"), d.got("c")) == (["m1"], ["m1", "m2"])
+    d.transmit()
+    assert d.got("b") == ["m1", "m2"]

@@ -266,7 +266,7 @@ def test_acknowledgements_are_carried_out_before_sends_and_both_before_any_dispa
     d.send(Q, message_id="b", connection=connection, transaction="t")
     effects = d.handle(Commit(connection, "t", request=9))
     assert isinstance(effects[0], Accepted)
-    assert [e.message.message_id for e in effects if isinstance(e, Dispatch)] == ["m3", "b", "a"]
+    assert [e.message.message_id for e in effects if isinstance(e, Dispatch)] == ["m3", "a", "b"]
 
 
 # -- a consumer or a connection that goes

@@ -87,8 +87,7 @@ class Churn:
         dispatch = outbox.popleft()
         if outbox:
             self.after(WRITE_NS, lambda: self.write(number))
-        if dispatch.asynchronous:
-            self.handle(Transmitted(dispatch))
+        self.handle(Transmitted(dispatch))
         if dispatch.consumer != self.consumers.get(number):
             return
         self.received[number].append(dispatch.message.message_id)
