@@ -42,7 +42,18 @@ if TYPE_CHECKING:
     from conformance.program import Program
 
 #: What may be drawn.
-OFFERED = ("transactions", "selectors", "priorities", "groups", "exclusive", "wildcards", "durables", "operator")
+OFFERED = (
+    "transactions",
+    "selectors",
+    "priorities",
+    "groups",
+    "exclusive",
+    "wildcards",
+    "durables",
+    "operator",
+    "browsers",
+    "pull",
+)
 #: Of 100 programs, so many are about one feature at least, and of those so many about two.
 ONE_PERCENT = 50
 TWO_PERCENT = 30
@@ -66,10 +77,14 @@ def fit_frame(frame: Program, features: tuple[str, ...]) -> Program:
         dests.append("q1")
     if "durables" in features and "t0" not in dests:
         dests.append("t0")
+    hosts = list(frame.hosts)
+    if "pull" in features and all(host.via != "jms" for host in frame.clients()):
+        # The last client: a program may well have one only, and producers are anybody.
+        hosts[-1] = msgspec.structs.replace(hosts[-1], via="jms")
     broker = frame.broker
     if "restarts" in features:
         broker = msgspec.structs.replace(broker, persistent=True)
-    return msgspec.structs.replace(frame, dests=dests, broker=broker)
+    return msgspec.structs.replace(frame, dests=dests, broker=broker, hosts=hosts)
 
 
 #: Feature -> how often its own steps are drawn, in the units of ``MIX``.

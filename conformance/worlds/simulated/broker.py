@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from conformance.history import Closed
 from conformance.worlds.simulated.agenda import Action
 from conformance.worlds.simulated.clock import NS_PER_MS
-from reference_broker.actions import Close, OutputReady
+from reference_broker.actions import Answered, Close, OutputReady
 from reference_broker.core.instant import Now
 from reference_broker.node import Node
 
@@ -55,7 +55,18 @@ class Write(Action):
 class BrokerHost:
     """The node with virtual time around it."""
 
-    __slots__ = ("_agenda", "_clock", "_links", "_planned_ns", "_tick", "_world", "_writing", "name", "node")
+    __slots__ = (
+        "_agenda",
+        "_answers",
+        "_clock",
+        "_links",
+        "_planned_ns",
+        "_tick",
+        "_world",
+        "_writing",
+        "name",
+        "node",
+    )
 
     def __init__(self, world: Stage, name: str, node: Node) -> None:
         self._world = world
@@ -67,6 +78,8 @@ class BrokerHost:
         self._links: dict[int, Link] = {}
         #: Connections whose writer has a ``Write`` on the agenda.
         self._writing: dict[int, bool] = {}
+        #: Answers to operators that nobody has fetched.
+        self._answers: dict[int, Answered] = {}
         self._planned_ns = -1
         self._tick = Tick(self)
 
@@ -93,10 +106,11 @@ class BrokerHost:
         node.receive(connection, frame, now)
         self.after()
 
-    def operate(self, event: Operation) -> None:
-        """An operator asks for something. Raises ``TypeError`` for what this broker does not know."""
-        self.node.submit(event, self.now())
+    def operate(self, event: Operation) -> Answered:
+        """An operator asks for something; the broker's answer. Raises ``TypeError`` for what it does not know."""
+        number = self.node.submit(event, self.now())
         self.after()
+        return self._answers.pop(number)
 
     def lose(self, connection: int) -> None:
         """The client's end of the socket is gone."""
@@ -157,6 +171,9 @@ class BrokerHost:
                 link = self._links.get(action.connection)
                 if link is not None:
                     self._plan_write(action.connection, Write(self, action.connection, link))
+            elif kind is Answered:
+                assert isinstance(action, Answered)
+                self._answers[action.request] = action
             elif kind is Close:
                 assert isinstance(action, Close)
                 self._close(action)

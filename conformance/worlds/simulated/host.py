@@ -294,7 +294,9 @@ class ClientHost(ABC):
         """Remember an arrival until the application takes it."""
 
     def record_discard(self, notice: Discarded) -> None:
-        """The library threw a message away."""
+        """The library threw a message away; what a browser does not want to see stays where it is."""
+        if notice.consumer in self.browsing:
+            return
         now_ns = self.world.agenda.now_ns
         recorder = self.world.recorder
         message = self.suite_id_of(notice.message_id)

@@ -280,11 +280,14 @@ class SimulatedWorld(Stage):
     def operate(self, op: str, dest: str, to: str) -> None:
         t0 = self.agenda.now_ns
         try:
-            self.broker.operate(operation(op, physical(dest), physical(to) if to else ""))
+            answer = self.broker.operate(operation(op, physical(dest), physical(to) if to else ""))
         except TypeError as error:
             raise NotOfferedError(str(error)) from None  # this broker does not know the operation
-        event = Operate(self.recorder.next_seq(), t0, t0, self.broker.name, "ok", op, dest, to)  # type: ignore[arg-type]  # one of the literals
-        self.recorder.record(event)
+        result: Result = "fail" if answer.code else "ok"
+        count, refusal = (None, answer.text) if answer.code else (answer.count, None)
+        self.recorder.record(
+            Operate(self.recorder.next_seq(), t0, t0, self.broker.name, result, op, dest, to, count, refusal)  # type: ignore[arg-type]  # one of the literals
+        )
 
     def jump_clock(self, host: HostState, jump_ms: int) -> None:
         t0 = self.agenda.now_ns
