@@ -21,6 +21,7 @@ from conformance.steps import (
     Advance,
     AnyStep,
     Begin,
+    Clock,
     Commit,
     Leave,
     Operate,
@@ -53,6 +54,7 @@ OFFERED = (
     "operator",
     "browsers",
     "pull",
+    "lifetimes",
 )
 #: Of 100 programs, so many are about one feature at least, and of those so many about two.
 ONE_PERCENT = 50
@@ -78,8 +80,8 @@ def fit_frame(frame: Program, features: tuple[str, ...]) -> Program:
     if "durables" in features and "t0" not in dests:
         dests.append("t0")
     hosts = list(frame.hosts)
-    if "pull" in features and all(host.via != "jms" for host in frame.clients()):
-        # The last client: a program may well have one only, and producers are anybody.
+    if ("pull" in features or "lifetimes" in features) and all(host.via != "jms" for host in frame.clients()):
+        # The last client: a program may well have only one, and producers are anybody.
         hosts[-1] = msgspec.structs.replace(hosts[-1], via="jms")
     broker = frame.broker
     if "restarts" in features:
@@ -287,6 +289,22 @@ def restarts(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     return [*steps, Take(host=_host(chooser, shape), deadline_ms=50, count=4), Ack(upto=chooser.below(3))]
 
 
+def lifetimes(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """A message lives by the broker's clock, or is due at a time by its producer's; some clock jumps."""
+    dest = chooser.below(shape.dests)
+    life_ms = 1 + shape.draw_ms(chooser)
+    send = Send(host=_host(chooser, shape), dest=dest, life_ms=life_ms)
+    if chooser.flag(35):
+        send = Send(host=_host(chooser, shape), dest=dest, deliver_in_ms=life_ms)
+    steps: list[AnyStep] = [_consumer(chooser, shape, dest)] if chooser.flag(40) else []
+    steps.append(send)
+    if chooser.flag(50):
+        jump_ms = shape.draw_ms(chooser)
+        steps.append(Clock(host=chooser.below(shape.clients + 1), jump_ms=-jump_ms if chooser.flag(50) else jump_ms))
+    steps.append(Advance(ms=max(0, life_ms + (0, 1, -1, 100, -100, 1500)[chooser.below(6)])))
+    return [*steps, _consumer(chooser, shape, dest), Take(host=_host(chooser, shape), deadline_ms=10, count=2)]
+
+
 #: Feature -> its motifs.
 MOTIFS_OF: dict[str, tuple[Motif, ...]] = {
     "transactions": (transacted_sends, transacted_acks),
@@ -300,6 +318,7 @@ MOTIFS_OF: dict[str, tuple[Motif, ...]] = {
     "durables": (durables,),
     "operator": (operators,),
     "restarts": (restarts,),
+    "lifetimes": (lifetimes,),
 }
 
 
