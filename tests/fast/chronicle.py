@@ -166,10 +166,6 @@ class Chronicle:
 
     # -- what the world does
 
-    def operate(self, op: str, dest: str, to: str = "", result: str = "ok") -> Self:
-        """An operator asks for something."""
-        return self._add(Operate, "b", self.request_ms, result=result, op=op, dest=dest, to=to)
-
     def closed(
         self, link: str, who: str = "broker", host: str = "b", idle_ms: float | None = None, reason: str = INACTIVE
     ) -> Self:
