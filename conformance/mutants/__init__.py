@@ -5,7 +5,7 @@ Order: by area, as the requirements. ``1ms`` in an id marks an error of one mill
 
 from __future__ import annotations
 
-from conformance.mutants import books, clocks, cores, lifetimes, memory, transactions
+from conformance.mutants import books, clocks, cores, lifetimes, memory, routing, transactions
 from conformance.mutants.clocks import expiry, opposite, stamping
 from conformance.mutants.registry import Build, Mutant, MutantError, build_with, check_known, fresh, letters
 from reference_broker.core.config import BrokerConfig
@@ -178,6 +178,22 @@ _ALL = (
            fresh(books.FirstOnly)),
     Mutant("letters-astray", "GEN-005", "Dead letters go to the first queue.", "dead_letter",
            letters(books.LettersAstray)),
+    # durable subscriptions, wildcards, noLocal
+    Mutant("durable-asleep", "GEN-013", "A durable subscription keeps nothing while nobody is connected to it.",
+           "durable", fresh(routing.Asleep)),
+    Mutant("durable-forgets-settlement", "GEN-040", "A durable subscription forgets the last acknowledged message.",
+           "acknowledgement", fresh(routing.ForgetsSettlement)),
+    Mutant("durable-returns-last", "GEN-041", "What comes back to a durable subscription goes to the end.", "durable",
+           fresh(routing.ReturnsLast)),
+    Mutant("durable-forgets-marks", "GEN-042", "What comes back to a durable subscription is not marked.", "durable",
+           fresh(routing.ForgetsMarks)),
+    Mutant("durable-never-changes", "GEN-043", "Another selector or noLocal under an old name changes nothing.",
+           "durable", fresh(routing.NeverChanges)),
+    Mutant("no-local-ignored", "GEN-044", "noLocal means nothing.", "selection", fresh(routing.OwnVoice)),
+    Mutant("wildcard-comes-first", "GEN-045", "A wildcard does not cover what is created later.", "coverage",
+           fresh(routing.ComesFirst)),
+    Mutant("wildcard-covers-all", "GEN-046", "A wildcard covers destinations of every kind.", "coverage",
+           fresh(routing.CoversAll)),
     Mutant("send-denied-but-kept", "GEN-006", "A send is refused and its message kept.", broker=cores.Liar),
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ from conformance.oracles.redelivery import RedeliveryOracle
 from conformance.oracles.timestamping import TimeStampingOracle
 from conformance.oracles.transactions import TransactionOracle
 from conformance.oracles.waiting import WaitingOracle
+from conformance.oracles.topics import TopicsOracle
 
 ORACLES: tuple[type[Oracle], ...] = (
     ExpiryOracle,
@@ -29,4 +30,5 @@ ORACLES: tuple[type[Oracle], ...] = (
     LifespanOracle,
     WaitingOracle,
     TransactionOracle,
+    TopicsOracle,
 )

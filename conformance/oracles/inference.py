@@ -218,8 +218,9 @@ class BookOracle(Oracle):
 
     # fmt: off
     kinds: ClassVar[tuple[str, ...]] = (
-             "connect", "subscribe", "leave", "send", "arrive", "consume", "discard", "ack", "nack", "browse", "commit",
-             "abort", "operate", "counters", "closed", "start", "stop", "kill", "pause", "fault", "phase")
+        "connect", "subscribe", "leave", "send", "arrive", "consume", "discard", "ack", "nack", "browse", "commit",
+        "abort", "operate", "counters", "closed", "start", "stop", "kill", "pause", "fault", "phase",
+    )
     # fmt: on
 
     def __init__(self, clocks: WallClocks) -> None:

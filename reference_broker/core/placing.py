@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from reference_broker.core.matching import covers, is_wild, members
 from reference_broker.core.subscription import Subscription
 
@@ -25,6 +27,19 @@ if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
     from reference_broker.core.region import Region
     from reference_broker.core.subscription import Consumer
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Coverage:
+    """Policy ``coverage``."""
+
+    def covers(self, patterns: list[str], name: str) -> bool:
+        """Whether one of a consumer's wildcards covers a destination."""
+        return covers(patterns, name)
+
+    def joins(self, destination: Destination) -> bool:  # noqa: ARG002 - a planted defect chooses by the destination
+        """Whether a consumer takes its place at a destination that is created after it: always."""
+        return True
 
 
 class Places:
@@ -45,7 +60,8 @@ class Places:
         destinations = [self._region.destination(name) for name in names if not is_wild(name)]
         if consumer.patterns:
             known = list(self._region.destinations.values())
-            destinations += [one for one in known if covers(consumer.patterns, one.name)]
+            rules = self._region.policies.coverage
+            destinations += [one for one in known if rules.covers(consumer.patterns, one.name)]
             self._roamers[consumer.name] = consumer
         for destination in destinations:
             if consumer.name not in destination.subscriptions:
@@ -53,8 +69,9 @@ class Places:
 
     def created(self, destination: Destination) -> None:
         """A destination exists from now on."""
+        rules = self._region.policies.coverage
         for consumer in self._roamers.values():
-            if covers(consumer.patterns, destination.name):
+            if rules.covers(consumer.patterns, destination.name) and rules.joins(destination):
                 self._place(consumer, destination)
 
     def leave(self, consumer: Consumer, last_delivered: int) -> None:

@@ -27,6 +27,7 @@ from reference_broker.core.ledger import Ledger
 from reference_broker.core.lifetime import Lifetime
 from reference_broker.core.memory import Memory
 from reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
+from reference_broker.core.placing import Coverage
 from reference_broker.core.prefetch import Prefetch
 from reference_broker.core.priority import Priority
 from reference_broker.core.pull import Pulling
@@ -57,6 +58,7 @@ BASES: Final[dict[str, type]] = {
     "acknowledgement": Acknowledgement,
     "backlog": Backlog,
     "browsing": Browsing,
+    "coverage": Coverage,
     "dead_letter": DeadLetter,
     "delay": Delay,
     "dispatch": Rotation,
@@ -100,6 +102,7 @@ class Policies:
         self.acknowledgement = Acknowledgement()
         self.backlog = Backlog()
         self.browsing = Browsing()
+        self.coverage = Coverage()
         self.dead_letter = dead_letter
         self.delay = Delay()
         self.dispatch = Rotation()

@@ -1,0 +1,76 @@
+"""Mutants of routing: durable subscriptions, wildcards, noLocal."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from reference_broker.core.acknowledgement import Acknowledgement, Rule
+from reference_broker.core.destination import Destination
+from reference_broker.core.durable import Durability, Durable
+from reference_broker.core.events import Subscribe
+from reference_broker.core.message import Message
+from reference_broker.core.placing import Coverage
+from reference_broker.core.reference import Reference
+from reference_broker.core.selection import Selection
+from reference_broker.core.subscription import Consumer, Delivery, Subscription
+
+
+class Asleep(Durability):
+    """A durable subscription keeps nothing while nobody is connected to it."""
+
+    def keeps(self, subscription: Subscription, message: Message) -> bool:
+        durable = subscription.durable
+        return durable is not None and durable.consumer is not None and super().keeps(subscription, message)
+
+
+class ReturnsLast(Durability):
+    """What a durable subscriber left unsettled goes behind what was never handed out."""
+
+    def put_back(self, pending: deque[Reference], references: list[Reference]) -> None:
+        pending.extend(references)
+
+
+class ForgetsMarks(Durability):
+    """What a durable subscriber left unsettled comes again as if nobody had had it."""
+
+    def returns(self, reference: Reference) -> bool:
+        reference.message.redelivery_count = 0
+        return super().returns(reference)
+
+
+class NeverChanges(Durability):
+    """A subscriber that asks for another selector or noLocal gets the old subscription."""
+
+    def is_changed(self, durable: Durable, event: Subscribe) -> bool:
+        return durable.asked != event.destination
+
+
+class ForgetsSettlement(Acknowledgement):
+    """A durable subscription forgets the last message that was acknowledged."""
+
+    def select(
+        self, consumer: Consumer, rule: Rule, first: str, last: str, destination: str = ""
+    ) -> list[Delivery] | None:
+        found = super().select(consumer, rule, first, last, destination)
+        return found[:-1] if found and consumer.durable else found
+
+
+class OwnVoice(Selection):
+    """noLocal means nothing."""
+
+    def wants(self, consumer: Consumer, message: Message) -> bool:
+        return consumer.filter is None or consumer.filter.selects(message)
+
+
+class ComesFirst(Coverage):
+    """A wildcard does not cover what is created after its consumer came."""
+
+    def joins(self, destination: Destination) -> bool:
+        return False
+
+
+class CoversAll(Coverage):
+    """A wildcard covers destinations of every kind."""
+
+    def covers(self, patterns: list[str], name: str) -> bool:
+        return bool(patterns)
