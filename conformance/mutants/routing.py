@@ -66,11 +66,11 @@ class ComesFirst(Coverage):
     """A wildcard does not cover what is created after its consumer came."""
 
     def joins(self, destination: Destination) -> bool:
-        return False
+        return destination.number < 0
 
 
 class CoversAll(Coverage):
     """A wildcard covers destinations of every kind."""
 
     def covers(self, patterns: list[str], name: str) -> bool:
-        return bool(patterns)
+        return bool(patterns) and bool(name)

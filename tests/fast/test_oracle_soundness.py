@@ -28,6 +28,7 @@ from conformance.history import (
     Phase,
     Send,
     Subscribe,
+    Unsubscribe,
 )
 from conformance.oracles.base import Oracle
 from conformance.oracles.delivery import DeliveryOracle
@@ -36,6 +37,7 @@ from conformance.oracles.inflight import InFlightOracle
 from conformance.oracles.memory import MemoryOracle
 from conformance.oracles.prefetch import PrefetchOracle
 from conformance.oracles.redelivery import RedeliveryOracle
+from conformance.oracles.topics import TopicsOracle
 from conformance.oracles.wall import WallClocks
 from conformance.verdict import Verdict, VerdictKind
 from conformance.worlds.simulated.world import SimulatedWorld
@@ -49,6 +51,7 @@ MAKERS: tuple[type[Oracle], ...] = (
     MemoryOracle,
     InactivityOracle,
     DeliveryOracle,
+    TopicsOracle,
 )
 
 Blur = Callable[[Event, random.Random], Event | None]
@@ -102,7 +105,7 @@ def without_idle_times(event: Event, chance: random.Random) -> Event | None:
 
 def with_lost_receipts(event: Event, chance: random.Random) -> Event | None:
     if (
-        isinstance(event, Send | Ack | Nack | Subscribe)
+        isinstance(event, Send | Ack | Nack | Subscribe | Unsubscribe)
         and event.result == "ok"
         and event.host != "drain"
         and chance.random() < 0.25

@@ -1,0 +1,188 @@
+"""GEN-013 and GEN-040 to GEN-046 on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import pytest
+
+from conformance.history import Unsubscribe
+from conformance.oracles.topics import TopicsOracle
+from conformance.verdict import VerdictKind
+from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+class Story(Chronicle):
+    """A chronicle that knows durable subscriptions; ``d1`` is one of host ``c0`` on topic ``t0``."""
+
+    def durable(self, consumer: str, **fields: Any) -> Self:
+        return self.subscribe(consumer, "t0", **{"durable": "d1", "ack": "individual", **fields})
+
+    def unsubscribe(self, result: str = "ok") -> Self:
+        return self._add(Unsubscribe, "c0", self.request_ms, result=result, durable="d1")
+
+
+def hosts(**declared: Any) -> Story:
+    return Story(**declared).connect("p0").connect("c0")
+
+
+def kind(story: Chronicle, requirement: str) -> VerdictKind:
+    return story.judge(TopicsOracle)[requirement].verdict
+
+
+def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+    verdict = story.judge(TopicsOracle)[requirement]
+    return verdict.verdict, verdict.outcome
+
+
+# -- GEN-013
+
+
+def away() -> Story:
+    return hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0").durable("c0/2")
+
+
+def test_what_is_published_while_nobody_is_there_is_owed() -> None:
+    assert kind(away().arrive("c0/2", "p0/1").rest("t0"), "GEN-013") is HOLDS
+    assert outcome(away().rest("t0"), "GEN-013") == (FAILS, "missed")
+    assert "durable subscription 'd1' of c0 on t0" in away().rest("t0").judge(TopicsOracle)["GEN-013"].text
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        away(),  # nobody looked
+        away().leave("c0/2").rest("t0"),  # it may have gone before its turn
+        hosts().durable("c0/1", result="unknown").leave("c0/1").send("p0/1", "t0").durable("c0/2").rest("t0"),
+        hosts().durable("c0/1").leave("c0/1").unsubscribe("unknown").send("p0/1", "t0").durable("c0/2").rest("t0"),
+        hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0").unsubscribe().durable("c0/2").rest("t0"),
+        hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0", result="unknown").durable("c0/2").rest("t0"),
+        hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0", delay_ms=9).durable("c0/2").rest("t0"),
+        hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0", expiration_ms=EPOCH_MS).durable("c0/2").rest("t0"),
+        hosts().durable("c0/1").leave("c0/1").send("p0/1", "t1").durable("c0/2").rest("t0"),
+        hosts().durable("c0/1", ack="auto").send("p0/1", "t0").lose("c0").connect("c0").durable("c0/2").rest("t0"),
+        hosts().send("p0/1", "t0").durable("c0/1").rest("t0"),
+        hosts().durable("c0/1", prefetch=1).send("p0/1", "t0").arrive("c0/1", "p0/1").send("p0/2", "t0").rest("t0"),
+        hosts(memory_limit_bytes=1).durable("c0/1").send("p0/1", "t0").rest("t0"),
+    ],
+)
+def test_what_need_not_have_come(story: Chronicle) -> None:
+    assert kind(story, "GEN-013") is not FAILS
+
+
+def test_a_broker_that_forgets_on_a_restart_owes_nothing() -> None:
+    story = hosts().durable("c0/1").send("p0/1", "t0").kill("b").connect("c0").durable("c0/2").rest("t0")
+    assert kind(story, "GEN-013") is SILENT
+
+
+# -- GEN-040, GEN-041, GEN-042
+
+
+def test_settled_is_settled() -> None:
+    def story(result: str = "ok") -> Story:
+        told = hosts().durable("c0/1").send("p0/1", "t0").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
+        return told.ack("c0/1", "p0/1", result=result).leave("c0/1").durable("c0/2").arrive("c0/2", "p0/1")
+
+    assert outcome(story(), "GEN-040") == (FAILS, "again")
+    assert kind(story("unknown"), "GEN-040") is HOLDS
+
+
+def test_one_subscriber_holds_it() -> None:
+    story = hosts().durable("c0/1").send("p0/1", "t0").arrive("c0/1", "p0/1").arrive("c0/1", "p0/1")
+    assert kind(story, "GEN-040") is FAILS
+
+
+def came_back(*order: str, redelivered: bool = True) -> Story:
+    story = hosts().durable("c0/1").send("p0/1", "t0").arrive("c0/1", "p0/1").consume("c0/1", "p0/1").leave("c0/1")
+    story.send("p0/2", "t0").durable("c0/2")
+    for name in order:
+        story.arrive("c0/2", name, redelivered=redelivered and name == "p0/1")
+    return story
+
+
+def test_what_comes_back_comes_first() -> None:
+    assert kind(came_back("p0/1", "p0/2"), "GEN-041") is SILENT  # one message, nothing before it
+    assert outcome(came_back("p0/2", "p0/1"), "GEN-041") == (FAILS, "overtaken")
+
+
+def test_what_comes_back_is_marked() -> None:
+    assert outcome(came_back("p0/1"), "GEN-042") == (HOLDS, "marked-again")
+    assert outcome(came_back("p0/1", redelivered=False), "GEN-042") == (FAILS, "unmarked")
+    fresh = hosts().durable("c0/1").send("p0/1", "t0").arrive("c0/1", "p0/1", redelivered=True)
+    assert outcome(fresh, "GEN-042") == (FAILS, "marked")
+
+
+# -- GEN-043
+
+
+@pytest.mark.parametrize("change", [{"no_local": True}, {"selector": "kind = 'a'"}])
+def test_another_wish_begins_anew(change: dict[str, object]) -> None:
+    story = hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0").durable("c0/2", **change)
+    assert outcome(story.arrive("c0/2", "p0/1"), "GEN-043") == (FAILS, "retroactive")
+
+
+def test_the_same_wish_goes_on() -> None:
+    assert kind(away().arrive("c0/2", "p0/1"), "GEN-043") is HOLDS
+
+
+def test_after_its_end_it_begins_anew() -> None:
+    story = hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0").unsubscribe().durable("c0/2")
+    assert kind(story.arrive("c0/2", "p0/1"), "GEN-043") is FAILS
+
+
+# -- GEN-044
+
+
+def test_no_local() -> None:
+    def story(sender: str, **fields: Any) -> Story:
+        told = hosts().subscribe("c0/1", "t0", no_local=True, **fields).send(f"{sender}/1", "t0")
+        return told.arrive("c0/1", f"{sender}/1")
+
+    assert outcome(story("c0"), "GEN-044") == (FAILS, "own")
+    assert kind(story("p0"), "GEN-044") is HOLDS
+    assert outcome(story("c0", durable="d1"), "GEN-044") == (FAILS, "own")
+    assert kind(story("p0", durable="d1"), "GEN-044") is HOLDS
+
+
+def test_another_connection_of_the_same_host_is_not_local() -> None:
+    story = hosts().send("c0/1", "t0").lose("c0").connect("c0").subscribe("c0/1", "t0", no_local=True)
+    assert kind(story.arrive("c0/1", "c0/1"), "GEN-044") is HOLDS
+
+
+# -- GEN-045, GEN-046
+
+
+def wild(dest: str, **fields: Any) -> Story:
+    return hosts().subscribe("c0/1", dest, **fields)
+
+
+def test_a_wildcard_covers_every_topic() -> None:
+    assert outcome(wild("t*").send("p0/1", "t7").rest(None), "GEN-045") == (FAILS, "missed")
+    assert kind(wild("t*").send("p0/1", "t7").arrive("c0/1", "p0/1", dest="t7").rest(None), "GEN-045") is HOLDS
+    assert kind(wild("t*").send("p0/1", "q7").rest(None), "GEN-045") is SILENT
+    assert kind(hosts().send("p0/1", "t7").subscribe("c0/1", "t*").rest(None), "GEN-045") is SILENT
+
+
+def test_a_wildcard_covers_every_queue() -> None:
+    assert outcome(wild("q*").send("p0/1", "q7").rest(None), "GEN-045") == (FAILS, "missed")
+    assert kind(wild("q*").send("p0/1", "q7").arrive("c0/1", "p0/1", dest="q7").rest(None), "GEN-045") is HOLDS
+    assert kind(wild("q*", prefetch=0).send("p0/1", "q7").rest(None), "GEN-045") is SILENT
+    assert kind(wild("q*", selector="kind = 'a'").send("p0/1", "q7").rest(None), "GEN-045") is SILENT
+    other = wild("q*").subscribe("c0/2", "q7").send("p0/1", "q7").arrive("c0/2", "p0/1")
+    assert kind(other.rest(None), "GEN-045") is HOLDS
+
+
+@pytest.mark.parametrize(("dest", "source"), [("t*", "q0"), ("q*", "t0"), ("q*", DLQ)])
+def test_a_wildcard_covers_nothing_else(dest: str, source: str) -> None:
+    story = wild(dest).send("p0/1", source).arrive("c0/1", "p0/1", dest=source)
+    assert outcome(story, "GEN-046") == (FAILS, "strange")
+
+
+def test_a_message_of_a_topic_comes_once() -> None:
+    story = wild("t*").send("p0/1", "t0").arrive("c0/1", "p0/1", dest="t0")
+    assert kind(story, "GEN-046") is HOLDS
+    assert outcome(story.arrive("c0/1", "p0/1", dest="t0"), "GEN-046") == (FAILS, "twice")
