@@ -16,6 +16,7 @@ from conformance.oracles.timestamping import TimeStampingOracle
 from conformance.oracles.transactions import TransactionOracle
 from conformance.oracles.waiting import WaitingOracle
 from conformance.oracles.topics import TopicsOracle
+from conformance.oracles.waiting import WaitingOracle
 
 ORACLES: tuple[type[Oracle], ...] = (
     ExpiryOracle,
