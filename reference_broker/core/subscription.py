@@ -128,6 +128,8 @@ class Dispatched:
         list or they are reversed. ``destination`` says which copy of ``last`` is meant.
         """
         end = self.find(last, destination)
+        if first == last and end is not None:
+            return [end]
         delivery = self.head if first == "" else self.find(first)
         if end is None or delivery is None or delivery.number > end.number:
             return None

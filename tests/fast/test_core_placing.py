@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import INDIVIDUAL, STANDARD, Ack
+from reference_broker.core.events import INDIVIDUAL, POISON, STANDARD, Ack
 from reference_broker.core.matching import consumer_fault, members
 from tests.fast.core_driver import DLQ, Driver, config_of
 
@@ -136,6 +136,16 @@ def test_two_copies_of_one_id_are_told_apart_by_their_destination() -> None:
     assert d.ack("same", kind=STANDARD) == "unknown-message"
     assert d.ask(Ack(connection, "c", STANDARD, "last", destination=A, request=d.request())) == "unknown-message"
     assert d.ack("last") == ""
+
+
+def test_a_rejection_of_one_copy_rejects_no_other() -> None:
+    d = Driver()
+    d.subscribe("c", f"{A},{B}")
+    d.send(A, "same")
+    d.send(B, "same")
+    event = Ack(d.connections["c"], "c", POISON, "same", first="same", destination=B, request=d.request())
+    assert d.ask(event) == ""
+    assert (d.counter("size", A), d.counter("size", B)) == (1, 0)
 
 
 def test_auto_acknowledgement_of_copies() -> None:
