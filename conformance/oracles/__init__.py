@@ -13,9 +13,8 @@ from conformance.oracles.memory import MemoryOracle
 from conformance.oracles.prefetch import PrefetchOracle
 from conformance.oracles.redelivery import RedeliveryOracle
 from conformance.oracles.timestamping import TimeStampingOracle
-from conformance.oracles.transactions import TransactionOracle
-from conformance.oracles.waiting import WaitingOracle
 from conformance.oracles.topics import TopicsOracle
+from conformance.oracles.transactions import TransactionOracle
 from conformance.oracles.waiting import WaitingOracle
 
 ORACLES: tuple[type[Oracle], ...] = (
