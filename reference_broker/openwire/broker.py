@@ -191,6 +191,7 @@ class BrokerSession(Session):
                 first=ack.first_message_id,
                 destination=ack.destination,
                 transaction=ack.transaction,
+                cause=ack.poison_cause,
                 request=request,
             )
         ]

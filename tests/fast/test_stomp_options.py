@@ -10,7 +10,7 @@ import pytest
 
 from reference_broker.notice import Failed, Receipt
 from reference_broker.stomp.frames import V10, V11, V12, Frame
-from tests.fast.test_stomp_broker import connected, inject, written
+from tests.fast.test_stomp_broker import DLQ, connected, inject, written
 from tests.fast.wire_pair import Pair
 
 FIELDS = {
@@ -72,6 +72,18 @@ def test_a_property_that_is_named_like_a_header_of_the_frame_is_not_written() ->
     pair.jms(2).send("queue://q", b"", pair.now(2), properties={"browser": "end", "kind": "a"})
     pair.run()
     assert [got.properties for got in pair.delivered(1)] == [{"kind": "a"}]
+
+
+def test_a_dead_letter_keeps_them() -> None:
+    pair = Pair()
+    client = pair.stomp()
+    client.subscribe("s", "queue://q", ack="client")
+    client.subscribe("d", DLQ)
+    client.send("queue://q", b"x", persistent=True, **FIELDS)  # type: ignore[arg-type]
+    pair.run()
+    client.nack(pair.delivered()[0])
+    pair.run()
+    assert told(pair, 1) == [FIELDS, FIELDS]
 
 
 # -- what a consumer asks for
