@@ -7,6 +7,7 @@ suite, not in the broker.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from conformance.corpus import programs
 from conformance.engine import run_program
@@ -35,7 +36,8 @@ class Kill:
 
 def hunt(mutant: Mutant, first_seed: int = 0, programs_max: int = PROGRAMS_MAX) -> Kill | None:
     """Run programs until ``mutant.requirement`` is violated; None when the mutant survives."""
-    for count, (name, program, seed) in enumerate(_programs(first_seed, programs_max), start=1):
+    budget = islice(_programs(first_seed, programs_max), programs_max)
+    for count, (name, program, seed) in enumerate(budget, start=1):
         result = run_program(program, name, seed=seed, mutant=mutant.id, wanted=(mutant.requirement,))
         if any(verdict.verdict is VerdictKind.VIOLATED for verdict in result.verdicts):
             whole = run_program(program, name, seed=seed, mutant=mutant.id)
