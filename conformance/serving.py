@@ -13,6 +13,7 @@ from conformance.mutants import build, check_mutant
 from reference_broker import server
 from reference_broker.core.config import BrokerConfig
 from reference_broker.node import Node
+from reference_broker.storage.journal import Journal
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,8 +25,8 @@ def main(argv: Sequence[str]) -> int:
     if "--help" in rest or "-h" in rest:
         sys.stdout.write("--mutant ID plants a defect (`brokerproof list mutants`); the server's own options are:\n\n")
 
-    def make_node(config: BrokerConfig) -> Node:
-        return build(options.mutant, config).node()
+    def make_node(config: BrokerConfig, journal: Journal | None) -> Node:
+        return build(options.mutant, config).node(journal)
 
     return server.main(rest, make_node)
 

@@ -58,6 +58,12 @@ class Answered(Action):
         self.text = text
 
 
+class Sync(Action):
+    """Make the journal safe."""
+
+    __slots__ = ()
+
+
 class Log(Action):
     """A line for the broker's log."""
 

@@ -18,7 +18,12 @@ Rules
   the peer's transport fills up. Meanwhile the monitor takes the connection for alive, as ActiveMQ's does while a
   command is being worked on.
 * An operator's request is answered by the action ``Answered``, not by a return value: the answer may have to wait.
-* Connection numbers are the edge's and are never used twice: message ids and consumer names are built from them.
+* Connection numbers are the edge's and are never used twice, not even after a restart: message ids and consumer names
+  are built from them.
+* A persistent broker has a journal, and ``recover`` comes before the first connection. ``Sync`` asks the edge for one
+  ``journal.sync()``, between ``begin_sync`` and ``end_sync``; it is given once and again only after that has succeeded.
+  An edge whose sync fails, or whose storage ``is_troubled``, tries again after a while. Which answers wait for it is
+  said in ``safekeeping.py``.
 
 What must change together: ``actions.py``, the protocols' sessions (``session.py``), and ``server.py`` and the simulated
 world for a new action.
@@ -27,64 +32,31 @@ world for a new action.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from reference_broker.actions import Action, Answered, Close, Log, OutputReady, Throttle
+from reference_broker.actions import Action, Answered, Close, Log, Sync, Throttle
 from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
+from reference_broker.core.config import BrokerConfig, ConfigError
 from reference_broker.core.effects import Accepted, Counted, Dispatch, Effect, Logged, NoMessage, Refused, Throttled
-from reference_broker.core.events import Disconnect, Event, Operation, Tick, Transmitted
+from reference_broker.core.events import Disconnect, Event, Operation, StorageChanged, Tick, Transmitted
 from reference_broker.core.instant import Now
 from reference_broker.core.policies import Policies
-from reference_broker.inactivity import FAIL, KEEP_ALIVE, Monitor, MonitorAction, MonitorFactory, monitor_for
+from reference_broker.inactivity import FAIL, KEEP_ALIVE, MonitorAction, MonitorFactory, monitor_for
+from reference_broker.link import Link
 from reference_broker.openwire.broker import BrokerSession as OpenWireSession
+from reference_broker.safekeeping import OPERATOR, Safekeeping
 from reference_broker.session import MONITOR_LOGGER, Session
 from reference_broker.stomp.broker import BrokerSession as StompSession
+from reference_broker.storage.journal import Journal, Trouble
 
 TRANSPORT_LOGGER: Final = "org.apache.activemq.broker.TransportConnection.Transport"
 PROTOCOLS: Final = ("stomp", "openwire")
-#: The connection of an operator's request.
-OPERATOR: Final = 0
+STORAGE_LOGGER: Final = "reference_broker.storage"
 
 
 #: Makes the core; a planted defect that no single policy can enact replaces it.
 BrokerFactory = Callable[[BrokerConfig, Policies | None], Broker]
-
-
-class _Link:
-    """One connection."""
-
-    __slots__ = (
-        "address",
-        "announced",
-        "blocked",
-        "closed",
-        "due_ns",
-        "held",
-        "monitor",
-        "number",
-        "ready",
-        "session",
-        "started",
-    )
-
-    def __init__(self, number: int, address: str, session: Session, monitor: Monitor) -> None:
-        self.number = number
-        self.address = address
-        self.session = session
-        self.monitor = monitor
-        #: The same object every time: an action is a fact about the connection, not about a frame.
-        self.ready = OutputReady(number)
-        self.announced = False
-        self.closed = False
-        self.started = False
-        #: Flow control has stopped it; what came from it since then.
-        self.blocked = False
-        self.held: deque[object] = deque()
-        #: The one entry of this connection in the node's heap that counts; -1: none does.
-        self.due_ns = -1
 
 
 class Node:
@@ -96,19 +68,23 @@ class Node:
         policies: Policies | None = None,
         monitor_factory: MonitorFactory = monitor_for,
         broker_factory: BrokerFactory = Broker,
+        journal: Journal | None = None,
     ) -> None:
+        if config.persistent and journal is None:
+            raise ConfigError("broker.persistent = true needs a storage; name one or set it to false")
         self.config = config
+        self._keeping = Safekeeping(journal) if config.persistent and journal is not None else None
         self.broker = broker_factory(config, policies)
         self._monitor_factory = monitor_factory
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, Link] = {}
         self._heap: list[tuple[int, int]] = []
         self._actions: list[Action] = []
         #: Dispatches to connections that are gone, to be reported as failed.
         self._strays: list[Dispatch] = []
         #: Connections that a refusal has doomed while effects were being carried out.
-        self._doomed: list[_Link] = []
+        self._doomed: list[Link] = []
         #: Connections that flow control lets go on.
-        self._released: list[_Link] = []
+        self._released: list[Link] = []
         self._requests = 0
 
     # -- what the edge tells
@@ -125,11 +101,48 @@ class Node:
         else:
             raise ValueError(f"protocol {protocol!r} is unknown; one of {', '.join(PROTOCOLS)}")
         where = address or f"tcp://connection-{connection}"
-        link = _Link(connection, where, session, self._monitor_factory(self.config, where, now.mono_ns))
+        link = Link(connection, where, session, self._monitor_factory(self.config, where, now.mono_ns))
         self._links[connection] = link
         self._schedule(link)
         session.open()
         self._after(link, now)
+
+    def recover(self, now: Now) -> None:
+        """Build the broker again from its journal. Raises ``StorageError`` if it cannot be read."""
+        keeping = self._keeping
+        if keeping is not None:
+            if keeping.record(self.broker.restore(keeping.journal.replay(), now), None, {}):
+                self._actions.append(Sync())
+            self._hear_trouble(keeping, now)
+
+    def begin_sync(self) -> int:
+        """The journal is going to be synced; give the number back to ``end_sync``."""
+        return 0 if self._keeping is None else self._keeping.begin_sync()
+
+    def end_sync(self, ticket: int, now: Now) -> None:
+        """The sync is over; ``ticket`` 0: it failed. What waited for it leaves."""
+        keeping = self._keeping
+        if keeping is None:
+            return
+        if ticket:
+            keeping.end_sync(ticket)
+        self._hear_trouble(keeping, now)
+        while (given := keeping.release()) is not None:
+            waiter, answer = given
+            if isinstance(answer, Counted | Refused) and waiter is keeping.operator:
+                self._answer_operator(answer)
+            elif isinstance(waiter, Link) and not waiter.closed:
+                self._give(waiter, answer, now)
+        if keeping.wants_sync():
+            self._actions.append(Sync())
+
+    def is_safe(self) -> bool:
+        """Whether everything that must outlive the process is in safety."""
+        return self._keeping is None or self._keeping.is_safe()
+
+    def is_troubled(self) -> bool:
+        """Whether the storage refuses messages; only another sync can tell when it takes them again."""
+        return self._keeping is not None and self._keeping.is_troubled()
 
     def bytes_received(self, connection: int, now: Now) -> None:
         """Any byte arrived."""
@@ -146,16 +159,21 @@ class Node:
         if frame is session.beat:
             return
         link.monitor.frame_received(now.mono_ns)
-        if link.blocked or link.held:
+        if session.closing:
+            return  # its last answers wait
+        if link.blocked or link.refusing or link.held:
             link.held.append(frame)
         else:
             self._work(link, frame, now)
 
-    def _work(self, link: _Link, frame: object, now: Now) -> None:
+    def _work(self, link: Link, frame: object, now: Now) -> None:
         session = link.session
-        for event in session.receive(frame, now):
+        mark = len(session.outbox)
+        events = session.receive(frame, now)
+        self._withhold(link, mark)
+        for event in events:
             self._handle(event, now)
-            if session.closing:
+            if session.closing or link.refusing:
                 break  # refused: what the same frame would have caused next does not happen
         if not link.started and session.periods is not None:
             link.started = True
@@ -169,7 +187,9 @@ class Node:
         link = self._links.get(connection)
         if link is None or link.closed:
             return
+        mark = len(link.session.outbox)
         link.session.fail(text, receipt)
+        self._withhold(link, mark)
         self._after(link, now)
 
     def disconnect(self, connection: int, now: Now) -> None:
@@ -265,7 +285,11 @@ class Node:
     def _handle(self, event: Event, now: Now) -> None:
         """Let the core handle one event and hand its effects to their connections."""
         links = self._links
-        for effect in self.broker.handle(event, now):
+        effects = self.broker.handle(event, now)
+        keeping = self._keeping
+        if keeping is not None and keeping.record(effects, event, links):
+            self._actions.append(Sync())
+        for effect in effects:
             if isinstance(effect, Dispatch):
                 link = links.get(effect.connection)
                 if link is None or link.closed:
@@ -277,9 +301,10 @@ class Node:
                     self._actions.append(link.ready)
             elif isinstance(effect, Accepted):
                 link = links.get(effect.connection)
-                if link is not None and not link.closed:
-                    link.session.accepted(effect.request)
-                    self._announce(link)
+                if link is None or link.closed or (keeping is not None and keeping.keeps_back(link, effect)):
+                    continue
+                link.session.accepted(effect.request)
+                self._announce(link)
             else:
                 self._carry_out(effect)
 
@@ -287,16 +312,15 @@ class Node:
         """The effects that are not of every message."""
         if isinstance(effect, Logged):
             self._actions.append(Log(effect.level, effect.logger, effect.text))
-        elif isinstance(effect, Counted):
-            self._actions.append(Answered(effect.request, effect.count))
-        elif isinstance(effect, Refused) and effect.connection == OPERATOR:
-            self._actions.append(Answered(effect.request, 0, effect.code, effect.text))
+        elif isinstance(effect, Counted) or (isinstance(effect, Refused) and effect.connection == OPERATOR):
+            if self._keeping is None or not self._keeping.keeps_back(self._keeping.operator, effect):
+                self._answer_operator(effect)
         elif isinstance(effect, Refused | NoMessage | Throttled):
             link = self._links.get(effect.connection)
             if link is not None and not link.closed:
                 self._tell(link, effect)
 
-    def _tell(self, link: _Link, effect: Refused | NoMessage | Throttled) -> None:
+    def _tell(self, link: Link, effect: Refused | NoMessage | Throttled) -> None:
         if isinstance(effect, Throttled):
             link.blocked = effect.blocked
             self._actions.append(Throttle(link.number, effect.blocked))
@@ -305,12 +329,56 @@ class Node:
             return
         session = link.session
         if isinstance(effect, Refused):
+            if self._keeping is not None and self._keeping.keeps_back(link, effect):
+                return
             session.refused(effect)
             if session.closing:
                 self._doomed.append(link)
         else:
             session.no_message(effect.consumer)
         self._announce(link)
+
+    def _answer_operator(self, effect: Counted | Refused) -> None:
+        if isinstance(effect, Counted):
+            self._actions.append(Answered(effect.request, effect.count))
+        else:
+            self._actions.append(Answered(effect.request, 0, effect.code, effect.text))
+
+    # -- what waits for the journal
+
+    def _withhold(self, link: Link, mark: int) -> None:
+        """Keep back what the session has said by itself if it must wait."""
+        keeping = self._keeping
+        if keeping is not None and keeping.waits(link):
+            keeping.withhold(link, link.session.outbox, mark, link.session.keep_alive)
+
+    def _give(self, link: Link, answer: object, now: Now) -> None:
+        """An answer need not wait any longer."""
+        session = link.session
+        if isinstance(answer, Accepted):
+            session.accepted(answer.request)
+        elif isinstance(answer, Refused):
+            session.refused(answer)
+            link.refusing = False
+            self._released.append(link)
+        else:
+            session.outbox.append(answer)
+        self._announce(link)
+        if session.closing and (link.owed == 0 or isinstance(answer, Refused)):
+            self._close(link, now)
+        self._settle(now)
+
+    def _hear_trouble(self, keeping: Safekeeping, now: Now) -> None:
+        """Tell the core whether the storage takes messages."""
+        change = keeping.change()
+        if isinstance(change, Trouble):
+            self._actions.append(Log("WARN", STORAGE_LOGGER, f"persistent messages are refused: {change.text}"))
+            self._handle(StorageChanged(change.code, change.text), now)
+        elif change is None:
+            self._actions.append(Log("INFO", STORAGE_LOGGER, "the storage takes messages again"))
+            self._handle(StorageChanged("", ""), now)
+
+    # -- endings
 
     def _settle(self, now: Now) -> None:
         """Finish what effects have left behind: dispatches to nobody, connections that must close or may go on."""
@@ -321,24 +389,24 @@ class Node:
                 self._close(self._doomed.pop(0), now)
             else:
                 link = self._released.pop(0)
-                while link.held and not link.blocked and not link.closed:
+                while link.held and not (link.blocked or link.refusing or link.closed):
                     self._work(link, link.held.popleft(), now)
 
-    def _after(self, link: _Link, now: Now) -> None:
+    def _after(self, link: Link, now: Now) -> None:
         """The common end of everything that a peer can cause."""
-        if link.session.closing:
-            self._close(link, now)
-        else:
+        if not link.session.closing:
             self._announce(link)
+        elif link.owed == 0:
+            self._close(link, now)
         if self._strays or self._doomed or self._released:
             self._settle(now)
 
-    def _announce(self, link: _Link) -> None:
+    def _announce(self, link: Link) -> None:
         if not link.announced and link.session.outbox:
             link.announced = True
             self._actions.append(link.ready)
 
-    def _close(self, link: _Link, now: Now) -> None:
+    def _close(self, link: Link, now: Now) -> None:
         """The session wants to end: the core first, then the edge. Its last frames stay on the outbox."""
         if link.closed:
             return
@@ -347,7 +415,7 @@ class Node:
         self._announce(link)
         self._actions.append(Close(link.number, session.closing, link.monitor.idle_ns(now.mono_ns), inactive=False))
 
-    def _release(self, link: _Link, *, clean: bool, now: Now) -> None:
+    def _release(self, link: Link, *, clean: bool, now: Now) -> None:
         """Flush undelivered messages as failed, then tell the core that the connection is gone.
 
         Other frames stay on the outbox.
@@ -369,7 +437,7 @@ class Node:
         if session.connected:
             self._handle(Disconnect(link.number, clean), now)
 
-    def _check(self, link: _Link, now: Now) -> None:
+    def _check(self, link: Link, now: Now) -> None:
         """Run this connection's due checks."""
         monitor = link.monitor
         if link.blocked:
@@ -389,7 +457,7 @@ class Node:
                 self._announce(link)
             due_ns = monitor.next_due_ns()
 
-    def _fail_inactive(self, link: _Link, action: MonitorAction, now: Now) -> None:
+    def _fail_inactive(self, link: Link, action: MonitorAction, now: Now) -> None:
         """The monitor has given the peer up: nothing more is sent."""
         self._actions.append(Log(action.level, TRANSPORT_LOGGER, action.failure))
         self._release(link, clean=False, now=now)
@@ -397,7 +465,7 @@ class Node:
         self._actions.append(Close(link.number, action.reason, action.idle_ns, inactive=True))
         self._settle(now)
 
-    def _schedule(self, link: _Link) -> None:
+    def _schedule(self, link: Link) -> None:
         """Put the monitor's next due time on the heap, unless it is there."""
         due_ns = link.monitor.next_due_ns()
         if due_ns is None:

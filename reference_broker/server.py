@@ -13,6 +13,7 @@ Rules
   sends nothing.
 * Input that is read in the same turn of the loop as a timer comes due is looked at first (asyncio polls before it runs
   timers), so a process that was stopped for a while does not drop peers whose bytes were waiting.
+* The journal is synced by a thread of its own, one sync after the other. Nothing else happens in it.
 * Only loopback is served: there are no users and no passwords yet.
 
 What must change together: ``node.py`` (actions), ``settings.py``, ``docs/configuration.md``.
@@ -29,10 +30,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from reference_broker.actions import Answered, Close, Log, OutputReady, Throttle
+from reference_broker.actions import Answered, Close, Log, OutputReady, Sync, Throttle
 from reference_broker.admin import Admin, AdminConnection
 from reference_broker.core.config import BrokerConfig, ConfigError
 from reference_broker.core.instant import NS_PER_MS, Now
@@ -41,6 +43,8 @@ from reference_broker.node import Node
 from reference_broker.settings import DEFAULT_HOST, ServerSettings, read_settings
 from reference_broker.stomp.codec import BEAT, FrameDecoder, encode
 from reference_broker.stomp.frames import Frame, Heartbeat, StompProtocolError
+from reference_broker.storage.journal import Journal, StorageError
+from reference_broker.storage.sqlite import SqliteJournal
 
 EXIT_OK: Final = 0
 EXIT_USAGE: Final = 2
@@ -48,11 +52,21 @@ EXIT_ENVIRONMENT: Final = 4
 #: How long a peer may take to read an ERROR and hang up.
 LINGER_S: Final = 1.0
 
-NodeFactory = Callable[[BrokerConfig], Node]
+#: How long to wait before a storage in trouble is tried again.
+RETRY_S: Final = 1.0
+#: Connections of one life of a storage have numbers below those of the next.
+NUMBERS: Final = 1_000_000_000
+
+NodeFactory = Callable[[BrokerConfig, Journal | None], Node]
 
 
 class ListenError(Exception):
     """The *environment* does not let us listen. The text shows the address and the remedy."""
+
+
+def plain_node(config: BrokerConfig, journal: Journal | None) -> Node:
+    """The broker as it is meant to be."""
+    return Node(config, journal=journal)
 
 
 def read_clocks() -> Now:
@@ -67,7 +81,7 @@ def _wall_ms() -> int:
 class Edge:
     """One node and its sockets."""
 
-    def __init__(self, settings: ServerSettings, node: Node, log: LogWriter) -> None:
+    def __init__(self, settings: ServerSettings, node: Node, log: LogWriter, journal: Journal | None = None) -> None:
         self.settings = settings
         self.node = node
         self.stopping = asyncio.Event()
@@ -75,7 +89,11 @@ class Edge:
         self.admin: Admin | None = None
         self.connections: dict[int, Connection] = {}
         self._log = log
-        self._numbers = 0
+        self._journal = journal
+        self._numbers = 0 if journal is None else journal.incarnation * NUMBERS
+        #: One thread: syncs follow one another, and what comes meanwhile goes into the next.
+        self._syncer = None if journal is None else ThreadPoolExecutor(1, "journal")
+        self._syncing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns: int | None = None
 
@@ -104,9 +122,44 @@ class Edge:
                 elif isinstance(action, Answered):
                     if self.admin is not None:
                         self.admin.answered(action)
+                elif isinstance(action, Sync):
+                    self._sync()
                 elif isinstance(action, Log):
                     self.log(action.level, action.text, action.logger)
         self._plan()
+
+    def _sync(self) -> None:
+        """Make the journal safe, beside the loop."""
+        if self._syncing is not None or self._syncer is None or self._journal is None:
+            return
+        loop = asyncio.get_running_loop()
+        ticket = self.node.begin_sync()
+        self._syncing = loop.run_in_executor(self._syncer, self._journal.sync)
+        self._syncing.add_done_callback(lambda done: self._synced(ticket, done))
+
+    def _synced(self, ticket: int, done: asyncio.Future[None]) -> None:
+        self._syncing = None
+        error = done.exception()
+        if error is not None and not isinstance(error, StorageError):
+            self.log("WARN", f"the storage failed without saying why ({error!r}); stopping")
+            self.stopping.set()
+            return
+        now = read_clocks()
+        self.node.end_sync(0 if error is not None else ticket, now)
+        self.flush(now)
+        if self.node.is_troubled() and not self.stopping.is_set():
+            asyncio.get_running_loop().call_later(RETRY_S, self._sync)
+
+    async def put_away(self) -> None:
+        """The end: what is written is made safe, then the storage is let go."""
+        journal, syncer = self._journal, self._syncer
+        self._journal = self._syncer = None
+        if journal is None or syncer is None:
+            return
+        with contextlib.suppress(StorageError):  # it has been logged; nobody was promised what is lost now
+            await asyncio.get_running_loop().run_in_executor(syncer, journal.sync)
+        syncer.shutdown()
+        journal.close()
 
     def log(self, level: str, text: str, logger: str = __name__) -> None:
         """One line of the log."""
@@ -244,23 +297,28 @@ class Connection(asyncio.Protocol):
 async def serve(
     settings: ServerSettings,
     *,
-    make_node: NodeFactory = Node,
+    make_node: NodeFactory = plain_node,
     log_level: str = "INFO",
     log_format: str = "text",
     announce: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or the admin command ``quit``. ``announce`` gets a line when each port is open.
 
-    Raises ListenError when a port cannot be opened.
+    Raises ListenError when a port cannot be opened, StorageError when the storage cannot.
     """
     loop = asyncio.get_running_loop()
-    edge = Edge(settings, make_node(settings.broker), LogWriter(sys.stderr, _wall_ms, log_level, log_format))
+    journal = None if settings.data is None else SqliteJournal(settings.data, settings.storage_max_bytes)
+    node = make_node(settings.broker, journal)
+    node.recover(read_clocks())
+    edge = Edge(settings, node, LogWriter(sys.stderr, _wall_ms, log_level, log_format), journal)
+    edge.flush(read_clocks())
     for note in settings.notes:
         edge.log("WARN", note)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, edge.stopping.set)
     tell = announce if announce is not None else _announce
     async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(edge.put_away)
         host = settings.host
         with _explained(host, settings.port, "--port"):
             server = await loop.create_server(lambda: Connection(edge), host, settings.port)
@@ -335,6 +393,7 @@ def _parse(argv: Sequence[str]) -> tuple[ServerSettings, argparse.Namespace]:
     parser.add_argument("--connector", metavar="URI", help="where and how to listen, as an ActiveMQ connector URI")
     parser.add_argument("--admin-port", type=_port, help="open the JSON-lines admin port, 0 for a free one")
     parser.add_argument("--config", type=Path, help="TOML file, see docs/configuration.md")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="keep persistent messages in this directory")
     parser.add_argument("--log-level", choices=LEVELS, default="INFO", help="what goes to standard error")
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="lines for people, or JSON for machines")
     given = parser.parse_args(argv)
@@ -349,8 +408,12 @@ def _parse(argv: Sequence[str]) -> tuple[ServerSettings, argparse.Namespace]:
         settings.port = given.port
     if given.admin_port is not None:
         settings.admin_port = given.admin_port
-    if settings.broker.persistent:
-        raise ConfigError("broker.persistent = true, but this server has no storage yet; leave it out")
+    if given.data is not None:
+        settings.data = given.data
+    if settings.data is not None:
+        settings.broker.persistent = True
+    elif settings.broker.persistent:
+        raise ConfigError("broker.persistent = true needs a storage; name a directory with --data or storage.path")
     if settings.host == "localhost":
         # It may name two addresses, which would get two different ports for --port 0.
         settings.host = DEFAULT_HOST
@@ -359,7 +422,7 @@ def _parse(argv: Sequence[str]) -> tuple[ServerSettings, argparse.Namespace]:
     return settings, given
 
 
-def main(argv: Sequence[str] | None = None, make_node: NodeFactory = Node) -> int:
+def main(argv: Sequence[str] | None = None, make_node: NodeFactory = plain_node) -> int:
     """``brokerproof serve``. ``make_node`` builds the broker from its configuration; a mutant is another one."""
     try:
         settings, given = _parse(sys.argv[1:] if argv is None else argv)
@@ -367,7 +430,7 @@ def main(argv: Sequence[str] | None = None, make_node: NodeFactory = Node) -> in
     except ConfigError as error:
         sys.stderr.write(f"brokerproof serve: {error}\n")
         return EXIT_USAGE
-    except ListenError as error:
+    except (ListenError, StorageError) as error:
         sys.stderr.write(f"brokerproof serve: {error}\n")
         return EXIT_ENVIRONMENT
     return EXIT_OK

@@ -101,7 +101,8 @@ _ANY_MS: Final = _Number(-_MOST - 1)
 
 _Row = _Number | _Kind
 
-_SECTIONS: Final[dict[str, _Row]] = {"server": _TABLE, "stomp": _TABLE, "broker": _TABLE}
+_SECTIONS: Final[dict[str, _Row]] = {"server": _TABLE, "stomp": _TABLE, "storage": _TABLE, "broker": _TABLE}
+_STORAGE: Final[dict[str, _Row]] = {"path": _TEXT, "max_bytes": _Number(0)}
 _SERVER: Final[dict[str, _Row]] = {
     "host": _TEXT,
     "port": _Number(0, 65535),
@@ -191,9 +192,11 @@ _COMPOSITE: Final[dict[str, _Row]] = {"name": _TEXT, "forward_to": _NAMES, "forw
 
 
 class ServerSettings:
-    """All that ``serve`` needs to know. ``admin_port`` None: no admin port."""
+    """All that ``serve`` needs to know. ``admin_port`` None: no admin port. ``data`` None: nothing outlives the
+    process.
+    """
 
-    __slots__ = ("admin_port", "broker", "host", "limits", "notes", "port")
+    __slots__ = ("admin_port", "broker", "data", "host", "limits", "notes", "port", "storage_max_bytes")
 
     def __init__(
         self,
@@ -203,12 +206,17 @@ class ServerSettings:
         admin_port: int | None = None,
         limits: Limits | None = None,
         broker: BrokerConfig | None = None,
+        data: Path | None = None,
+        storage_max_bytes: int = 0,
     ) -> None:
         self.host = host
         self.port = port
         self.admin_port = admin_port
         self.limits = limits if limits is not None else Limits()
         self.broker = broker if broker is not None else BrokerConfig()
+        #: The directory of the storage, and how much it may hold (0: what the disk holds).
+        self.data = data
+        self.storage_max_bytes = storage_max_bytes
         #: What the file says and we do not do, a sentence each.
         self.notes: list[str] = []
 
@@ -253,7 +261,16 @@ def settings_of(data: dict[str, Any], path: str) -> ServerSettings:
         )
     limits = _checked(sections.get("stomp", {}), _STOMP, f"{path}: stomp")
     broker = broker_config(sections.get("broker", {}), f"{path}: broker")
-    settings = ServerSettings(**server, limits=Limits(**limits), broker=broker)
+    storage = _checked(sections.get("storage", {}), _STORAGE, f"{path}: storage")
+    if "max_bytes" in storage and "path" not in storage:
+        raise ConfigError(f"{path}: storage.max_bytes = {storage['max_bytes']} has no storage.path beside it; name one")
+    settings = ServerSettings(
+        **server,
+        limits=Limits(**limits),
+        broker=broker,
+        data=Path(storage["path"]) if "path" in storage else None,
+        storage_max_bytes=storage.get("max_bytes", 0),
+    )
     if connector is not None:
         settings.listen_on(connector)
     return settings

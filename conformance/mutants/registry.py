@@ -22,6 +22,7 @@ from reference_broker.core.deadletter import DeadLetter
 from reference_broker.core.policies import Policies
 from reference_broker.inactivity import GENERATIONS, Monitor, MonitorFactory, monitor_for
 from reference_broker.node import BrokerFactory, Node
+from reference_broker.storage.journal import Journal
 
 #: Makes the replacement from the configuration (some policies have parameters).
 PolicyMaker = Callable[[BrokerConfig], object]
@@ -87,9 +88,9 @@ class Build:
         if mutant.client_monitor is not None:
             self.client_monitor = mutant.client_monitor
 
-    def node(self) -> Node:
+    def node(self, journal: Journal | None = None) -> Node:
         """The broker."""
-        return Node(self.config, self.policies, self.monitor_factory, self.broker_factory)
+        return Node(self.config, self.policies, self.monitor_factory, self.broker_factory, journal)
 
 
 def client_monitor_for(generation: str, address: str, now_ns: int) -> Monitor:

@@ -18,7 +18,7 @@ def flat(thing: object) -> object:
     """A settings object as nested plain data, for comparing."""
     if isinstance(thing, list):
         return [flat(item) for item in thing]
-    names = getattr(type(thing), "__slots__", None)
+    names = None if isinstance(thing, Path) else getattr(type(thing), "__slots__", None)
     return thing if names is None else {name: flat(getattr(thing, name)) for name in names}
 
 
@@ -41,6 +41,9 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             max_headers = 3
             max_header_bytes = 128
             max_body_bytes = 9
+            [storage]
+            path = "/data"
+            max_bytes = 99
             [broker]
             name = "bb"
             memory_limit_bytes = 1
@@ -120,6 +123,8 @@ def test_every_key_is_used(tmp_path: Path) -> None:
         "port": 0,
         "notes": [],
         "admin_port": 7,
+        "data": Path("/data"),
+        "storage_max_bytes": 99,
         "limits": {"max_headers": 3, "max_header_bytes": 128, "max_body_bytes": 9},
         "broker": {
             "name": "bb",

@@ -81,6 +81,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--admin-port": f"{SERVER}::test_the_admin_port",
         "--config": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
         "--connector": f"{SERVER}::test_a_connector_uri_says_where_and_how_to_listen",
+        "--data": "tests/live/test_storage.py::test_what_was_promised_survives_kills_at_any_instant",
         "--host": "tests/fast/test_settings.py::test_bad_settings_exit_with_2",
         "--log-format": f"{SERVER}::test_the_log_can_be_json",
         "--log-level": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from conformance.history import Closed
 from conformance.worlds.simulated.agenda import Action
 from conformance.worlds.simulated.clock import NS_PER_MS
-from reference_broker.actions import Answered, Close, OutputReady
+from reference_broker.actions import Answered, Close, OutputReady, Sync
 from reference_broker.core.instant import Now
 from reference_broker.node import Node
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from conformance.worlds.simulated.link import Link
     from conformance.worlds.simulated.stage import Stage
     from reference_broker.core.events import Operation
+    from reference_broker.storage.memory import MemoryJournal
 
+#: Time that the storage needs for one sync: long enough that a program can kill the broker in it.
+SYNC_NS = 410_000
+#: Time that a broker is down when it is restarted.
+DOWN_NS = 20_000_000
 #: Time that the broker needs to write one frame. Not a divisor of usual latencies, so that writers and links do not
 #: tick together.
 WRITE_NS = 130_000
@@ -52,6 +57,20 @@ class Write(Action):
         self._host.write(self._connection, self._link, self)
 
 
+class Synced(Action):
+    """The storage has finished a sync of the broker that began it."""
+
+    __slots__ = ("_host", "_node", "_ticket")
+
+    def __init__(self, host: BrokerHost, node: Node) -> None:
+        self._host = host
+        self._node = node
+        self._ticket = node.begin_sync()
+
+    def happen(self) -> None:
+        self._host.synced(self._node, self._ticket)
+
+
 class BrokerHost:
     """The node with virtual time around it."""
 
@@ -59,6 +78,8 @@ class BrokerHost:
         "_agenda",
         "_answers",
         "_clock",
+        "_down",
+        "_journal",
         "_links",
         "_planned_ns",
         "_tick",
@@ -68,12 +89,16 @@ class BrokerHost:
         "node",
     )
 
-    def __init__(self, world: Stage, name: str, node: Node) -> None:
+    def __init__(self, world: Stage, name: str, node: Node, journal: MemoryJournal | None) -> None:
         self._world = world
         self._agenda = world.agenda
         self._clock = world.broker_clock
         self.name = name
         self.node = node
+        #: None: nothing outlives the broker's process.
+        self._journal = journal
+        #: Between two lives of the process.
+        self._down = False
         #: Open connections.
         self._links: dict[int, Link] = {}
         #: Connections whose writer has a ``Write`` on the agenda.
@@ -92,6 +117,8 @@ class BrokerHost:
 
     def accept(self, connection: int, link: Link, protocol: str) -> None:
         """A client's socket was accepted."""
+        if self._down:
+            return
         self._links[connection] = link
         self.node.connect(connection, protocol, self.now(), f"tcp://{link.client}:{connection}")
         self.after()
@@ -110,6 +137,8 @@ class BrokerHost:
         """An operator asks for something; the broker's answer. Raises ``TypeError`` for what it does not know."""
         number = self.node.submit(event, self.now())
         self.after()
+        while number not in self._answers:
+            self._agenda.step()  # the answer waits for a sync
         return self._answers.pop(number)
 
     def lose(self, connection: int) -> None:
@@ -119,13 +148,47 @@ class BrokerHost:
         self.node.disconnect(connection, self.now())
         self.after()
 
+    # -- the process
+
+    def go_down(self, how: str) -> dict[str, int]:
+        """The process ends, in an orderly way (``stop``) or not (``kill``); what can be seen of it from outside."""
+        journal = self._journal
+        assert journal is not None, "only a persistent broker is restarted"
+        self._down = True
+        if how == "stop":
+            journal.sync()
+        lost = journal.crash()
+        for connection, link in self._links.items():
+            link.end_to_client(connection, "the broker's process ended")
+        seen = {"connections": len(self._links), "batches_lost": lost}
+        self._links = {}
+        return seen
+
+    def come_up(self, node: Node) -> None:
+        """A new process over the same storage."""
+        self._down = False
+        self.node = node
+        self._planned_ns = -1
+        node.recover(self.now())
+        self.after()
+
+    def synced(self, node: Node, ticket: int) -> None:
+        """The storage has finished a sync; one of an earlier process concerns nobody."""
+        self._world.moving -= 1
+        if node is not self.node or self._journal is None or self._down:
+            return
+        self._journal.sync()
+        node.end_sync(ticket, self.now())
+        self.after()
+
     # -- what time brings
 
     def tick(self) -> None:
         """Run due timers."""
         self._planned_ns = -1
-        self.node.tick(self.now())
-        self.after()
+        if not self._down:
+            self.node.tick(self.now())
+            self.after()
 
     def write(self, connection: int, link: Link, action: Write) -> None:
         """Write one frame, if the connection and the link still take it."""
@@ -174,6 +237,9 @@ class BrokerHost:
             elif kind is Answered:
                 assert isinstance(action, Answered)
                 self._answers[action.request] = action
+            elif kind is Sync:
+                self._world.moving += 1
+                self._agenda.plan(self._agenda.now_ns + SYNC_NS, Synced(self, self.node))
             elif kind is Close:
                 assert isinstance(action, Close)
                 self._close(action)

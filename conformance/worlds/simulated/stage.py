@@ -24,9 +24,12 @@ from conformance.worlds.simulated.libraries import JmsHost, StompHost
 from conformance.worlds.simulated.link import Ended, Link, Opened
 from conformance.worlds.state import ClientState, WorldState
 from conformance.worlds.translation import CAPABILITIES, broker_config
+from reference_broker.storage.memory import MemoryJournal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from reference_broker.node import Node
 
 NS_PER_MS = 1_000_000
 
@@ -57,9 +60,13 @@ class Stage(World):
         self.moving = 0
         #: When the last delayed message that was accepted becomes due.
         self.due_ns = 0
+        #: The longest delay of a message that was sent, which a restart may begin anew at most.
+        self.longest_ns = 0
         self.broker_clock = VirtualClock(program.broker_host().clock)
         self.parts = build(self._mutant, broker_config(program))
-        self.broker = BrokerHost(self, self.state.broker.name, self.parts.node())
+        #: What outlives the broker's process; None: nothing does.
+        self.journal = MemoryJournal() if program.broker.persistent else None
+        self.broker = BrokerHost(self, self.state.broker.name, self.parts.node(self.journal), self.journal)
         self.hosts: dict[str, ClientHost] = {client.name: make_host(self, client) for client in self.state.clients}
         for host in self.state.hosts:
             self.sample(host.name)
@@ -84,6 +91,11 @@ class Stage(World):
         """A connection number that was never used."""
         self._connections += 1
         return self._connections
+
+    def new_node(self) -> Node:
+        """The broker's process, started again: the same configuration, the same storage."""
+        self.parts = build(self._mutant, broker_config(self.program))
+        return self.parts.node(self.journal)
 
     # -- what links bring
 

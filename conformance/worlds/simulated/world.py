@@ -33,6 +33,7 @@ from conformance.history import (
 from conformance.program import HostSpec, LinkSpec
 from conformance.steps.consume import Subscribe as SubscribeStep
 from conformance.worlds.base import DEAD_LETTERS, DRAIN_HOST, NotOfferedError
+from conformance.worlds.simulated.broker import DOWN_NS
 from conformance.worlds.simulated.host import REQUEST_NS, ClientHost
 from conformance.worlds.simulated.stage import NS_PER_MS, Stage, make_host
 from conformance.worlds.state import ClientState, ConsumerState, HostState
@@ -96,6 +97,7 @@ class SimulatedWorld(Stage):
         if deliver_at_ms is not None and not wait_ms:
             wait_ms = deliver_at_ms - self.broker.now().wall_ms
         if wait_ms > 0:
+            self.longest_ns = max(self.longest_ns, wait_ms * NS_PER_MS)
             self.due_ns = max(self.due_ns, self.agenda.now_ns + wait_ms * NS_PER_MS)
 
     def subscribe(self, client: ClientState, dest: str, step: SubscribeStep) -> None:
@@ -285,9 +287,19 @@ class SimulatedWorld(Stage):
             raise NotOfferedError(str(error)) from None  # this broker does not know the operation
         result: Result = "fail" if answer.code else "ok"
         count, refusal = (None, answer.text) if answer.code else (answer.count, None)
-        self.recorder.record(
-            Operate(self.recorder.next_seq(), t0, t0, self.broker.name, result, op, dest, to, count, refusal)  # type: ignore[arg-type]  # one of the literals
-        )
+        seq, t1 = self.recorder.next_seq(), self.agenda.now_ns
+        event = Operate(seq, t0, t1, self.broker.name, result, op, dest, to, count, refusal)  # type: ignore[arg-type]  # one of the literals
+        self.recorder.record(event)
+
+    def restart(self, how: str) -> None:
+        t0 = self.agenda.now_ns
+        evidence = self.broker.go_down(how)
+        self.agenda.run_until(t0 + DOWN_NS)
+        self.broker.come_up(self.new_node())
+        if self.due_ns > t0:
+            self.due_ns = max(self.due_ns, self.agenda.now_ns + self.longest_ns)
+        self.record_fault("restart", t0, evidence, target=self.broker.name, how=how)
+        self.sample(self.broker.name)
 
     def jump_clock(self, host: HostState, jump_ms: int) -> None:
         t0 = self.agenda.now_ns
