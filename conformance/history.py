@@ -276,6 +276,9 @@ class Counters(Event, tag="counters"):
     consumers: int | None = None
     memory_percent: int | None = None
     memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    #: The broker's only: how many destinations there are.
+    destinations: int | None = None
 
 
 class Closed(Event, tag="closed"):

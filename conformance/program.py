@@ -47,6 +47,11 @@ class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     match: str = ">"
     expire_period_ms: int = 1000
     memory_limit_bytes: int | None = None
+    #: cursorMemoryHighWaterMark; 0: the broker's default (70).
+    high_water_percent: int = 0
+    #: What happens to a send while memory is full: it waits, unless there is no flow control; or it fails at once.
+    producer_flow_control: bool = True
+    send_fail_if_no_space: bool = False
 
 
 class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -28,7 +28,7 @@ from chaos.brokers.jars import BrokerJars, obtain
 from chaos.brokers.stomp import StompRefused, clock
 from conformance.adapters.base import Adapter, Endpoint
 from conformance.adapters.reference import policy_pattern
-from conformance.program import BrokerSpec
+from conformance.program import BrokerSpec, DestinationSpec
 from conformance.steps.send import Send
 from reference_broker.core.message import QUEUE
 
@@ -199,6 +199,18 @@ def options_of(program: Program) -> ActiveMQOptions:
     )
 
 
+def _attributes(entry: DestinationSpec) -> dict[str, str]:
+    """Attributes of a policy entry that are not the default."""
+    attributes = {}
+    if entry.high_water_percent:
+        attributes["cursorMemoryHighWaterMark"] = str(entry.high_water_percent)
+    if not entry.producer_flow_control:
+        attributes["producerFlowControl"] = "false"
+    if entry.send_fail_if_no_space:
+        attributes["sendFailIfNoSpace"] = "true"
+    return attributes
+
+
 def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
     return [
         PolicyEntry(
@@ -207,6 +219,7 @@ def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
             entry.expire_period_ms,
             entry.memory_limit_bytes,
             broker.dead_letter_non_persistent,
+            _attributes(entry),
         )
         for entry in broker.destinations
         for kind in ("queue", "topic")

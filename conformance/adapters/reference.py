@@ -156,6 +156,9 @@ def configuration(broker: BrokerSpec) -> str:
             "[[broker.destinations]]",
             f"match = {_toml(policy_pattern(entry.match))}",
             f"expire_period_ms = {entry.expire_period_ms}",
+            f"high_water_percent = {entry.high_water_percent}",
+            f"producer_flow_control = {_toml(entry.producer_flow_control)}",
+            f"send_fail_if_no_space = {_toml(entry.send_fail_if_no_space)}",
         ]
         if entry.memory_limit_bytes is not None:
             lines.append(f"memory_limit_bytes = {entry.memory_limit_bytes}")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from reference_broker.core.broker import Broker
+from reference_broker.core.config import BrokerConfig
 from reference_broker.core.destination import Destination
-from reference_broker.core.memory import Memory, MemoryTree
+from reference_broker.core.effects import Dispatch, Effect, Refused
+from reference_broker.core.events import Event, Send
+from reference_broker.core.instant import Now
+from reference_broker.core.memory import MINIMUM_MESSAGE_BYTES, Memory, MemoryTree
+from reference_broker.core.message import Message
 from reference_broker.core.paging import G1Memory
+from reference_broker.core.policies import Policies
 from reference_broker.core.queue import Queue
 from reference_broker.core.reference import Reference
 from reference_broker.core.subscription import Subscription
@@ -49,3 +56,100 @@ class StarvingMemory(G1Memory):
     """The seed's broker: no message is paged in while the whole broker is above the mark."""
 
     throttles = False
+
+
+# -- figures
+
+
+class ForgetsBroker(Memory):
+    """The broker's node gets a byte more per message than its destinations."""
+
+    def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        tree.root.change(1)
+        return super().caches(tree, queue, size_bytes)
+
+
+class RoundsUp(Broker):
+    """Percentages are rounded up."""
+
+    def counters(self, destination: str, now: Now) -> dict[str, int] | None:
+        found = super().counters(destination, now)
+        if found is not None and found["memory_limit_bytes"]:
+            found["memory_percent"] = -(-100 * found["memory_bytes"] // found["memory_limit_bytes"])
+        return found
+
+
+class ChargesTheMinimum(Memory):
+    """Bodies and properties cost nothing."""
+
+    def size_bytes(self, message: Message, minimum_bytes: int = MINIMUM_MESSAGE_BYTES) -> int:  # noqa: ARG002 - the defect
+        return minimum_bytes
+
+
+class ReleasesAtDispatch(Broker):
+    """A message costs nothing any more as soon as it is dispatched."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        effects = super().handle(event, now)
+        for effect in effects:
+            consumer = self._consumers.get(effect.consumer) if isinstance(effect, Dispatch) else None
+            for delivery in consumer.dispatched if consumer is not None else ():
+                if delivery.dispatch is effect:
+                    self._region.memory.discharge(delivery.subscription.destination, delivery.reference)
+        return effects
+
+
+class UnderZero(Memory):
+    """Each message that arrives takes a byte off."""
+
+    def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        queue.usage.change(-1)
+        return super().caches(tree, queue, size_bytes)
+
+
+class ZeroIsFull(Memory):
+    """A limit of 0 is taken for a limit."""
+
+    def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        return tree.root.limit_bytes > 0 and super()._has_space(tree, queue, size_bytes)
+
+    def _make_room(self, tree: MemoryTree, destination: Destination, size_bytes: int) -> bool:
+        return tree.root.limit_bytes > 0 and super()._make_room(tree, destination, size_bytes)
+
+
+class FirstEntry(Broker):
+    """The first policy entry that fits decides, not the most specific one."""
+
+    def __init__(self, config: BrokerConfig, policies: Policies | None = None) -> None:
+        entries = config.destinations
+        config.destinations = entries[:1]
+        super().__init__(config, policies)
+
+
+class RefusesLarge(Broker):
+    """A message that is larger than the broker's memory is refused."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        limit = self._region.memory.root.limit_bytes
+        if isinstance(event, Send) and 0 < limit < len(event.message.body):
+            return [Refused(event.connection, event.request, "no-space", "the message exceeds the memory limit")]
+        return super().handle(event, now)
+
+
+class IgnoresMark(Memory):
+    """Arriving messages stay in memory until it is full."""
+
+    def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        return queue.usage.fits(size_bytes) and tree.root.fits(size_bytes)
+
+
+class LoadsWithoutDemand(Memory):
+    """The sweep reads into memory whatever fits."""
+
+    def look_ahead(self, tree: MemoryTree, queue: Queue, _most: int) -> None:
+        line = queue.line
+        while line.stored:
+            size_bytes = line.next_stored().size_bytes
+            if not (queue.usage.fits(size_bytes) and tree.root.fits(size_bytes)):
+                return
+            line.page_in()

@@ -16,12 +16,14 @@ from conformance.oracles.timestamping import TimeStampingOracle
 from conformance.oracles.topics import TopicsOracle
 from conformance.oracles.transactions import TransactionOracle
 from conformance.oracles.waiting import WaitingOracle
+from conformance.oracles.usage import UsageOracle
 
 ORACLES: tuple[type[Oracle], ...] = (
     ExpiryOracle,
     TimeStampingOracle,
     InactivityOracle,
     MemoryOracle,
+    UsageOracle,
     InFlightOracle,
     PrefetchOracle,
     DelayOracle,

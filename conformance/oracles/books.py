@@ -193,6 +193,7 @@ class Books(Attendance):
             # Frames can overtake the receipt: by now it may be held, or even be back.
             message.charged = event.size + OVERHEAD_MIN_BYTES
             queue.charged += message.charged
+            queue.kept += 1
             self.charged += message.charged
             limit = self.header.declared.memory_limit_bytes
             message.beyond = 0 < limit < self.charged or 0 < queue.limit_bytes < queue.charged
@@ -250,6 +251,7 @@ class Books(Attendance):
         queue.waiting.pop(message.name, None)
         if message.charged:
             queue.charged -= message.charged
+            queue.kept -= 1
             self.charged -= message.charged
             message.charged = 0
 
@@ -365,6 +367,7 @@ class Books(Attendance):
         read = Read(event)
         read.drain = self.phase in {"drain", "end"}
         read.sent_bytes = self.sent_bytes
+        read.moved_seq = self.moved_seq
         read.poisoned = self.poisoned
         if event.at_rest and (not self.rests_ns or self.rests_ns[-1] < event.t0):
             self.rests_ns.append(event.t0)

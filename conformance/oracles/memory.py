@@ -30,10 +30,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.history import Counters
+from conformance.history import Counters, Send
 from conformance.oracles.books import OVERHEAD_MAX_BYTES
 from conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms
-from conformance.oracles.records import Queue, Read
+from conformance.oracles.records import Queue, Read, matches
 
 #: The mark at which cursors stop loading (cursorMemoryHighWaterMark), for situations only.
 MARK_PERCENT: Final = 70
@@ -149,6 +149,11 @@ class MemoryOracle(BookOracle):
             return "other destinations kept 70 % or more of the broker's memory"
         return "other destinations kept half of the broker's memory or more"
 
+    def _may_refuse(self, dest: str) -> bool:
+        """The operator asked for refusals."""
+        entries = self.books.header.declared.destinations
+        return any(entry.send_fail_if_no_space and matches(entry.match, dest) for entry in entries)
+
     # -- MEM-005
 
     def _beyond(self) -> None:
@@ -159,8 +164,7 @@ class MemoryOracle(BookOracle):
             if send is None or not send.persistent or self.books.queue(send.dest).topic:
                 continue
             if send.result == "fail":
-                reason = (send.refusal or "").lower()
-                if any(word in reason for word in REFUSALS):
+                if names_memory(send) and not self._may_refuse(send.dest):
                     text = f"persistent message {send.message} for {send.dest} was refused: {send.refusal!r}"
                     claim.fail(text, [send.seq], outcome="refused")
             elif message.beyond:
@@ -172,3 +176,9 @@ class MemoryOracle(BookOracle):
                     claim.fail(text, [send.seq], outcome="lost")
                 elif message.passages or message.dead:
                     claim.hold("more had been accepted than the limit holds", outcome="kept")
+
+
+def names_memory(send: Send) -> bool:
+    """Whether a send was refused for want of memory."""
+    reason = (send.refusal or "").lower()
+    return send.result == "fail" and any(word in reason for word in REFUSALS)

@@ -199,8 +199,24 @@ class Read:
     """Counters that were read, and what was known then. ``windows`` is filled at rest, ``waiting`` if one is open."""
 
     # fmt: off
-    __slots__ = ("again", "arrived", "charged_elsewhere", "drain", "empty", "ended", "event", "poisoned", "sent_bytes",
-                 "sent_here_bytes", "ticking", "waiting", "windows")
+    __slots__ = (
+        "again",
+        "arrived",
+        "charged_elsewhere",
+        "drain",
+        "empty",
+        "ended",
+        "event",
+        "held_bytes",
+        "kept",
+        "moved_seq",
+        "poisoned",
+        "sent_bytes",
+        "sent_here_bytes",
+        "ticking",
+        "waiting",
+        "windows",
+    )
     # fmt: on
 
     def __init__(self, event: Counters) -> None:
@@ -223,6 +239,11 @@ class Read:
         self.sent_here_bytes = 0
         #: Lower bound of the bytes that other destinations keep.
         self.charged_elsewhere = 0
+        #: Messages that this destination is known to keep, and a lower bound of their bytes.
+        self.kept = 0
+        self.held_bytes = 0
+        #: The last event before it that was no read.
+        self.moved_seq = -1
         #: Messages with an expiration or a delay were sent here, so a timer may act during the read.
         self.ticking = False
 
@@ -232,6 +253,8 @@ class Read:
         self.arrived = queue.arrived
         self.again = queue.again
         self.sent_here_bytes = queue.sent_bytes
+        self.kept = queue.kept
+        self.held_bytes = queue.charged
         self.ticking = queue.timed > 0
         if not self.event.at_rest:
             return
@@ -248,8 +271,8 @@ class Queue:
     """A destination, queue or topic."""
 
     # fmt: off
-    __slots__ = ("again", "arrived", "browsed", "charged", "consumers", "ended", "limit_bytes", "name", "open", "reads",
-                 "sends", "sent_bytes", "timed", "topic", "waiting")
+    __slots__ = ("again", "arrived", "browsed", "charged", "consumers", "ended", "kept", "limit_bytes", "name", "open",
+                 "reads", "sends", "sent_bytes", "timed", "topic", "waiting")
     # fmt: on
 
     def __init__(self, name: str, limit_bytes: int) -> None:
@@ -270,6 +293,7 @@ class Queue:
         self.again = 0
         self.browsed = False
         self.charged = 0
+        self.kept = 0
         self.sent_bytes = 0
 
     def is_empty(self, since_seq: int) -> bool:

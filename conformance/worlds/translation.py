@@ -68,7 +68,12 @@ def broker_config(program: Program) -> BrokerConfig:
         memory_limit_bytes=spec.memory_limit_bytes,
         destinations=[
             DestinationPolicy(
-                entry.match, expire_period_ms=entry.expire_period_ms, memory_limit_bytes=entry.memory_limit_bytes or 0
+                entry.match,
+                expire_period_ms=entry.expire_period_ms,
+                memory_limit_bytes=entry.memory_limit_bytes or 0,
+                high_water_percent=entry.high_water_percent,
+                producer_flow_control=entry.producer_flow_control,
+                send_fail_if_no_space=entry.send_fail_if_no_space,
             )
             for entry in spec.destinations
         ],
