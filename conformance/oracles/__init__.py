@@ -15,8 +15,8 @@ from conformance.oracles.redelivery import RedeliveryOracle
 from conformance.oracles.timestamping import TimeStampingOracle
 from conformance.oracles.topics import TopicsOracle
 from conformance.oracles.transactions import TransactionOracle
-from conformance.oracles.waiting import WaitingOracle
 from conformance.oracles.usage import UsageOracle
+from conformance.oracles.waiting import WaitingOracle
 
 ORACLES: tuple[type[Oracle], ...] = (
     ExpiryOracle,
