@@ -11,7 +11,7 @@ Rules
 * Figures come through Jolokia. The broker's totals are those of all runs, so only its memory in use is told.
 
 Known exceptions: which thread dispatches cannot be chosen over STOMP since 5.15.5, so ``sync-dispatch`` is not offered
-(transport). Counters of topics are not read.
+(transport). Counters of topics are not read. Queues are not told to order by priority: ``priorities`` is not offered.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ import msgspec
 from chaos.brokers.activemq import ActiveMQ
 from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping
 from chaos.brokers.jars import BrokerJars, obtain
+from chaos.brokers.jolokia import JolokiaFailed
 from chaos.brokers.stomp import StompRefused, clock
-from conformance.adapters.base import Adapter, Endpoint
+from conformance.adapters.base import Adapter, Endpoint, Operated
 from conformance.adapters.reference import policy_pattern
 from conformance.program import BrokerSpec, DestinationSpec
 from conformance.steps.send import Send
@@ -38,19 +39,28 @@ if TYPE_CHECKING:
     from conformance.worlds.live.laboratory import Laboratory
 
 CAPABILITIES = [
+    "browsers",
     "counters",
     "dead-letter",
     "delay",
+    "durables",
+    "exclusive",
     "expiry-check",
+    "groups",
     "memory-counters",
     "memory-limit",
     "monitor",
     "nack",
+    "operator",
     "persistent",
     "prefetch",
+    "pull",
+    "selectors",
     "timestamping",
     "topics",
+    "transactions",
     "ttl",
+    "wildcards",
 ]
 #: Area -> (first release, generation), newest first: what a release is (DESIGN section 4).
 GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
@@ -93,6 +103,18 @@ class ActiveMQEndpoint(Endpoint):
             return clock(self.broker.stomp_port)
         except (OSError, StompRefused):
             return None
+
+    def operate(self, op: str, dest: str, to: str) -> Operated | None:
+        jolokia = self.broker.jolokia
+        bean = jolokia.queue_bean(dest.removeprefix(QUEUE))
+        try:
+            if op == "move":
+                moved = jolokia.execute(bean, "moveMatchingMessagesTo(java.lang.String,java.lang.String)", "", to)
+                return Operated(int(moved))
+            jolokia.execute(bean, "purge()" if op == "purge" else "resetStatistics()")
+        except JolokiaFailed as error:
+            return Operated(None, str(error))
+        return Operated(None)
 
     def closings(self) -> list[str]:
         text = self.broker.process.log.read_text(encoding="utf-8", errors="replace")

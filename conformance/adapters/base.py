@@ -32,6 +32,16 @@ class NotApplicableError(Exception):
     """This broker, or the transport to it, cannot be what the program asks for. The text names what."""
 
 
+class Operated:
+    """What an operator was answered: how many messages it concerned, where the broker tells, or why not."""
+
+    __slots__ = ("count", "refusal")
+
+    def __init__(self, count: int | None, refusal: str = "") -> None:
+        self.count = count
+        self.refusal = refusal
+
+
 class Endpoint(ABC):
     """One running broker, as one run sees it."""
 
@@ -53,6 +63,13 @@ class Endpoint(ABC):
     @abstractmethod
     def read_clock(self) -> ClockReading | None:
         """The broker's own wall clock, read through another channel than the one that sets it."""
+
+    def operate(self, op: str, dest: str, to: str) -> Operated | None:
+        """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals; None: nobody can ask this
+        broker.
+        """
+        del op, dest, to
+        return None
 
     def closings(self) -> list[str]:
         """Why the broker closed connections since the last call, where it says so (its log)."""

@@ -133,6 +133,8 @@ def probe(host: str, port: int) -> Found:
         "nack": _nack,
         "persistent": _persistent,
         "topics": _topics,
+        "selectors": _selectors,
+        "transactions": _transactions,
     }
     capabilities = ["monitor"] if monitored else []
     for name, question in questions.items():
@@ -247,6 +249,32 @@ def _topics(line: Line, name: str) -> bool:
     line.send(topic, "now")
     found = line.message(ANSWER_MS)
     return found is not None and found.body == b"now" and line.message(ABSENT_MS) is None
+
+
+def _selectors(line: Line, name: str) -> bool:
+    """Only what matches is delivered."""
+    queue = f"/queue/{name}"
+    line.send(queue, "other", kind="a")
+    line.send(queue, "wanted", kind="b")
+    line.subscribe(queue, selector="kind = 'b'")
+    found = line.message(ANSWER_MS)
+    return found is not None and found.body == b"wanted" and line.message(ABSENT_MS) is None
+
+
+def _transactions(line: Line, name: str) -> bool:
+    """What is sent in a transaction comes with its commit, not before, and not after a rollback."""
+    queue = f"/queue/{name}"
+    line.subscribe(queue)
+    line.ask("BEGIN", {"transaction": "1"})
+    line.send(queue, "rolled back", transaction="1")
+    line.ask("ABORT", {"transaction": "1"})
+    line.ask("BEGIN", {"transaction": "2"})
+    line.send(queue, "committed", transaction="2")
+    if line.message(ABSENT_MS) is not None:
+        return False
+    line.ask("COMMIT", {"transaction": "2"})
+    found = line.message(ANSWER_MS)
+    return found is not None and found.body == b"committed"
 
 
 def _stamps(line: Line, name: str) -> bool:

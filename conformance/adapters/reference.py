@@ -24,7 +24,7 @@ import msgspec
 
 from chaos.clocks import ClockReading, reading
 from chaos.ports import LOOPBACK
-from conformance.adapters.base import Adapter, Endpoint, NotApplicableError
+from conformance.adapters.base import Adapter, Endpoint, NotApplicableError, Operated
 from conformance.exits import SuiteProblem
 from conformance.worlds.translation import CAPABILITIES
 from reference_broker.core.config import resolve_generation
@@ -39,7 +39,7 @@ START_MS = 15_000
 ADMIN_TIMEOUT_S = 5.0
 _CLOSED = re.compile(r"connection \d+ closed: (.*?)(?: \| [\w.]+)?$", re.MULTILINE)
 #: What only a JMS client could show.
-_NEEDS_JMS = ("expiry-check",)
+_NEEDS_JMS = ("expiry-check", "pull")
 
 
 class Admin:
@@ -51,13 +51,17 @@ class Admin:
 
     def ask(self, **request: object) -> dict[str, Any] | None:
         """The ``ok`` part of the answer; None if it was refused. Raises ``OSError`` when the server is gone."""
+        return self.exchange(**request).get("ok")
+
+    def exchange(self, **request: object) -> dict[str, Any]:
+        """The whole answer: ``ok`` or ``fail``. Raises ``OSError`` when the server is gone."""
         self._file.write(json.dumps(request).encode() + b"\n")
         self._file.flush()
         line = self._file.readline()
         if not line:
             raise ConnectionResetError("the admin port was closed")
         answer: dict[str, Any] = json.loads(line)
-        return answer.get("ok")
+        return answer
 
     def close(self) -> None:
         """Hang up."""
@@ -89,6 +93,14 @@ class ReferenceEndpoint(Endpoint):
         t0_ns, real0_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
         answer = self._admin.ask(do="now")
         return None if answer is None else reading(int(answer["wall_ms"]), t0_ns, real0_ms)
+
+    def operate(self, op: str, dest: str, to: str) -> Operated | None:
+        target = {"to": to} if to else {}
+        answer = self._admin.exchange(do=op, dest=dest, **target)
+        fail = answer.get("fail")
+        return (
+            Operated(int(answer["ok"]["count"])) if fail is None else Operated(None, f"{fail['code']}: {fail['text']}")
+        )
 
     def closings(self) -> list[str]:
         text = self._process.log.read_text(encoding="utf-8", errors="replace")

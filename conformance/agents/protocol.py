@@ -18,8 +18,11 @@ Rules
   itself hands out what has arrived.
 * Unknown fields are refused: a misspelt field must not silently be a default.
 
-Known exception: ``begin commit abort browse`` are part of the contract but no step uses them yet, so they have no class
-here. What must change together: both agents, ``worlds/live/agent.py`` and ``docs/agents.md``.
+* A host has at most one open transaction, named by the suite. ``send``, ``ack`` and ``nack`` name it in ``tx``.
+* What a browser (``subscribe`` with ``browser``) is shown is told by ``browse`` events, never by ``arrive``.
+* What needs a capability (``CAPABILITIES``) is asked of an agent only if it offers that.
+
+What must change together: both agents, ``worlds/live/agent.py`` and ``docs/agents.md``.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from conformance.exits import SuiteProblem
 #: Version of this protocol, answered to ``hello``.
 PROTOCOL = 1
 REQUIRED = ("hello", "connect", "send", "subscribe", "ack", "leave", "counters", "quit")
+#: What an agent may offer beyond that, by the words of ``hello``.
+CAPABILITIES = ("browsers", "durables", "exclusive", "groups", "nack", "selectors", "take", "transactions", "wildcards")
 #: The code with which an agent refuses a request that it does not know.
 UNSUPPORTED = "unsupported"
 
@@ -90,16 +95,28 @@ class Send(BrokerRequest, tag="send", kw_only=True):
     priority: int = 4
     size: int = 0
     stamp: Literal["client", "none", "zero"] = "client"
+    kind: str = ""
+    group: str = ""
+    tx: str = ""
 
 
 class Subscribe(BrokerRequest, tag="subscribe", kw_only=True):
-    """Attach a consumer under a name that was never used before on this agent."""
+    """Attach a consumer under a name that was never used before on this agent.
+
+    ``dest`` may be a wildcard. ``durable`` names a subscription under the ``client_id`` of ``connect``.
+    """
 
     dest: str
     consumer: str
     prefetch: int = 1000
     dispatch: Literal["async", "sync"] = "async"
     ack: Literal["auto", "client", "individual"] = "client"
+    selector: str = ""
+    durable: str = ""
+    browser: bool = False
+    exclusive: bool = False
+    no_local: bool = False
+    priority: int = 0
 
 
 class Take(Request, tag="take", kw_only=True):
@@ -121,6 +138,7 @@ class Ack(BrokerRequest, tag="ack", kw_only=True):
     consumer: str
     messages: list[str]
     mode: Literal["cumulative", "individual"] = "cumulative"
+    tx: str = ""
 
 
 class Nack(BrokerRequest, tag="nack", kw_only=True):
@@ -128,6 +146,30 @@ class Nack(BrokerRequest, tag="nack", kw_only=True):
 
     consumer: str
     messages: list[str]
+
+
+class Begin(BrokerRequest, tag="begin", kw_only=True):
+    """Begin a transaction under this name."""
+
+    tx: str
+
+
+class Commit(BrokerRequest, tag="commit", kw_only=True):
+    """Commit it."""
+
+    tx: str
+
+
+class Abort(BrokerRequest, tag="abort", kw_only=True):
+    """Roll it back."""
+
+    tx: str
+
+
+class Unsubscribe(BrokerRequest, tag="unsubscribe", kw_only=True):
+    """End a durable subscription of this client id that no consumer uses."""
+
+    durable: str
 
 
 class Leave(Request, tag="leave", kw_only=True):
@@ -147,7 +189,22 @@ class Quit(Request, tag="quit", kw_only=True):
     """Disconnect, answer, end."""
 
 
-AnyRequest = Hello | Connect | Send | Subscribe | Take | Ack | Nack | Leave | Counters | Quit
+AnyRequest = (
+    Hello
+    | Connect
+    | Send
+    | Subscribe
+    | Take
+    | Ack
+    | Nack
+    | Begin
+    | Commit
+    | Abort
+    | Unsubscribe
+    | Leave
+    | Counters
+    | Quit
+)
 
 
 class Fail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -182,7 +239,10 @@ class AgentEvent(msgspec.Struct, tag_field="event", kw_only=True, forbid_unknown
 
 
 class Arrive(AgentEvent, tag="arrive", kw_only=True):
-    """A message reached this host. ``message`` is empty for one that the suite did not write."""
+    """A message reached this host. ``message`` is empty for one that the suite did not write.
+
+    ``dest`` is told where the consumer's own says too little (a wildcard).
+    """
 
     consumer: str
     message: str
@@ -191,6 +251,18 @@ class Arrive(AgentEvent, tag="arrive", kw_only=True):
     expiration_ms: int = 0
     timestamp_ms: int = 0
     original_dest: str | None = None
+    dest: str | None = None
+    kind: str | None = None
+    group: str | None = None
+    priority: int | None = None
+
+
+class Browse(AgentEvent, tag="browse", kw_only=True):
+    """A browser was shown a message; ``complete`` (and no message): it was told that this was all."""
+
+    consumer: str
+    message: str = ""
+    complete: bool = False
 
 
 class Discard(AgentEvent, tag="discard", kw_only=True):
@@ -209,7 +281,7 @@ class Closed(AgentEvent, tag="closed", kw_only=True):
     idle_ns: int | None = None
 
 
-AnyAgentEvent = Arrive | Discard | Closed
+AnyAgentEvent = Arrive | Browse | Discard | Closed
 
 _Timed = TypeVar("_Timed", Reply, AnyAgentEvent)
 

@@ -30,12 +30,15 @@ from urllib.parse import urlsplit
 from conformance.agents.protocol import (
     PROTOCOL,
     UNSUPPORTED,
+    Abort,
     Ack,
     AgentEvent,
     AnyRequest,
     Arrive,
-    BrokerRequest,
+    Begin,
+    Browse,
     Closed,
+    Commit,
     Connect,
     Counters,
     Fail,
@@ -46,65 +49,40 @@ from conformance.agents.protocol import (
     Reply,
     Send,
     Subscribe,
+    Unsubscribe,
     encode,
     make_body,
     parse_request,
     read_body,
 )
 from conformance.agents.stamps import ANCILLARY_BYTES, NS_PER_MS, Ancillary, ArrivalClock, ask_for_stamps, wall_reading
+from conformance.agents.wire import RefusedError, Stamps, Waiting, Wire
 from reference_broker import notice
 from reference_broker.inactivity import DocumentedMonitor
 from reference_broker.stomp.client import ClientSession
-from reference_broker.stomp.codec import BEAT, FrameDecoder
+from reference_broker.stomp.codec import BEAT
 from reference_broker.stomp.codec import encode as encode_frame
 from reference_broker.stomp.frames import HEARTBEAT, Frame, StompProtocolError
 
 NAME = "stomp/1"
-CAPABILITIES = ["ttl", "delay", "prefetch", "nack"]
+CAPABILITIES = [
+    "ttl",
+    "delay",
+    "prefetch",
+    "nack",
+    "browsers",
+    "durables",
+    "exclusive",
+    "groups",
+    "selectors",
+    "transactions",
+    "wildcards",
+]
 CONNECT_TIMEOUT_S = 5.0
 _READ_BYTES = 65536
 #: An idle loop looks at the socket this often, so that an arrival without a kernel stamp is still known this closely.
 _IDLE_MS = 20
-Stamps = dict[str, int | None]
 _ACKS = {"auto": "auto", "client": "client", "individual": "client-individual"}
-
-
-class RefusedError(Exception):
-    """The request cannot be done and nothing happened."""
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-class Waiting:
-    """A request that waits for its receipt: since when, until when, and what a message of it was stamped with."""
-
-    __slots__ = ("deadline_ns", "id", "stamps", "t0_ns")
-
-    def __init__(self, request: BrokerRequest, t0_ns: int, stamps: Stamps | None = None) -> None:
-        self.id = request.id
-        self.t0_ns = t0_ns
-        self.deadline_ns = t0_ns + request.deadline_ms * NS_PER_MS
-        self.stamps = stamps
-
-
-class Wire:
-    """One connection: socket, codec, session, and the requests that wait for it."""
-
-    __slots__ = ("decoder", "empty_ns", "heard_ns", "pending", "refusal", "session", "socket", "unsent", "waiting")
-
-    def __init__(self, sock: socket.socket, session: ClientSession) -> None:
-        self.socket = sock
-        self.session = session
-        self.decoder = FrameDecoder()
-        #: Receipt (or "connect") -> request.
-        self.waiting: dict[str, Waiting] = {}
-        self.unsent = bytearray()
-        #: When the socket was last seen empty, and when it last brought something.
-        self.empty_ns = self.heard_ns = time.monotonic_ns()
-        #: The text of the broker's last ERROR.
-        self.refusal = ""
 
 
 class Agent:
@@ -174,16 +152,17 @@ class Agent:
         if isinstance(request, Send):
             receipt, stamps = self._send(wire.session, request)
         elif isinstance(request, Subscribe):
-            receipt = wire.session.subscribe(
-                request.consumer,
-                request.dest,
-                ack=_ACKS[request.ack],
-                prefetch=request.prefetch,
-                dispatch_async=request.dispatch == "async",
-                receipt=True,
-            )
+            receipt = self._subscribe(wire, request)
         elif isinstance(request, Ack | Nack):
             receipt = self._settle(wire.session, request)
+        elif isinstance(request, Begin):
+            receipt = wire.session.begin(request.tx, receipt=True)
+        elif isinstance(request, Commit):
+            receipt = wire.session.commit(request.tx)
+        elif isinstance(request, Abort):
+            receipt = wire.session.rollback(request.tx)
+        elif isinstance(request, Unsubscribe):
+            receipt = wire.session.unsubscribe_durable(request.durable)
         else:
             raise RefusedError(UNSUPPORTED, f"{NAME} does not know {type(request).__name__.lower()!r}")
         wire.waiting[receipt] = Waiting(request, t0_ns, stamps)
@@ -226,9 +205,30 @@ class Agent:
             persistent=request.persistent,
             priority=request.priority,
             delay_ms=request.delay_ms,
+            transaction=request.tx,
+            group=request.group,
+            properties={"kind": request.kind} if request.kind else None,
             receipt=True,
         )
         return receipt, {"expiration_ms": expiration_ms, "timestamp_ms": timestamp_ms}
+
+    def _subscribe(self, wire: Wire, request: Subscribe) -> str:
+        if request.browser:
+            wire.browsers[request.consumer] = True
+        return wire.session.subscribe(
+            request.consumer,
+            request.dest,
+            ack=_ACKS[request.ack],
+            prefetch=request.prefetch,
+            dispatch_async=request.dispatch == "async",
+            selector=request.selector,
+            durable=request.durable,
+            no_local=request.no_local,
+            exclusive=request.exclusive,
+            priority=request.priority,
+            browser=request.browser,
+            receipt=True,
+        )
 
     def _settle(self, session: ClientSession, request: Ack | Nack) -> str:
         found = [self._deliveries.get((request.consumer, message)) for message in request.messages]
@@ -237,12 +237,13 @@ class Agent:
             raise RefusedError(
                 "unknown-message", f"not all of {request.messages} were delivered to {request.consumer!r}"
             )
+        tx = request.tx if isinstance(request, Ack) else ""
         if isinstance(request, Ack) and request.mode == "cumulative":
-            return session.ack(known[-1], receipt=True)
+            return session.ack(known[-1], transaction=tx, receipt=True)
         settle = session.ack if isinstance(request, Ack) else session.nack
         for delivery in known[:-1]:
-            settle(delivery)
-        return settle(known[-1], receipt=True)
+            settle(delivery, transaction=tx)
+        return settle(known[-1], transaction=tx, receipt=True)
 
     def _leave(self, request: Leave | Quit) -> dict[str, object]:
         wire = self._wire
@@ -328,7 +329,13 @@ class Agent:
     def _notice(self, wire: Wire, item: notice.Notice, t0_ns: int, t1_ns: int) -> None:
         """What the session found out."""
         if isinstance(item, notice.Delivered):
-            self._delivered(item, t0_ns, t1_ns)
+            if item.consumer in wire.browsers:
+                self._event(Browse(t0=t0_ns, t1=t1_ns, consumer=item.consumer, message=read_body(item.body)))
+            else:
+                self._delivered(item, t0_ns, t1_ns)
+        elif isinstance(item, notice.Empty):
+            if item.consumer in wire.browsers:
+                self._event(Browse(t0=t0_ns, t1=t1_ns, consumer=item.consumer, complete=True))
         elif isinstance(item, notice.Receipt):
             self._resolve(wire, item.receipt, t1_ns)
         elif isinstance(item, notice.Connected):
@@ -354,6 +361,10 @@ class Agent:
                 expiration_ms=item.expiration_ms,
                 timestamp_ms=item.timestamp_ms,
                 original_dest=item.original_destination or None,
+                dest=item.destination or None,
+                kind=str(item.properties.get("kind", "")) or None,
+                group=item.group or None,
+                priority=item.priority,
             )
         )
 

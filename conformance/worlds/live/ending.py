@@ -40,14 +40,17 @@ def drain(world: LiveWorld) -> None:
     step = Subscribe(prefetch=1000, ack="individual")
     for dest in [*(dest for dest in world.state.dests if not is_topic(dest)), DEAD_LETTERS]:
         world.subscribe(drainer, dest, step)
-    _take_all(world, drainer)
+    world.use_durables()
+    drainers = [drainer, *world.state.clients]
+    _take_all(world, drainers)
     lateness_ns = world.effective.declared().lateness_ms * NS_PER_MS
     begun_ns = time.monotonic_ns()
     while not _finished(world, begun_ns, lateness_ns):
         world.pump(time.monotonic_ns() + _TURN_MS * NS_PER_MS)
-        _take_all(world, drainer)
+        _take_all(world, drainers)
     world.sample(DRAIN_HOST)
     world.settle(world.settle_deadline_ms())
+    world.end_durables()
 
 
 def _hire(world: LiveWorld) -> ClientState:
@@ -62,13 +65,13 @@ def _hire(world: LiveWorld) -> ClientState:
     return state
 
 
-def _take_all(world: LiveWorld, drainer: ClientState) -> None:
+def _take_all(world: LiveWorld, drainers: list[ClientState]) -> None:
     """Take and acknowledge what is there, until nothing more comes."""
     progress = True
     while progress:
         world.rest(world.settle_deadline_ms())
         progress = False
-        for consumer in drainer.consumers:
+        for consumer in [consumer for client in drainers for consumer in client.consumers]:
             while world.take(consumer, 0):
                 progress = True
                 world.ack(consumer, 0)
@@ -88,7 +91,7 @@ def _missing(world: LiveWorld) -> bool:
     sent: dict[str, None] = {}
     for event in world.recorder.events:
         if isinstance(event, Send):
-            if event.result != "fail" and not is_topic(event.dest):
+            if event.result != "fail" and not is_topic(event.dest) and event.tx is None:
                 sent[event.message] = None
         elif isinstance(event, Ack):
             if event.result == "ok" or event.mode == "auto":

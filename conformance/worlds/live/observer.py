@@ -16,8 +16,9 @@ import msgspec
 
 from conformance.agents import protocol
 from conformance.agents.protocol import AgentError, AnyAgentEvent, AnyRequest, Reply
+from conformance.destinations import is_pattern
 from conformance.exits import SuiteProblem
-from conformance.history import Arrive, ClockSample, Closed, Discard, Event, Header, History, Leave, Result
+from conformance.history import Arrive, Browse, ClockSample, Closed, Discard, Event, Header, History, Leave, Result
 from conformance.program import Program
 from conformance.steps.fault import Stall
 from conformance.worlds.base import DEAD_LETTERS, Recorder, World
@@ -287,22 +288,36 @@ class Observer(World):
             message = self.ours(event.message)
             if message is not None:
                 self.put(Discard, event.t0, event.t1, host, event.consumer, message, event.reason)
+        elif isinstance(event, protocol.Browse):
+            self._browsed(host, event)
         else:
             self.agents[host].connected = False
             self._note_broker_ends()
             self.put(Closed, event.t0, event.t1, host, event.who, event.reason, host, event.idle_ns)
             client = next((one for one in self.state.clients if one.name == host), None)
-            if client is not None and client.consumers:
-                client.consumers.clear()
+            consumers = client is not None and bool(client.consumers)
+            if client is not None:
+                client.vanish()
+            if consumers:
                 # Behind a stall the host learns late what the broker did long ago.
                 since_ns = min(event.t0, self._ended_ns.get(host, event.t0))
                 self.put(Leave, since_ns, event.t1, host, "ok", "drop")
+
+    def _browsed(self, host: str, event: protocol.Browse) -> None:
+        message = self.ours(event.message)
+        if message is not None or event.complete:
+            shown = [] if message is None else [message]
+            dest = self.dest_of[event.consumer]
+            self.put(Browse, event.t0, event.t1, host, dest, shown, event.consumer, event.complete)
 
     def _arrived(self, host: str, event: protocol.Arrive) -> None:
         message = self.ours(event.message)
         if message is None:
             return
         self.last_arrival_ns = time.monotonic_ns()
+        dest = self.dest_of[event.consumer]
+        if is_pattern(dest) and event.dest:
+            dest = self.suite_name(event.dest)
         inbox = self.inboxes.get(event.consumer)
         if inbox is not None:
             inbox.append(message)
@@ -313,12 +328,15 @@ class Observer(World):
             host,
             event.consumer,
             message,
-            self.dest_of[event.consumer],
+            dest,
             event.redelivered,
             event.delivery_count,
             event.expiration_ms,
             event.timestamp_ms,
             self.suite_name(event.original_dest) if event.original_dest else None,
+            event.kind,
+            event.group,
+            event.priority,
         )
 
     def _note_broker_ends(self) -> None:

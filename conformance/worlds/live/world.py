@@ -13,7 +13,7 @@ Rules
   final only then (``ordering.py``).
 * A fault is recorded with what was seen through another channel (the process's own clock, bytes at both ends of a
   link), or with null.
-* A host connects when it is first used, and again after it lost its connection.
+* Connections, transactions, durable subscriptions and operators are ``conduct.py``'s.
 * What would take longer than the budget of real time is skipped and recorded as such.
 
 Known exceptions: a link's latency is the machine's own, ``latency_us`` is not imitated. What a JMS library throws away
@@ -32,18 +32,18 @@ import msgspec
 
 from conformance.agents import protocol
 from conformance.agents.protocol import AgentError
-from conformance.destinations import is_topic
-from conformance.history import Ack, Connect, Consume, Counters, Fault, Leave, Nack, Send, Skipped, Subscribe
-from conformance.program import stomp_beat_ms
+from conformance.destinations import is_topic, pattern_of
+from conformance.history import Ack, Consume, Counters, Fault, Leave, Nack, Send, Skipped, Subscribe
 from conformance.steps.fault import Clock
 from conformance.steps.passage import Advance
 from conformance.worlds.base import DEAD_LETTERS, NotOfferedError
 from conformance.worlds.live import clocks
 from conformance.worlds.live.agent import OWN_MS
 from conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, Sample
+from conformance.worlds.live.conduct import Conduct
 from conformance.worlds.live.ending import drain
 from conformance.worlds.live.laboratory import JMS
-from conformance.worlds.live.observer import OPEN_MS, Answer, Observer
+from conformance.worlds.live.observer import OPEN_MS, Answer
 from conformance.worlds.state import ClientState, ConsumerState, HostState
 
 if TYPE_CHECKING:
@@ -63,47 +63,20 @@ _POLL_MS = 10
 _COUNTERS = frozenset(Counters.__struct_fields__)
 
 
-class LiveWorld(Observer):
+class LiveWorld(Conduct):
     """See the module's header."""
 
     # -- sending and consuming
 
-    def connected(self, client: ClientState) -> bool:
-        """Connect if necessary; whether there is a connection now."""
-        agent = self.agent_of(client)
-        if agent.connected:
-            return True
-        spec = client.spec
-        port = self.paths[client.name].port(self.endpoint.port(client.via))
-        monitor = client.link.monitor
-        deadline_ms = self.patience_ms(client)
-        if client.via == JMS:
-            request = protocol.Connect(
-                id=0,
-                url=f"tcp://127.0.0.1:{port}",
-                deadline_ms=deadline_ms,
-                monitor_ms=(0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms),
-                expiry_check=spec.expiry_check,
-            )
-        else:
-            beat_ms = 0 if monitor is None else stomp_beat_ms(monitor, self.effective.monitor_generation())
-            request = protocol.Connect(
-                id=0,
-                url=f"stomp://127.0.0.1:{port}",
-                deadline_ms=deadline_ms,
-                heartbeat_ms=(beat_ms, beat_ms),
-            )
-        answer = self.ask_broker(client, request)
-        agent.connected = answer.result == "ok"
-        check = client.via == JMS and spec.expiry_check
-        self.put(Connect, answer.t0_ns, answer.t1_ns, client.name, answer.result, spec.via, check, answer.refusal)
-        return agent.connected
-
     def send(self, client: ClientState, dest: str, step: SendStep) -> None:
         if step.life_ms or step.deliver_in_ms:
             raise NotOfferedError("the agents have no words for a relative life or an absolute delivery time")
+        if step.group:
+            self.require(client, "groups")
         message = client.next_message()
+        tx = ""
         if self.connected(client):
+            tx = client.transaction
             request = protocol.Send(
                 id=0,
                 deadline_ms=self.patience_ms(client),
@@ -115,6 +88,9 @@ class LiveWorld(Observer):
                 priority=step.priority,
                 size=step.size,
                 stamp=step.stamp,
+                kind=step.kind,
+                group=step.group,
+                tx=tx,
             )
             answer = self.ask_broker(client, request)
             if step.delay_ms and answer.result != "fail":
@@ -137,8 +113,10 @@ class LiveWorld(Observer):
             step.persistent,
             step.priority,
             step.size,
-            None,
+            tx or None,
             answer.refusal,
+            step.kind,
+            step.group,
         )
 
     def _stamps(self, client: ClientState, answer: Answer) -> tuple[int, int | None]:
@@ -152,7 +130,10 @@ class LiveWorld(Observer):
         return int(told.get("expiration_ms") or 0), told.get("timestamp_ms")
 
     def subscribe(self, client: ClientState, dest: str, step: SubscribeStep) -> None:
+        self.require_options(client, step)
         name = client.next_consumer()
+        if step.wild:
+            dest = pattern_of(dest)
         if self.connected(client):
             self.dest_of[name] = dest
             self.inboxes[name] = deque()
@@ -164,10 +145,19 @@ class LiveWorld(Observer):
                 prefetch=step.prefetch,
                 dispatch=step.dispatch,
                 ack=step.ack,
+                selector=step.selector,
+                durable=step.durable,
+                browser=step.browser,
+                exclusive=step.exclusive,
+                no_local=step.no_local,
+                priority=step.priority,
             )
             answer = self.ask_broker(client, request)
             if answer.result != "fail" and self.agents[client.name].connected:
-                client.consumers.append(ConsumerState(name, client, dest, step.ack))
+                consumer = ConsumerState(name, client, dest, step.ack, durable=step.durable, browser=step.browser)
+                client.consumers.append(consumer)
+            if answer.result != "fail" and step.durable:
+                client.durables[step.durable] = (dest, step)
         else:
             answer = self.not_connected()
         self.put(
@@ -182,6 +172,12 @@ class LiveWorld(Observer):
             step.dispatch,
             step.ack,
             answer.refusal,
+            step.selector,
+            step.durable,
+            step.browser,
+            step.exclusive,
+            step.no_local,
+            step.priority,
         )
 
     def take(self, consumer: ConsumerState, deadline_ms: int) -> bool:
@@ -214,7 +210,7 @@ class LiveWorld(Observer):
 
     def _consumed(self, consumer: ConsumerState, message: str, t0_ns: int, t1_ns: int) -> None:
         if consumer.ack != "auto":
-            consumer.unsettled.append(message)
+            consumer.took(message)
         self.put(Consume, t0_ns, t1_ns, consumer.client.name, consumer.name, message)
 
     def ack(self, consumer: ConsumerState, upto: int) -> None:
@@ -226,7 +222,11 @@ class LiveWorld(Observer):
             covered = list(consumer.unsettled)
         else:
             covered = consumer.unsettled[: upto + 1]
-        consumer.unsettled = [message for message in consumer.unsettled if message not in covered]
+        tx = self.tx_of(client)
+        if tx:
+            consumer.settle(covered)
+        else:
+            consumer.unsettled = [message for message in consumer.unsettled if message not in covered]
         mode: Literal["cumulative", "individual"] = "cumulative" if consumer.ack == "client" else "individual"
         request = protocol.Ack(
             id=0,
@@ -234,6 +234,7 @@ class LiveWorld(Observer):
             consumer=consumer.name,
             messages=[self.wire_name(message) for message in covered],
             mode=mode,
+            tx=tx,
         )
         answer = self.ask_broker(client, request)
         self.put(
@@ -245,7 +246,7 @@ class LiveWorld(Observer):
             consumer.name,
             covered,
             mode,
-            None,
+            tx or None,
             answer.refusal,
         )
 
@@ -286,7 +287,7 @@ class LiveWorld(Observer):
 
     def lose_client(self, client: ClientState, how: str) -> None:
         agent = self.agent_of(client)
-        client.consumers.clear()
+        client.vanish()
         self.pump(0)
         t0_ns = time.monotonic_ns()
         if how == "kill":

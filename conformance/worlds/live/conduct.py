@@ -1,0 +1,133 @@
+"""Conduct: connections, transactions, durable subscriptions and operators in the live world.
+
+Rules
+* A host connects when it is first used, and again after it lost its connection. It keeps its client id from one
+  connection to the next if the program has durable subscriptions; the id belongs to the run, so that brokers may be
+  shared.
+* What an agent does not offer is not asked of it: the step is skipped, by ``NotOfferedError``.
+* A JMS host's acknowledgements are never part of its transaction: its library has a session for each consumer, and a
+  transaction is one session's. Its sends are.
+
+What must change together: ``worlds/simulated/world.py``, ``agents/protocol.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from conformance.agents import protocol
+from conformance.history import Abort, Begin, Commit, Connect, Operate, Unsubscribe
+from conformance.program import stomp_beat_ms
+from conformance.worlds.base import NotOfferedError
+from conformance.worlds.live.laboratory import JMS
+from conformance.worlds.live.observer import Observer
+
+if TYPE_CHECKING:
+    from conformance.steps.consume import Subscribe as SubscribeStep
+    from conformance.worlds.state import ClientState
+
+
+class Conduct(Observer):
+    """See the module's header."""
+
+    def connected(self, client: ClientState) -> bool:
+        """Connect if necessary; whether there is a connection now."""
+        agent = self.agent_of(client)
+        if agent.connected:
+            return True
+        spec = client.spec
+        port = self.paths[client.name].port(self.endpoint.port(client.via))
+        monitor = client.link.monitor
+        deadline_ms = self.patience_ms(client)
+        client_id = f"{self.run_name}-{client.name}" if self.state.durable and client in self.state.clients else ""
+        if client.via == JMS:
+            request = protocol.Connect(
+                id=0,
+                url=f"tcp://127.0.0.1:{port}",
+                deadline_ms=deadline_ms,
+                monitor_ms=(0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms),
+                expiry_check=spec.expiry_check,
+                client_id=client_id,
+            )
+        else:
+            beat_ms = 0 if monitor is None else stomp_beat_ms(monitor, self.effective.monitor_generation())
+            request = protocol.Connect(
+                id=0,
+                url=f"stomp://127.0.0.1:{port}",
+                deadline_ms=deadline_ms,
+                heartbeat_ms=(beat_ms, beat_ms),
+                client_id=client_id,
+            )
+        answer = self.ask_broker(client, request)
+        agent.connected = answer.result == "ok"
+        check = client.via == JMS and spec.expiry_check
+        self.put(Connect, answer.t0_ns, answer.t1_ns, client.name, answer.result, spec.via, check, answer.refusal)
+        return agent.connected
+
+    def require(self, client: ClientState, *words: str) -> None:
+        """Raises ``NotOfferedError`` unless the client's agent offers all that."""
+        offered = self.agent_of(client).capabilities
+        lacking = [word for word in words if word not in offered]
+        if lacking:
+            raise NotOfferedError(f"the {client.via} agent of {client.name} does not offer {', '.join(lacking)}")
+
+    def require_options(self, client: ClientState, step: SubscribeStep) -> None:
+        """The same for what a consumer asks for."""
+        wanted = {
+            "selectors": bool(step.selector),
+            "durables": bool(step.durable),
+            "browsers": step.browser,
+            "exclusive": step.exclusive or step.priority != 0,
+            "wildcards": step.wild,
+        }
+        self.require(client, *(word for word, asked in wanted.items() if asked))
+
+    def begin(self, client: ClientState) -> None:
+        self.require(client, "transactions")
+        name = client.next_transaction()
+        if self.connected(client):
+            answer = self.ask_broker(client, protocol.Begin(id=0, deadline_ms=self.patience_ms(client), tx=name))
+            if answer.result != "fail" and self.agents[client.name].connected:
+                client.transaction = name
+        else:
+            answer = self.not_connected()
+        self.put(Begin, answer.t0_ns, answer.t1_ns, client.name, answer.result, name, answer.refusal)
+
+    def commit(self, client: ClientState) -> None:
+        name, deadline_ms = client.transaction, self.patience_ms(client)
+        answer = self.ask_broker(client, protocol.Commit(id=0, deadline_ms=deadline_ms, tx=name))
+        client.end_transaction(bring_back=False)
+        self.put(Commit, answer.t0_ns, answer.t1_ns, client.name, answer.result, name, answer.refusal)
+
+    def rollback(self, client: ClientState) -> None:
+        name, deadline_ms = client.transaction, self.patience_ms(client)
+        answer = self.ask_broker(client, protocol.Abort(id=0, deadline_ms=deadline_ms, tx=name))
+        client.end_transaction(bring_back=True)
+        self.put(Abort, answer.t0_ns, answer.t1_ns, client.name, answer.result, name, answer.refusal)
+
+    def unsubscribe(self, client: ClientState, durable: str) -> None:
+        self.require(client, "durables")
+        if self.connected(client):
+            request = protocol.Unsubscribe(id=0, deadline_ms=self.patience_ms(client), durable=durable)
+            answer = self.ask_broker(client, request)
+            if answer.result != "fail":
+                client.durables.pop(durable, None)
+        else:
+            answer = self.not_connected()
+        self.put(Unsubscribe, answer.t0_ns, answer.t1_ns, client.name, answer.result, durable, answer.refusal)
+
+    def operate(self, op: str, dest: str, to: str) -> None:
+        t0_ns = time.monotonic_ns()
+        target = self.physical_name(to) if to else ""
+        answer = self.endpoint.operate(op, self.physical_name(dest), target)
+        if answer is None:
+            raise NotOfferedError(f"nobody can ask this broker to {op} {dest}")
+        result = "fail" if answer.refusal else "ok"
+        broker = self.state.broker.name
+        refusal = answer.refusal or None
+        self.put(Operate, t0_ns, time.monotonic_ns(), broker, result, op, dest, to, answer.count, refusal)
+
+    def tx_of(self, client: ClientState) -> str:
+        """The transaction that the host's acknowledgements are part of; see the module's rules."""
+        return "" if client.via == JMS else client.transaction
