@@ -24,3 +24,10 @@ def test_a_picture_without_a_place_is_an_error(name: str) -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").replace(f"<!-- {name}:", "<!-- :")
     with pytest.raises(ValueError, match=f"no place for {name}"):
         drawn(text)
+
+
+def test_every_file_of_the_core_has_its_place_in_the_reading() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    core = {path.stem for path in (ROOT / "reference_broker" / "core").glob("*.py")} - {"__init__"}
+    elsewhere = {"config", "policies", "reception", "presets"}
+    assert {name for name in core if f"`{name}`" not in text} <= elsewhere
