@@ -105,11 +105,14 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The network path of one client: its one-way latency, and the inactivity monitor that both ends agree on."""
+    """The network path of one client: its one-way latency, the inactivity monitor that both ends agree on, and how many
+    bytes pass per second and direction (0: no limit; the simulated world only).
+    """
 
     client: str
     latency_us: int = 500
     monitor: MonitorSpec | None = None
+    bytes_per_second: int = 0
 
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

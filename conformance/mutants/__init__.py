@@ -184,6 +184,7 @@ _ALL = (
            fresh(books.ForgetsReturn)),
     Mutant("client-monitor-asleep", "INA-006", "The client's end notices nothing.",
            client_monitor=cores.patient_client(100_000)),
+    Mutant("monitor-counts-frames", "INA-012", "Only complete frames are signs of life.", monitor=cores.frames_only),
     Mutant("monitor-late-start", "INA-007", "Watching begins long after the initial delay.",
            monitor=cores.patient(100, 10_000)),
     # order, loss, duplication

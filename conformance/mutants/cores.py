@@ -118,3 +118,20 @@ def _wrong(generation: str, percent: int, later_ms: int) -> type[Monitor]:
             self._read_due_ns += later_ms * NS_PER_MS
 
     return Wrong
+
+
+def frames_only(config: BrokerConfig, address: str, now_ns: int) -> Monitor:
+    """A monitor to which only complete frames are signs of life, as in ActiveMQ before AMQ-2511."""
+    base: Any = GENERATIONS[config.generation["monitor"]]
+
+    class FramesOnly(base):  # type: ignore[misc]  # the base is the generation's class
+        def bytes_received(self, now_ns: int) -> None:
+            """Bytes of a frame do not count."""
+
+        def frame_received(self, now_ns: int) -> None:
+            super().bytes_received(now_ns)
+            super().frame_received(now_ns)
+
+    settings = config.monitor
+    made: Monitor = FramesOnly(address, now_ns, connect_timeout_ms=settings.connect_timeout_ms)
+    return made

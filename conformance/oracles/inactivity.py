@@ -1,4 +1,4 @@
-"""Inactivity monitors: judges INA-001 to INA-007 from stalls, closes and what connections survived.
+"""Inactivity monitors: judges INA-001 to INA-007 and INA-012 from stalls, closes and what connections survived.
 
 Model (seed 001). Each end closes a connection on which nothing arrived for a while; keep-alives see to it that on a
 healthy link something always arrives. The windows of each generation, and how the time of the last byte is bounded,
@@ -20,6 +20,8 @@ Analyses, per connection with a declared monitor:
 6. INA-006: as INA-001, at the client's end, for what is stalled toward the client. Its library may follow either
    generation.
 7. INA-007: a stall that began before the initial delay was over is noticed all the same.
+8. INA-012: a large message was on its way to the broker, over a link that nothing stalled, when the broker closed it;
+   it survives if it took longer than the limit.
 
 Not checked: connections of paused processes and of brokers that were restarted; closes that give no reason; health
 over STOMP with the classic generation, which may close healthy links; anything while two ends race (the other end
@@ -35,13 +37,15 @@ from conformance.oracles.silence import Connection, Silence, Terms, connections_
 
 #: A link without monitor proves something only when it was silent for so long.
 SILENT_NS = 1_000_000_000
+#: Messages of this size may take long.
+LARGE_BYTES = 64 * 1024
 
 
 class InactivityOracle(BookOracle):
-    """The seven claims about silent links."""
+    """The claims about silent links."""
 
     name = "inactivity"
-    requirements = ("INA-001", "INA-002", "INA-003", "INA-004", "INA-005", "INA-006", "INA-007")
+    requirements = ("INA-001", "INA-002", "INA-003", "INA-004", "INA-005", "INA-006", "INA-007", "INA-012")
     faults = ("stall",)
 
     def judge(self) -> None:
@@ -67,6 +71,7 @@ class InactivityOracle(BookOracle):
             for connection in connections_of(books, host):
                 self._healthy(connection, broker, client)
                 self._broker_end(connection, broker)
+                self._slow_frames(connection, broker)
                 self._client_end(connection, client)
 
     # -- INA-002, INA-003
@@ -205,6 +210,29 @@ class InactivityOracle(BookOracle):
         if any(silence.begin_ns <= step.t1 <= until_ns for step in self.books.steps):
             return "a clock stepped during the silence"
         return "the stall began during the initial delay" if silence.in_delay else "the stall began on a running link"
+
+    # -- INA-012
+
+    def _slow_frames(self, connection: Connection, terms: Terms) -> None:
+        if not terms.watches_health() or connection.silences("broker", terms):
+            return
+        close = connection.broker_close
+        claim = self.claims["INA-012"]
+        for message in self.books.messages.values():
+            send = message.send
+            if send is None or send.host != connection.host.name or send.size < LARGE_BYTES:
+                continue
+            if not connection.connect.t1 <= send.t0 < connection.end_ns:
+                continue
+            if close is not None and send.t0 <= close.t1 <= send.t1:
+                text = (
+                    f"{send.message} ({send.size} bytes) had been on its way from {send.host} to the broker since "
+                    f"{ms(send.t0)}, over a link that nothing stalled; the broker closed it at {ms(close.t1)} "
+                    f"({close.reason})"
+                )
+                claim.fail(text, [connection.connect.seq, send.seq, close.seq], outcome="cut-off")
+            elif send.result == "ok" and send.t1 - send.t0 > terms.delay_ns + terms.high_ns:
+                claim.hold("a message took longer than the limit", outcome="survives")
 
     # -- INA-006
 

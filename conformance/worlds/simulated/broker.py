@@ -133,6 +133,11 @@ class BrokerHost:
         node.receive(connection, frame, now)
         self.after()
 
+    def bytes_arrived(self, connection: int) -> None:
+        """Some bytes of a frame arrived."""
+        if connection in self._links:
+            self.node.bytes_received(connection, self.now())
+
     def operate(self, event: Operation) -> Answered:
         """An operator asks for something; the broker's answer. Raises ``TypeError`` for what it does not know."""
         number = self.node.submit(event, self.now())

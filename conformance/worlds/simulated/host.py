@@ -70,7 +70,7 @@ class ClientHost(ABC):
         self.world = world
         self.state = state
         self.clock = VirtualClock(state.spec.clock)
-        self.link = Link(world, state.name, state.link.latency_us)
+        self.link = Link(world, state.name, state.link.latency_us, state.link.bytes_per_second)
         #: 0: not connected.
         self.connection = 0
         self.connected = False
@@ -107,6 +107,7 @@ class ClientHost(ABC):
         self.connected = False
         self.answers = {}
         self._planned_ns = -1
+        self.link.clear()
         self.link.to_broker(self.connection, Opened(self.protocol))
         self.session = self.make_session()
         self.flush()
@@ -164,6 +165,11 @@ class ClientHost(ABC):
         for notice in self.feed(item):
             self._notice(notice)
         self.flush()
+
+    def bytes_arrived(self, connection: int) -> None:
+        """Some bytes of a frame arrived."""
+        if connection == self.connection and self.session is not None:
+            self.session.bytes_received(self.world.agenda.now_ns)
 
     @abstractmethod
     def feed(self, frame: object) -> list[Notice]:

@@ -5,6 +5,8 @@ Rules:
 * Each direction keeps order. Frames travel undecoded: the codec has tests of its own, and the live world uses it.
 * A stall holds back what *arrives* while it lasts; ``resume`` lets it through in order, at once. Nothing is lost and
   nobody is told.
+* With a bandwidth, frames go one after the other, each for as long as its bytes take; while a frame is under way, bytes
+  arrive every ``PROGRESS_NS`` and nothing else does. A stall stops these, too.
 * The end of a stream travels like a frame, so a stalled direction hides it too.
 * Toward the client a bounded number of frames fits (``FRAMES_MAX``); then the broker's writer waits, as it does for a
   full socket buffer.
@@ -19,6 +21,10 @@ from conformance.worlds.simulated.agenda import Action
 if TYPE_CHECKING:
     from conformance.worlds.simulated.stage import Stage
 
+#: How often an end notices that bytes of a frame have arrived that is not complete yet.
+PROGRESS_NS = 50_000_000
+#: What a frame is taken to cost beside its body.
+FRAME_BYTES = 200
 #: Frames that fit between the broker's writer and a client that does not get them.
 FRAMES_MAX = 16
 
@@ -81,15 +87,56 @@ class TravelDown(Action):
             link.world.at_client(link.client, self._connection, self._item)
 
 
+class Progress(Action):
+    """Some bytes of a frame have arrived; the frame itself comes later."""
+
+    __slots__ = ("_connection", "_left", "_link", "_up")
+
+    def __init__(self, link: Link, connection: int, up: bool, left: int) -> None:
+        self._link = link
+        self._connection = connection
+        self._up = up
+        #: How many times more.
+        self._left = left
+
+    def happen(self) -> None:
+        link = self._link
+        world = link.world
+        if not (link.stalled_up if self._up else link.stalled_down):
+            if self._up:
+                world.broker.bytes_arrived(self._connection)
+            else:
+                world.hosts[link.client].bytes_arrived(self._connection)
+        if self._left:
+            self._left -= 1
+            world.agenda.plan(world.agenda.now_ns + PROGRESS_NS, self)
+
+
 class Link:
-    """The path between one client and the broker."""
+    """The path between one client and the broker. ``bytes_per_second`` 0: as many as there are, at once."""
 
-    __slots__ = ("_latency_ns", "client", "down", "held_down", "held_up", "stalled_down", "stalled_up", "world")
+    __slots__ = (
+        "_free_down_ns",
+        "_free_up_ns",
+        "_latency_ns",
+        "_rate",
+        "client",
+        "down",
+        "held_down",
+        "held_up",
+        "stalled_down",
+        "stalled_up",
+        "world",
+    )
 
-    def __init__(self, world: Stage, client: str, latency_us: int) -> None:
+    def __init__(self, world: Stage, client: str, latency_us: int, bytes_per_second: int = 0) -> None:
         self.world = world
         self.client = client
         self._latency_ns = latency_us * 1000
+        self._rate = bytes_per_second
+        #: Until when each direction is busy with what was given to it.
+        self._free_up_ns = 0
+        self._free_down_ns = 0
         self.stalled_up = False
         self.stalled_down = False
         self.held_up: list[tuple[int, object]] = []
@@ -105,14 +152,39 @@ class Link:
         """Something leaves the client."""
         world = self.world
         world.moving += 1
-        world.agenda.plan(world.agenda.now_ns + self._latency_ns, TravelUp(self, connection, item))
+        sent_ns = world.agenda.now_ns
+        if self._rate:
+            sent_ns = self._free_up_ns = self._transfer(connection, item, self._free_up_ns, up=True)
+        world.agenda.plan(sent_ns + self._latency_ns, TravelUp(self, connection, item))
 
     def to_client(self, connection: int, frame: object) -> None:
         """A frame leaves the broker."""
         self.down += 1
         world = self.world
         world.moving += 1
-        world.agenda.plan(world.agenda.now_ns + self._latency_ns, TravelDown(self, connection, frame))
+        sent_ns = world.agenda.now_ns
+        if self._rate:
+            sent_ns = self._free_down_ns = self._transfer(connection, frame, self._free_down_ns, up=False)
+        world.agenda.plan(sent_ns + self._latency_ns, TravelDown(self, connection, frame))
+
+    def _transfer(self, connection: int, item: object, free_ns: int, *, up: bool) -> int:
+        """Plan the arrival of an item's bytes; when the last one has been sent."""
+        agenda = self.world.agenda
+        begin_ns = max(agenda.now_ns, free_ns)
+        end_ns = begin_ns + bytes_of(item) * 1_000_000_000 // self._rate
+        times = (end_ns - begin_ns) // PROGRESS_NS
+        if times > 0:
+            agenda.plan(begin_ns + self._latency_ns + PROGRESS_NS, Progress(self, connection, up, times - 1))
+        return end_ns
+
+    def clear(self) -> None:
+        """A new socket: what an old one had not sent yet is not in its way."""
+        self._free_up_ns = self._free_down_ns = 0
+
+    def busy_ns(self) -> int:
+        """For how long what was given to it keeps it busy, in both directions together."""
+        now_ns = self.world.agenda.now_ns
+        return max(0, self._free_up_ns - now_ns) + max(0, self._free_down_ns - now_ns)
 
     def end_to_client(self, connection: int, reason: str) -> None:
         """The broker closed the connection."""
@@ -142,3 +214,9 @@ class Link:
     def held(self) -> int:
         """How many items are held back now."""
         return len(self.held_up) + len(self.held_down)
+
+
+def bytes_of(item: object) -> int:
+    """What an item costs on the wire, about."""
+    holder = getattr(item, "message", item)
+    return FRAME_BYTES + len(getattr(holder, "body", b""))

@@ -117,7 +117,7 @@ class Stage(World):
     def await_answer(self, host: ClientHost, connection: int, receipt: str) -> tuple[Result, str | None]:
         """Run until the receipt has come; (result, refusal)."""
         agenda = self.agenda
-        deadline_ns = agenda.now_ns + REQUEST_NS
+        deadline_ns = agenda.now_ns + REQUEST_NS + host.link.busy_ns()
         answers = host.answers
         while receipt not in answers:
             if host.connection != connection:
