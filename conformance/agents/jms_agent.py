@@ -4,7 +4,8 @@ The Java virtual machine runs inside this process (JPype), so the library's cloc
 consumer's clock matters: the library throws away what it calls expired.
 
 Rules
-* One connection; one session per consumer, so that acknowledging covers that consumer alone; one more for producing.
+* One connection; one session per consumer, so that acknowledging covers that consumer alone; one more for producing,
+  and one for each transaction, which therefore holds sends only.
   Nothing of the library is replaced; one of its own options is set for the sake of observation: ``alwaysSyncSend``, so
   that a send's result is the broker's word.
 * ``take`` is the library's ``receive``. An ``arrive`` is seen by a transport listener, so also for a message that the
@@ -29,7 +30,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jpype
@@ -37,25 +38,35 @@ import jpype
 from chaos.tools import find_java, java_home
 from conformance.agents.library import (
     ACK_MODES,
+    TRANSACTED,
     Arrived,
     Consumer,
     RefusedError,
     Wire,
+    browser_of,
     close_quietly,
     connection_url,
+    consumer_of,
     content_of,
     destination,
     listener,
+    message_of,
+    within,
 )
 from conformance.agents.protocol import (
+    FEATURES,
     PROTOCOL,
     UNSUPPORTED,
+    Abort,
     Ack,
     AgentEvent,
     AnyRequest,
     Arrive,
+    Begin,
     BrokerRequest,
+    Browse,
     Closed,
+    Commit,
     Connect,
     Counters,
     Discard,
@@ -67,15 +78,15 @@ from conformance.agents.protocol import (
     Send,
     Subscribe,
     Take,
+    Unsubscribe,
     encode,
-    make_body,
     parse_request,
     read_body,
 )
 from conformance.agents.stamps import NS_PER_MS, wall_reading
 
 NAME = "jms/1"
-CAPABILITIES = ["ttl", "delay", "prefetch", "take", "expiry-check", "sync-dispatch"]
+CAPABILITIES = ["ttl", "delay", "prefetch", "take", "expiry-check", "sync-dispatch", *FEATURES]
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xmx96m", "-Djava.net.preferIPv4Stack=true")
 #: While messages may have been thrown away, look this often.
 _LOOK_MS = 20
@@ -125,7 +136,7 @@ class Agent:
             return
         try:
             if isinstance(request, BrokerRequest):
-                ok = self._within(request.deadline_ms, lambda: self._perform(request))
+                ok = within(request.deadline_ms, lambda: self._perform(request))
             else:
                 ok = self._perform(request)
         except RefusedError as refusal:
@@ -153,29 +164,14 @@ class Agent:
             return self._take(request)
         if isinstance(request, Ack):
             return self._ack(request)
+        if isinstance(request, Begin | Commit | Abort):
+            return self._transact(request)
+        if isinstance(request, Unsubscribe):
+            self._connected().producing.unsubscribe(request.durable)
+            return {}
         if isinstance(request, Leave | Quit):
             return self._leave(request)
         raise RefusedError(UNSUPPORTED, f"{NAME} does not know {type(request).__name__.lower()!r}")
-
-    def _within(self, deadline_ms: int, call: Callable[[], dict[str, object]]) -> dict[str, object]:
-        """Call the library, at most so long; it has no deadlines of its own. Raises ``TimeoutError``."""
-        done: list[dict[str, object]] = []
-        failed: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                done.append(call())
-            except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
-                failed.append(error)
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        thread.join(deadline_ms / 1000)
-        if failed:
-            raise failed[0]
-        if not done:
-            raise TimeoutError("the library is still waiting for the broker")
-        return done[0]
 
     def _connected(self) -> Wire:
         if self._wire is None:
@@ -212,11 +208,8 @@ class Agent:
         stamps: dict[str, int | None] = {}
         try:
             wire = self._connected()
-            session = wire.producing
-            body = session.createBytesMessage()
-            body.writeBytes(jpype.JArray(jpype.JByte)(make_body(request.message, request.size)))
-            if request.delay_ms:
-                body.setLongProperty("AMQ_SCHEDULED_DELAY", request.delay_ms)
+            session = wire.transacted[request.tx] if request.tx else wire.producing
+            body = message_of(session, request)
             producer = session.createProducer(destination(session, request.dest))
             producer.setDeliveryMode(2 if request.persistent else 1)
             producer.setPriority(request.priority)
@@ -229,7 +222,7 @@ class Agent:
                 return {}
 
             try:
-                self._within(request.deadline_ms, send)
+                within(request.deadline_ms, send)
             finally:
                 # The library stamps before it sends.
                 stamps["expiration_ms"] = int(body.getJMSExpiration())
@@ -244,12 +237,10 @@ class Agent:
     def _subscribe(self, request: Subscribe) -> dict[str, object]:
         wire = self._connected()
         session = wire.connection.createSession(False, ACK_MODES[request.ack])
-        options = f"?consumer.prefetchSize={request.prefetch}"
-        if request.dispatch == "sync":
-            options += "&consumer.dispatchAsync=false"
-        consumer = Consumer(
-            request.consumer, session, session.createConsumer(destination(session, request.dest + options))
-        )
+        if request.browser:
+            self._browse(session, request)
+            return {}
+        consumer = Consumer(request.consumer, session, consumer_of(session, request))
         with self._state:
             number = str(consumer.consumer.getConsumerId())
             wire.consumers[request.consumer] = wire.by_id[number] = consumer
@@ -257,6 +248,34 @@ class Agent:
             wire.orphans = [entry for entry in wire.orphans if entry[0] != number]
             for _, dispatch, t0_ns, at_ns in early:
                 self._arrived(consumer, dispatch, t0_ns, at_ns)
+        return {}
+
+    def _browse(self, session: Any, request: Subscribe) -> None:
+        """The library's browser is a cursor: it is read to its end at once."""
+        browser = browser_of(session, request)
+        cursor = browser.getEnumeration()
+        while cursor.hasMoreElements():
+            t0_ns = time.monotonic_ns()
+            message = read_body(content_of(cursor.nextElement()))
+            self._event(Browse(t0=t0_ns, t1=time.monotonic_ns(), consumer=request.consumer, message=message))
+        browser.close()
+        now_ns = time.monotonic_ns()
+        self._event(Browse(t0=now_ns, t1=now_ns, consumer=request.consumer, complete=True))
+        self._connected().browsed[request.consumer] = session
+
+    def _transact(self, request: Begin | Commit | Abort) -> dict[str, object]:
+        wire = self._connected()
+        if isinstance(request, Begin):
+            wire.transacted[request.tx] = wire.connection.createSession(True, TRANSACTED)
+            return {}
+        session = wire.transacted.pop(request.tx, None)
+        if session is None:
+            raise RefusedError("unknown-transaction", f"there is no open transaction {request.tx!r}")
+        if isinstance(request, Commit):
+            session.commit()
+        else:
+            session.rollback()
+        session.close()
         return {}
 
     def _take(self, request: Take) -> dict[str, object]:
@@ -291,6 +310,9 @@ class Agent:
     def _leave(self, request: Leave | Quit) -> dict[str, object]:
         wire = self._wire
         if wire is None:
+            return {}
+        if isinstance(request, Leave) and request.consumer in wire.browsed:
+            wire.browsed.pop(request.consumer).close()
             return {}
         if isinstance(request, Leave) and request.consumer is not None:
             consumer = self._consumer(request.consumer)
@@ -360,6 +382,9 @@ class Agent:
                 expiration_ms=expiration_ms,
                 timestamp_ms=int(body.getTimestamp()),
                 original_dest=None if original is None else str(original.getQualifiedName()),
+                dest=str(body.getDestination().getQualifiedName()),
+                group=None if body.getGroupID() is None else str(body.getGroupID()),
+                priority=int(body.getPriority()),
             )
         )
 

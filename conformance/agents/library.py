@@ -9,15 +9,17 @@ than 100 ms is refused.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import jpype
 
-from conformance.agents.protocol import UNSUPPORTED, Connect
+from conformance.agents.protocol import UNSUPPORTED, Connect, Send, Subscribe, make_body
 
 INDIVIDUAL = 4  # ActiveMQSession.INDIVIDUAL_ACKNOWLEDGE; JMS itself has no such mode
+TRANSACTED = 0  # Session.SESSION_TRANSACTED
 ACK_MODES = {"auto": 1, "client": 2, "individual": INDIVIDUAL}
 DELAY_LEAST_MS = 100
 
@@ -73,6 +75,9 @@ class Wire:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.producing: Any = None
+        #: Open transactions: the suite's name -> its session. Browsers that were read: name -> session.
+        self.transacted: dict[str, Any] = {}
+        self.browsed: dict[str, Any] = {}
         self.consumers: dict[str, Consumer] = {}
         #: Java's consumer id -> our consumer, and arrivals for ids that are not known yet.
         self.by_id: dict[str, Consumer] = {}
@@ -130,8 +135,44 @@ def connection_url(request: Connect) -> str:
 
 
 def destination(session: Any, name: str) -> Any:
+    """A destination from ``queue://NAME``, options after a question mark included."""
     kind, _, rest = name.partition("://")
     return session.createTopic(rest) if kind == "topic" else session.createQueue(rest)
+
+
+def message_of(session: Any, request: Send) -> Any:
+    """A message with its body and properties; the producer sets the rest."""
+    body = session.createBytesMessage()
+    body.writeBytes(jpype.JArray(jpype.JByte)(make_body(request.message, request.size)))
+    if request.delay_ms:
+        body.setLongProperty("AMQ_SCHEDULED_DELAY", request.delay_ms)
+    if request.kind:
+        body.setStringProperty("kind", request.kind)
+    if request.group:
+        body.setStringProperty("JMSXGroupID", request.group)
+    return body
+
+
+def consumer_of(session: Any, request: Subscribe) -> Any:
+    """A consumer with what the request asks for, in the library's words."""
+    options = {"prefetchSize": str(request.prefetch)}
+    if request.dispatch == "sync":
+        options["dispatchAsync"] = "false"
+    if request.exclusive:
+        options["exclusive"] = "true"
+    if request.priority:
+        options["priority"] = str(request.priority)
+    text = "&".join(f"consumer.{name}={value}" for name, value in options.items())
+    target = destination(session, f"{request.dest}?{text}")
+    selector = request.selector or None
+    if request.durable:
+        return session.createDurableSubscriber(target, request.durable, selector, request.no_local)
+    return session.createConsumer(target, selector, request.no_local)
+
+
+def browser_of(session: Any, request: Subscribe) -> Any:
+    """A browser of a queue."""
+    return session.createBrowser(destination(session, request.dest), request.selector or None)
 
 
 def content_of(message: Any) -> bytes:
@@ -143,6 +184,27 @@ def content_of(message: Any) -> bytes:
     text = jpype.JClass("org.apache.activemq.command.ActiveMQTextMessage")
     # A text begins with its length in four bytes.
     return data[4:] if isinstance(message, text) else data
+
+
+def within(deadline_ms: int, call: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """Call the library, at most so long; it has no deadlines of its own. Raises ``TimeoutError``."""
+    done: list[dict[str, object]] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            done.append(call())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
+            failed.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(deadline_ms / 1000)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise TimeoutError("the library is still waiting for the broker")
+    return done[0]
 
 
 def close_quietly(connection: Any) -> None:

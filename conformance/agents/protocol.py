@@ -20,7 +20,7 @@ Rules
 
 * A host has at most one open transaction, named by the suite. ``send``, ``ack`` and ``nack`` name it in ``tx``.
 * What a browser (``subscribe`` with ``browser``) is shown is told by ``browse`` events, never by ``arrive``.
-* What needs a capability (``CAPABILITIES``) is asked of an agent only if it offers that.
+* What needs a capability (``FEATURES``) is asked of an agent only if it offers that.
 
 What must change together: both agents, ``worlds/live/agent.py`` and ``docs/agents.md``.
 """
@@ -36,8 +36,8 @@ from conformance.exits import SuiteProblem
 #: Version of this protocol, answered to ``hello``.
 PROTOCOL = 1
 REQUIRED = ("hello", "connect", "send", "subscribe", "ack", "leave", "counters", "quit")
-#: What an agent may offer beyond that, by the words of ``hello``.
-CAPABILITIES = ("browsers", "durables", "exclusive", "groups", "nack", "selectors", "take", "transactions", "wildcards")
+#: Capabilities that both of our agents offer, by the words of ``hello``; there are ``nack`` and ``take``, too.
+FEATURES = ("browsers", "durables", "exclusive", "groups", "selectors", "transactions", "wildcards")
 #: The code with which an agent refuses a request that it does not know.
 UNSUPPORTED = "unsupported"
 

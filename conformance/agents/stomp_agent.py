@@ -28,6 +28,7 @@ import time
 from urllib.parse import urlsplit
 
 from conformance.agents.protocol import (
+    FEATURES,
     PROTOCOL,
     UNSUPPORTED,
     Abort,
@@ -65,19 +66,7 @@ from reference_broker.stomp.codec import encode as encode_frame
 from reference_broker.stomp.frames import HEARTBEAT, Frame, StompProtocolError
 
 NAME = "stomp/1"
-CAPABILITIES = [
-    "ttl",
-    "delay",
-    "prefetch",
-    "nack",
-    "browsers",
-    "durables",
-    "exclusive",
-    "groups",
-    "selectors",
-    "transactions",
-    "wildcards",
-]
+CAPABILITIES = ["ttl", "delay", "prefetch", "nack", *FEATURES]
 CONNECT_TIMEOUT_S = 5.0
 _READ_BYTES = 65536
 #: An idle loop looks at the socket this often, so that an arrival without a kernel stamp is still known this closely.

@@ -288,3 +288,61 @@ def test_heart_beats_are_asked_for_and_sent(desk: Desk) -> None:
     assert isinstance(event, protocol.Closed)
     assert event.who == "client"
     assert "inactive" in event.reason
+
+
+def test_a_transaction_is_named_in_every_frame(desk: Desk) -> None:
+    desk.connect()
+    for request, command in (
+        (protocol.Begin(id=0, tx="t1"), "BEGIN"),
+        (protocol.Send(id=0, dest="queue://q", message="m1", tx="t1", kind="a", group="g1"), "SEND"),
+        (protocol.Commit(id=0, tx="t1"), "COMMIT"),
+        (protocol.Abort(id=0, tx="t1"), "ABORT"),
+    ):
+        desk.post(request)
+        frame = desk.receipt()
+        assert (frame.command, frame.headers["transaction"]) == (command, "t1")
+        if command == "SEND":
+            assert (frame.headers["kind"], frame.headers["JMSXGroupID"]) == ("a", "g1")
+        assert desk.reply().ok is not None
+
+
+def test_what_a_consumer_asks_for_is_written(desk: Desk) -> None:
+    desk.connect(client_id="me")
+    desk.post(
+        protocol.Subscribe(
+            id=0,
+            dest="topic://t",
+            consumer="c0/1",
+            selector="kind = 'a'",
+            durable="d1",
+            exclusive=True,
+            no_local=True,
+            priority=3,
+        )
+    )
+    headers = desk.receipt().headers
+    assert headers["selector"] == "kind = 'a'"
+    assert headers["activemq.subscriptionName"] == "d1"
+    assert headers["activemq.exclusive"] == headers["activemq.noLocal"] == "true"
+    assert headers["activemq.priority"] == "3"
+    assert desk.reply().ok is not None
+    desk.post(protocol.Unsubscribe(id=0, durable="d1"))
+    assert desk.receipt().headers["activemq.subscriptionName"] == "d1"
+
+
+def test_a_browser_shows_and_keeps_nothing(desk: Desk) -> None:
+    desk.connect()
+    desk.post(protocol.Subscribe(id=0, dest="queue://q", consumer="c0/1", browser=True))
+    desk.receipt()
+    assert desk.reply().ok is not None
+    headers = {"subscription": "c0/1", "message-id": "1", "destination": "/queue/q"}
+    desk.tell("MESSAGE", headers, make_body("m1", 0))
+    shown = desk.said()
+    assert isinstance(shown, protocol.Browse)
+    assert (shown.consumer, shown.message, shown.complete) == ("c0/1", "m1", False)
+    desk.tell("MESSAGE", {**headers, "browser": "end"})
+    end = desk.said()
+    assert isinstance(end, protocol.Browse)
+    assert (end.message, end.complete) == ("", True)
+    desk.post(protocol.Ack(id=0, consumer="c0/1", messages=["m1"]))
+    assert desk.reply().fail is not None

@@ -10,11 +10,26 @@ import pytest
 from conformance.adapters.activemq import ActiveMQAdapter
 from conformance.agents import protocol
 from conformance.agents.library import DELAY_LEAST_MS
-from conformance.history import Ack, Arrive, Closed, Connect, Consume, Counters, Discard, History, Leave, Nack, Send
+from conformance.history import (
+    Ack,
+    Arrive,
+    Browse,
+    Closed,
+    Connect,
+    Consume,
+    Counters,
+    Discard,
+    History,
+    Leave,
+    Nack,
+    Send,
+)
+from conformance.history import Commit as Committed
+from conformance.history import Unsubscribe as Unsubscribed
 from conformance.outcomes import outcomes
 from conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
 from conformance.steps import Ack as AckStep
-from conformance.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
+from conformance.steps import Advance, AnyStep, Begin, Clock, Commit, Rollback, Settle, Subscribe, Take
 from conformance.steps import Leave as LeaveStep
 from conformance.steps import Nack as NackStep
 from conformance.steps import Send as SendStep
@@ -60,6 +75,41 @@ def test_client_acknowledgement_settles_all_that_the_session_delivered(stage: St
     assert (ack.result, ack.mode, ack.messages) == ("ok", "cumulative", ["p0/1", "p0/2", "p0/3"])
     assert list(outcomes(history).values()) == ["consumed"] * 3 + ["drained"] * 2
     assert {connect.via for connect in events(history, Connect) if connect.host != "drain"} == {"jms"}
+
+
+def test_a_transaction_holds_its_sends_until_the_commit(stage: Stage) -> None:
+    steps = [Subscribe(host=1, prefetch=10), Begin(), SendStep(count=2), Take(deadline_ms=200), Commit()]
+    history = stage.run(*steps, Take(deadline_ms=5000, count=2), AckStep(), Begin(), SendStep(), Rollback())
+    (commit,) = events(history, Committed, "p0")
+    assert commit.result == "ok"
+    assert all(arrive.t1 > commit.t0 for arrive in events(history, Arrive, "c0"))
+    assert outcomes(history) == {"p0/1": "consumed", "p0/2": "consumed", "p0/3": "gone"}
+
+
+def test_a_selector_a_group_and_a_browser(stage: Stage) -> None:
+    wants_b = Subscribe(host=1, selector="kind = 'b'", prefetch=10, priority=1)
+    steps = [SendStep(kind="a"), SendStep(kind="b", group="g1"), Subscribe(host=1, browser=True), wants_b]
+    history = stage.run(*steps, Take(consumer=1, deadline_ms=5000), AckStep(consumer=1))
+    shown = [message for browse in events(history, Browse, "c0") for message in browse.messages]
+    assert shown == ["p0/1", "p0/2"]
+    assert events(history, Browse, "c0")[-1].complete
+    assert [(arrive.message, arrive.group) for arrive in events(history, Arrive, "c0")] == [("p0/2", "g1")]
+    assert outcomes(history) == {"p0/1": "drained", "p0/2": "consumed"}
+
+
+def test_a_durable_subscription_collects_while_nobody_is_there(stage: Stage) -> None:
+    mine = Subscribe(host=1, dest=1, durable="d1", prefetch=10)
+    history = stage.run(mine, LeaveStep(), SendStep(dest=1), mine, Take(deadline_ms=5000), AckStep())
+    assert [consume.message for consume in events(history, Consume, "c0")] == ["p0/1"]
+    assert [gone.result for gone in events(history, Unsubscribed, "c0")] == ["ok"]
+
+
+def test_a_wildcard_and_a_pull_consumer(stage: Stage) -> None:
+    steps = [Subscribe(host=1, wild=True, prefetch=10), SendStep(), Take(deadline_ms=5000), AckStep(), LeaveStep()]
+    steps += [Subscribe(host=1, prefetch=0), SendStep(), Take(deadline_ms=5000), AckStep()]
+    history = stage.run(*steps)
+    assert [arrive.dest for arrive in events(history, Arrive, "c0")] == ["q0", "q0"]
+    assert outcomes(history) == {"p0/1": "consumed", "p0/2": "consumed"}
 
 
 def test_individual_acknowledgement_settles_one(stage: Stage) -> None:
