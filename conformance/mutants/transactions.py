@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from conformance.mutants.registry import Mutant, fresh
+from conformance.mutants.registry import Mutant, fresh, letters
+from reference_broker.core.acknowledgement import Acknowledgement, Rule
 from reference_broker.core.broker import Broker
+from reference_broker.core.deadletter import DeadLetter
 from reference_broker.core.effects import Effect
-from reference_broker.core.events import POISON, Ack, Event, Purge
+from reference_broker.core.events import POISON, REDELIVERED, STANDARD, Ack, Event, Purge
 from reference_broker.core.instant import Now
 from reference_broker.core.ledger import Counters, Ledger
+from reference_broker.core.message import Message
+from reference_broker.core.redelivery import UNKNOWN, Redelivery
+from reference_broker.core.subscription import Delivery
 from reference_broker.core.transaction import Held, Pledge, Resolution, Transaction
 
 
@@ -138,6 +143,62 @@ class PurgesAgain(Broker):
     _purged = False
 
 
+class ChargesEveryPlace(Broker):
+    """A wildcard's consumer that goes is taken off each destination with all that it held (ActiveMQ 5.3.0 to 5.4.1)."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        before = [(consumer, len(consumer.dispatched)) for consumer in self._consumers.values() if consumer.scattered]
+        own = {
+            subscription.serial: len(subscription.deliveries())
+            for consumer, _ in before
+            for subscription in consumer.subscriptions
+        }
+        effects = super().handle(event, now)
+        for consumer, held in before:
+            if self._consumers.get(consumer.name) is not consumer:
+                for subscription in consumer.subscriptions:
+                    subscription.destination.counters.in_flight -= held - own[subscription.serial]
+        return effects
+
+
+class MarksAll(Redelivery):
+    """Everything that comes back is marked, whatever the client said."""
+
+    def mark(self, deliveries: list[Delivery], _last_delivered: int) -> None:
+        super().mark(deliveries, UNKNOWN)
+
+
+class MarksOldest(Redelivery):
+    """Of what comes back from a lost connection only the oldest message is marked."""
+
+    def mark(self, deliveries: list[Delivery], last_delivered: int) -> None:
+        super().mark(deliveries, 1 if last_delivered == UNKNOWN else last_delivered)
+
+
+class CountsToOne(Redelivery):
+    """A message is marked once; its count stays where it is."""
+
+    def mark(self, deliveries: list[Delivery], last_delivered: int) -> None:
+        super().mark(deliveries, last_delivered)
+        for delivery in deliveries:
+            message = delivery.reference.message
+            message.redelivery_count = min(message.redelivery_count, 1)
+
+
+class RedeliveredSettles(Acknowledgement):
+    """An acknowledgement of type REDELIVERED is taken for one of type STANDARD."""
+
+    def rule(self, kind: int) -> Rule | None:
+        return super().rule(STANDARD if kind == REDELIVERED else kind)
+
+
+class ForgetsPoison(DeadLetter):
+    """What a client gives up vanishes without a dead letter."""
+
+    def eligible(self, message: Message, source: str, expired: bool) -> bool:
+        return expired and super().eligible(message, source, expired)
+
+
 ALL = (
     Mutant("transaction-sends-at-once", "GEN-060", "What is sent in a transaction is visible at once.", "transaction",
            fresh(SendsAtOnce), live=True),
@@ -159,4 +220,22 @@ ALL = (
     Mutant("ledger-settles-twice", "INF-001", "Each settlement is booked twice.", "ledger",
            fresh(CountsSettlementsTwice)),
     Mutant("ledger-poison-counts-up", "INF-001", "A rejection raises the in-flight count.", broker=PoisonCountsUp),
+    Mutant("ledger-subtracts-until-written", "INF-008", "A message is off the count until it is written.", "ledger",
+           fresh(SubtractsUntilWritten)),
+    Mutant("ledger-charges-every-place", "INF-018", "A departure is charged to each place of the consumer, whole.",
+           broker=ChargesEveryPlace),
+    Mutant("ledger-reset-forgets-levels", "INF-012", "A reset sets the in-flight count to 0.", "ledger",
+           fresh(ForgetsLevels)),
+    Mutant("purge-counts-again", "INF-013", "A late settlement of a purged message is counted out again.",
+           broker=PurgesAgain),
+    Mutant("redelivery-marks-all", "RDL-009", "What the client was never given is marked, too.", "redelivery",
+           fresh(MarksAll)),
+    Mutant("redelivery-marks-oldest", "RDL-010", "Of a lost connection's messages only the oldest is marked.",
+           "redelivery", fresh(MarksOldest)),
+    Mutant("redelivery-counts-to-one", "RDL-016", "A delivery count never exceeds two.", "redelivery",
+           fresh(CountsToOne)),
+    Mutant("redelivered-settles", "RDL-012", "An acknowledgement of type REDELIVERED settles.", "acknowledgement",
+           fresh(RedeliveredSettles)),
+    Mutant("poison-forgotten", "RDL-007", "What a client gives up gets no dead letter.", "dead_letter",
+           letters(ForgetsPoison)),
 )  # fmt: skip

@@ -6,9 +6,11 @@ from conformance.oracles.base import Oracle
 from conformance.oracles.delay import DelayOracle
 from conformance.oracles.delivery import DeliveryOracle
 from conformance.oracles.expiry import ExpiryOracle
+from conformance.oracles.figures import FiguresOracle
 from conformance.oracles.inactivity import InactivityOracle
 from conformance.oracles.inflight import InFlightOracle
 from conformance.oracles.lifespan import LifespanOracle
+from conformance.oracles.marks import MarksOracle
 from conformance.oracles.memory import MemoryOracle
 from conformance.oracles.prefetch import PrefetchOracle
 from conformance.oracles.redelivery import RedeliveryOracle
@@ -33,4 +35,6 @@ ORACLES: tuple[type[Oracle], ...] = (
     WaitingOracle,
     TransactionOracle,
     TopicsOracle,
+    FiguresOracle,
+    MarksOracle,
 )

@@ -19,6 +19,9 @@ NEVER: Final = 1 << 61
 #: The destination of dead letters, in the suite's words.
 DEAD_LETTERS: Final = "ActiveMQ.DLQ"
 
+#: How often a JMS client delivers a message, by default, before it gives it up by itself.
+JMS_DELIVERIES: Final = 7
+
 # Fates of a delivery.
 HELD: Final = 0
 SETTLED: Final = 1
@@ -56,7 +59,7 @@ class Passage:
     ``settle`` is the first attempt to settle it, whatever its result.
     """
 
-    __slots__ = ("consumed", "consumer", "event", "fate", "message", "queue", "settle")
+    __slots__ = ("consumed", "consumer", "event", "fate", "message", "queue", "rollbacks", "settle")
 
     def __init__(self, message: Message, consumer: Consumer, event: Arrive, fate: int, queue: Queue) -> None:
         self.message = message
@@ -67,6 +70,8 @@ class Passage:
         self.fate = fate
         self.consumed = False
         self.settle: Ack | Nack | Discard | None = None
+        #: How often it was acknowledged in a transaction that was rolled back.
+        self.rollbacks = 0
 
     def is_latest(self) -> bool:
         """Nobody got the message afterwards."""

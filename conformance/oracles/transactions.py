@@ -1,4 +1,4 @@
-"""Local transactions: judges GEN-009, GEN-060 to GEN-066 and INF-010 from what their hosts did and what anybody saw.
+"""Local transactions: judges GEN-009, GEN-060 to GEN-066, INF-010, RDL-007 and RDL-012.
 
 Model. What is sent in a transaction is nowhere until its commit, and on all its destinations after it. What is
 acknowledged in it stays with its consumer, in flight, until the commit; after a rollback it is as if nothing had been
@@ -22,6 +22,11 @@ Analyses:
 8. INF-010: at rest, the size or the in-flight count of a queue is less than what open consumers acknowledged there in
    transactions that are still open or were rolled back.
 
+9. RDL-012: the same, of messages that a JMS client keeps after a rollback: it tells the broker with an acknowledgement
+   of type REDELIVERED.
+10. RDL-007: a JMS application rolled back each time that it was given a message. It is given it seven times, and then
+   the message is a dead letter, if it is persistent.
+
 Not checked: queues that were purged or moved (3, 6, 8); topics (5, 6, 8); what expires (3, 6) or waits for its delivery
 time; brokers that were restarted (5, 6, 8); transactions with a rejection.
 """
@@ -30,9 +35,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.history import Abort, Ack, Begin, Browse, Commit, Counters, Event, Nack, Send
+from conformance.history import Abort, Ack, Begin, Browse, Commit, Consume, Counters, Event, Nack, Send
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import LATE, NEVER, Consumer, Message, Passage
+from conformance.oracles.records import DEAD_LETTERS, JMS_DELIVERIES, LATE, NEVER, Consumer, Message, Passage
 from conformance.oracles.wall import WallClocks
 
 LOST = "the connection was lost"
@@ -78,7 +83,8 @@ class TransactionOracle(BookOracle):
     """The claims about transactions."""
 
     name = "transactions"
-    requirements = ("GEN-009", "GEN-060", "GEN-061", "GEN-062", "GEN-063", "GEN-064", "GEN-065", "GEN-066", "INF-010")
+    requirements = ("GEN-009", "GEN-060", "GEN-061", "GEN-062", "GEN-063", "GEN-064", "GEN-065", "GEN-066", "INF-010",
+                    "RDL-007", "RDL-012")  # fmt: skip
     kinds = ("begin", *BookOracle.kinds)
 
     def __init__(self, clocks: WallClocks) -> None:
@@ -87,9 +93,14 @@ class TransactionOracle(BookOracle):
         self._pledges: dict[str, Pledges] = {}
         #: message -> what browsers saw of it
         self._browsed: dict[str, list[Browse]] = {}
+        #: (JMS consumer, message) -> how often its application was given it, and rolled back.
+        self._given: dict[tuple[str, str], int] = {}
+        self._rolled: dict[tuple[str, str], int] = {}
+        #: Messages that an application rejected after a rollback.
+        self._rejected: dict[str, bool] = {}
 
     def sink(self, kind: type[Event]) -> Callable[[Event], None]:
-        if kind in {Begin, Commit, Abort, Send, Ack, Nack, Browse, Counters}:
+        if kind in {Begin, Commit, Abort, Send, Ack, Nack, Browse, Consume, Counters}:
             return self.feed
         return self.books.feed
 
@@ -104,6 +115,11 @@ class TransactionOracle(BookOracle):
             elif isinstance(event, Ack | Nack) and event.consumer in self._pledges:
                 for message in event.messages:
                     self._pledges[event.consumer].undone.pop(message, None)
+                    if isinstance(event, Nack):
+                        self._rejected[message] = True
+        elif isinstance(event, Consume):
+            key = (event.consumer, event.message)
+            self._given[key] = self._given.get(key, 0) + 1
         elif isinstance(event, Browse):
             for message in event.messages:
                 self._browsed.setdefault(message, []).append(event)
@@ -140,7 +156,10 @@ class TransactionOracle(BookOracle):
             for message in [m for m, mine in pledges.open.items() if mine is transaction]:
                 del pledges.open[message]
                 if isinstance(event, Abort) and event.result == "ok":
-                    pledges.undone[message] = transaction
+                    key = (pledges.consumer.name, message)
+                    self._rolled[key] = self._rolled.get(key, 0) + 1
+                    if self._rolled[key] < JMS_DELIVERIES or pledges.consumer.host.via != "jms":
+                        pledges.undone[message] = transaction
 
     # -- INF-010
 
@@ -148,25 +167,28 @@ class TransactionOracle(BookOracle):
         dest = event.dest
         if dest is None or self.books.restarted or self.books.lens.clouded(dest):
             return
-        opened = undone = 0
+        opened = undone = by_jms = 0
         for pledges in self._pledges.values():
             consumer = pledges.consumer
             if consumer.queue.name == dest and not consumer.queue.topic and consumer.known and not consumer.end:
                 opened += len(pledges.open)
                 undone += len(pledges.undone)
+                by_jms += len(pledges.undone) if consumer.host.via == "jms" else 0
         if not opened + undone:
             return
+        claims = [self.claims["INF-010"], *([self.claims["RDL-012"]] if by_jms else [])]
         for word, figure in (("in-flight count", event.in_flight), ("size", event.size)):
             if figure is not None and figure < opened + undone:
                 text = (
                     f"at rest the {word} of {dest} is {figure}, though its consumers acknowledged {opened} messages in "
                     f"open transactions and {undone} in transactions that were rolled back"
                 )
-                self.claims["INF-010"].fail(text, [event.seq], outcome="took-effect")
+                for claim in claims:
+                    claim.fail(text, [event.seq], outcome="took-effect")
                 return
         self.claims["INF-010"].hold("a transaction was open" if opened else "", outcome="no-effect")
-        if undone:
-            self.claims["INF-010"].hold("a transaction had been rolled back")
+        for claim in claims if undone else ():
+            claim.hold("a transaction had been rolled back", outcome="no-effect")
 
     # -- the end of the history
 
@@ -182,6 +204,30 @@ class TransactionOracle(BookOracle):
                 self._in_order(transaction)
             if transaction.committed() and not transaction.mixed:
                 self._never_again(transaction)
+
+        for (consumer, message), rollbacks in self._rolled.items():
+            self._given_up(self.books.consumers[consumer], self.books.messages[message], rollbacks)
+
+    def _given_up(self, consumer: Consumer, message: Message, rollbacks: int) -> None:
+        """A JMS client gives a message up when its application has rolled back seven times."""
+        send = message.send
+        if consumer.host.via != "jms" or len(message.passages) != 1 or send is None or consumer.queue.topic:
+            return
+        if send.expiration_ms > 0 or self.books.stamps_expiry or self.books.lens.clouded(consumer.queue.name):
+            return
+        claim = self.claims["RDL-007"]
+        given = self._given.get((consumer.name, message.name), 0)
+        text = f"{message.name} was given to the application of {consumer.name} {given} times"
+        if given > JMS_DELIVERIES:
+            claim.fail(f"{text}; {JMS_DELIVERIES} are allowed", [send.seq], outcome="too-often")
+        elif message.dead and given < JMS_DELIVERIES and message.name not in self._rejected:
+            claim.fail(f"{text}, and is a dead letter", [send.seq, message.dead[0].event.seq], outcome="too-early")
+        elif rollbacks >= JMS_DELIVERIES and message.dead:
+            claim.hold("it became a dead letter", outcome="seven-times")
+        elif rollbacks >= JMS_DELIVERIES and send.persistent and self.ask.drained(self.books.queue(DEAD_LETTERS)):
+            claim.fail(
+                f"{text} and rolled back each time; no dead letter of it came", [send.seq], outcome="not-given-up"
+            )
 
     def _first_sight(self, name: str) -> Event | None:
         """The first time that anybody saw the message."""

@@ -1,0 +1,166 @@
+"""Figures: a queue's counters after an operator's request, of consumers that read nothing, and of wildcards. Judges
+INF-008, INF-018, INF-012 and INF-013.
+
+Model. Resetting the statistics begins the totals anew and leaves the levels (size, in flight) as they are. A purge
+empties a queue at once; what was in flight then leaves the in-flight count with its late settlement, and is counted
+nowhere else again. A consumer that the broker settles for is never in flight before it is written. A destination's
+count is changed by what happens there, whoever else the consumer consumes from.
+
+Events: ``operate``, ``counters``, and the books.
+
+Analyses:
+
+1. INF-008: a count below zero on a queue all of whose consumers are STOMP's ``auto`` and still there.
+2. INF-018: at rest, a destination's count is below zero after a consumer of a wildcard over it has left.
+3. INF-012: at rest after a reset, a count is below zero, or less than what consumers hold for certain.
+4. INF-013: at rest after a purge, with nothing sent since, the size is not 0; or more has been counted out than in.
+
+Not checked: after a restart of the broker; purged queues with delayed messages or sends of unknown result (4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from conformance.destinations import is_pattern, is_topic
+from conformance.history import Commit, Counters, Event, Operate, Send, Subscribe
+from conformance.oracles.inference import BookOracle
+from conformance.oracles.records import DEAD_LETTERS, Consumer
+from conformance.oracles.wall import WallClocks
+
+
+class Request:
+    """An operator's request that was carried out, and how many messages were held for certain by then."""
+
+    __slots__ = ("event", "held")
+
+    def __init__(self, event: Operate, held: int) -> None:
+        self.event = event
+        self.held = held
+
+
+class FiguresOracle(BookOracle):
+    """The four claims about figures."""
+
+    name = "figures"
+    requirements = ("INF-008", "INF-018", "INF-012", "INF-013")
+
+    def __init__(self, clocks: WallClocks) -> None:
+        super().__init__(clocks)
+        self._resets: dict[str, Request] = {}
+        self._purges: dict[str, Request] = {}
+        #: Destinations to which something came after the purge, or may come at any time.
+        self._fed: dict[str, bool] = {}
+        #: Consumers of wildcards.
+        self._wild: list[Consumer] = []
+
+    def sink(self, kind: type[Event]) -> Callable[[Event], None]:
+        return self.feed if kind in {Operate, Counters, Send, Commit, Subscribe} else self.books.feed
+
+    def feed(self, event: Event) -> None:
+        self.books.feed(event)
+        if isinstance(event, Counters):
+            if event.dest is not None and not self.books.restarted:
+                self._look(event, event.dest)
+        elif isinstance(event, Send):
+            delayed = event.delay_ms or event.deliver_at_ms is not None
+            if event.dest in self._purges or delayed or event.result == "unknown":
+                self._fed[event.dest] = True
+        elif isinstance(event, Operate):
+            self._operated(event)
+        elif isinstance(event, Commit):
+            for dest in self._purges:
+                self._fed[dest] = True
+        elif isinstance(event, Subscribe) and is_pattern(event.dest) and event.result == "ok":
+            consumer = self.books.consumers.get(event.consumer)
+            if consumer is not None:
+                self._wild.append(consumer)
+
+    def judge(self) -> None:
+        """Everything was judged when it was read."""
+
+    def _operated(self, event: Operate) -> None:
+        if event.op == "move":
+            self._fed[event.to] = True
+        if event.result != "ok":
+            self._fed[event.dest] = True
+        elif event.op == "reset":
+            self._resets[event.dest] = Request(event, self._held(event.dest))
+        elif event.op == "purge" and event.dest not in self._purges and not is_topic(event.dest):
+            self._purges[event.dest] = Request(event, self._held(event.dest))
+
+    def _held(self, dest: str) -> int:
+        """What consumers of exactly this destination hold for certain."""
+        queue = self.books.queues.get(dest)
+        if queue is None:
+            return 0
+        return sum(consumer.held for consumer in queue.open.values() if consumer.known and not consumer.auto)
+
+    def _look(self, event: Counters, dest: str) -> None:
+        count = event.in_flight
+        if count is not None:
+            self._unread(event, dest, count)
+        if not event.at_rest:
+            return
+        reset = self._resets.get(dest)
+        if reset is not None and count is not None and event.t0 >= reset.event.t1:
+            self._after_reset(event, reset, count)
+        if count is not None and self._wild:
+            self._after_wild(event, dest, count)
+        purge = self._purges.get(dest)
+        if purge is not None and dest not in self._fed and dest != DEAD_LETTERS and event.t0 >= purge.event.t1:
+            self._after_purge(event, purge, reset is not None)
+
+    def _unread(self, event: Counters, dest: str, count: int) -> None:
+        queue = self.books.queues.get(dest)
+        if queue is None or queue.topic or not queue.consumers or self.books.lens.clouded(dest):
+            return
+        if any(not consumer.auto or not consumer.known or consumer.end for consumer in queue.consumers):
+            return
+        if count < 0:
+            text = (
+                f"the in-flight count of {dest} is {count}; all {len(queue.consumers)} consumers leave the "
+                "acknowledgement to the broker, and none has left"
+            )
+            self.claims["INF-008"].fail(text, [event.seq], outcome="negative")
+        elif any(consumer.host.stall is not None for consumer in queue.consumers):
+            self.claims["INF-008"].hold("a consumer did not read", outcome="counted")
+
+    def _after_reset(self, event: Counters, reset: Request, count: int) -> None:
+        claim = self.claims["INF-012"]
+        held = self._held(event.dest or "") if not is_topic(event.dest or "") else 0
+        if count < 0 or count < held:
+            text = (
+                f"at rest the in-flight count of {event.dest} is {count}, after its statistics were reset with "
+                f"{reset.held} messages in flight; consumers hold {held}"
+            )
+            claim.fail(text, [reset.event.seq, event.seq], outcome="forgotten")
+        else:
+            claim.hold("messages were in flight" if reset.held else "", outcome="kept")
+
+    def _after_wild(self, event: Counters, dest: str, count: int) -> None:
+        gone = [c for c in self._wild if c.end and is_topic(c.queue.name) == is_topic(dest)]
+        claim = self.claims["INF-018"]
+        if not gone:
+            return
+        if count < 0:
+            text = f"at rest the in-flight count of {dest} is {count}; {gone[-1].name} left its wildcard"
+            claim.fail(text, [event.seq], outcome="charged")
+        elif any(passage.settle is None for consumer in gone for passage in consumer.passages):
+            claim.hold("it left messages unsettled", outcome="left-alone")
+
+    def _after_purge(self, event: Counters, purge: Request, was_reset: bool) -> None:
+        claim = self.claims["INF-013"]
+        size, enqueued, dequeued = event.size, event.enqueued, event.dequeued
+        if size:
+            text = f"at rest the size of {event.dest} is {size}; it was purged, and nothing was sent since"
+            claim.fail(text, [purge.event.seq, event.seq], outcome="left")
+            return
+        if not was_reset and enqueued is not None and dequeued is not None and dequeued > enqueued:
+            text = f"at rest {event.dest} has counted {enqueued} messages in and {dequeued} out, since it was purged"
+            claim.fail(text, [purge.event.seq, event.seq], outcome="counted-again")
+            return
+        later = purge.held and not self._held(event.dest or "")
+        claim.hold("messages were in flight" if purge.held else "", outcome="empty")
+        if later:
+            claim.hold("they were settled afterwards")

@@ -1,0 +1,111 @@
+"""INF-008, INF-012, INF-013 and INF-018 on hand-written histories."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.oracles.figures import FiguresOracle
+from conformance.verdict import VerdictKind
+from tests.fast.chronicle import Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+    verdict = story.judge(FiguresOracle)[requirement]
+    return verdict.verdict, verdict.outcome
+
+
+def held() -> Chronicle:
+    """Two messages at a consumer."""
+    story = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1")
+    return story.arrive("c0/1", "p0/1", "p0/2")
+
+
+# -- INF-008
+
+
+def unread(ack: str = "auto") -> Chronicle:
+    return Chronicle().connect("p0").connect("c0").subscribe("c0/1", ack=ack).stall("c0", "client").send("p0/1")
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, (HOLDS, "counted")), (-1, (FAILS, "negative"))])
+def test_a_consumer_that_reads_nothing_is_not_below_zero(count: int, expected: tuple[VerdictKind, str]) -> None:
+    assert outcome(unread().read(in_flight=count), "INF-008") == expected
+
+
+def test_others_may_swing() -> None:
+    assert outcome(unread("client").read(in_flight=-1), "INF-008")[0] is SILENT
+    assert outcome(unread().lose("c0").read(in_flight=-1), "INF-008")[0] is SILENT
+    assert outcome(unread().connect("c1").subscribe("c1/1").read(in_flight=-1), "INF-008")[0] is SILENT
+
+
+# -- INF-012
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(2, (HOLDS, "kept")), (0, (FAILS, "forgotten")), (-2, (FAILS, "forgotten"))]
+)
+def test_a_reset_keeps_what_is_in_flight(count: int, expected: tuple[VerdictKind, str]) -> None:
+    assert outcome(held().operate("reset").rest(in_flight=count), "INF-012") == expected
+
+
+def test_the_error_may_show_later() -> None:
+    story = held().operate("reset").ack("c0/1", "p0/1", "p0/2")
+    assert outcome(story.rest(in_flight=0), "INF-012") == (HOLDS, "kept")
+    assert outcome(story.rest(in_flight=-2), "INF-012") == (FAILS, "forgotten")
+
+
+def test_no_reset_no_claim() -> None:
+    assert outcome(held().rest(in_flight=-2), "INF-012")[0] is SILENT
+    assert outcome(held().operate("reset", result="fail").rest(in_flight=-2), "INF-012")[0] is SILENT
+
+
+# -- INF-013
+
+
+def test_a_purge_empties_the_queue_at_once() -> None:
+    story = held().operate("purge")
+    assert outcome(story.rest(size=0, enqueued=2, dequeued=2), "INF-013") == (HOLDS, "empty")
+    assert outcome(held().operate("purge").rest(size=2, enqueued=2, dequeued=0), "INF-013") == (FAILS, "left")
+
+
+def test_what_is_settled_later_is_not_counted_again() -> None:
+    story = held().operate("purge").ack("c0/1", "p0/1", "p0/2").rest(size=0, enqueued=2, dequeued=4)
+    assert outcome(story, "INF-013") == (FAILS, "counted-again")
+
+
+@pytest.mark.parametrize("case", ["sent", "unknown", "delayed", "moved", "committed", "refused"])
+def test_a_purged_queue_may_fill_again(case: str) -> None:
+    story = held()
+    if case == "unknown":
+        story.send("p0/3", result="unknown")
+    elif case == "delayed":
+        story.send("p0/3", delay_ms=5)
+    story.operate("purge", result="fail" if case == "refused" else "ok")
+    if case == "sent":
+        story.send("p0/3")
+    elif case == "moved":
+        story.operate("move", "q1", "q0")
+    elif case == "committed":
+        story.commit("p0")
+    assert outcome(story.rest(size=1), "INF-013")[0] is SILENT
+
+
+# -- INF-018
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, (HOLDS, "left-alone")), (-2, (FAILS, "charged"))])
+def test_a_wildcards_consumer_takes_off_each_place_its_own(count: int, expected: tuple[VerdictKind, str]) -> None:
+    story = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", "q*")
+    story.arrive("c0/1", "p0/1", "p0/2", dest="q0")
+    assert outcome(story.rest("q1", in_flight=-2), "INF-018")[0] is SILENT  # it is still there
+    story.lose("c0")
+    assert outcome(story.rest("q1", in_flight=count), "INF-018") == expected
+
+
+def test_topics_are_not_queues() -> None:
+    story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "t*").lose("c0")
+    assert outcome(story.rest("q1", in_flight=-2), "INF-018")[0] is SILENT

@@ -1,0 +1,98 @@
+"""RDL-009, RDL-010 and RDL-016 on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.oracles.marks import MarksOracle
+from conformance.verdict import VerdictKind
+from tests.fast.chronicle import Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+    verdict = story.judge(MarksOracle)[requirement]
+    return verdict.verdict, verdict.outcome
+
+
+def held(via: str = "stomp", **fields: Any) -> Chronicle:
+    """Two messages at a consumer of c0; the first was given to its application."""
+    story = Chronicle().connect("p0").connect("c0", via).connect("c1").send("p0/1").send("p0/2")
+    return story.subscribe("c0/1", **fields).arrive("c0/1", "p0/1", "p0/2").consume("c0/1", "p0/1")
+
+
+def back(story: Chronicle, *, marked: bool, message: str = "p0/2") -> Chronicle:
+    return story.subscribe("c1/1").arrive("c1/1", message, redelivered=marked)
+
+
+@pytest.mark.parametrize(("marked", "expected"), [(False, (HOLDS, "unmarked")), (True, (FAILS, "marked"))])
+def test_what_a_jms_application_was_not_given_comes_back_unmarked(
+    marked: bool, expected: tuple[VerdictKind, str]
+) -> None:
+    assert outcome(back(held("jms").leave("c0/1"), marked=marked), "RDL-009") == expected
+
+
+@pytest.mark.parametrize("case", ["given", "lost", "stomp", "somebody else", "before a given one"])
+def test_where_a_mark_may_be_right(case: str) -> None:
+    story = held("stomp" if case == "stomp" else "jms")
+    if case == "somebody else":
+        story = Chronicle().connect("p0").connect("c0", "jms").connect("c1").connect("c2").send("p0/1").send("p0/2")
+        story.subscribe("c0/1").arrive("c0/1", "p0/2").leave("c0/1").subscribe("c2/1").lose("c2")
+    elif case == "before a given one":
+        story.consume("c0/1", "p0/2").leave("c0/1")
+    elif case == "lost":
+        story.lose("c0")
+    else:
+        story.leave("c0/1")
+    message = "p0/1" if case in {"given", "before a given one"} else "p0/2"
+    assert outcome(back(story, marked=True, message=message), "RDL-009")[0] is SILENT
+
+
+@pytest.mark.parametrize("message", ["p0/1", "p0/2"])
+@pytest.mark.parametrize("end", ["unsubscribe", "lost", "jms lost"])
+@pytest.mark.parametrize(("marked", "expected"), [(True, (HOLDS, "marked")), (False, (FAILS, "unmarked"))])
+def test_where_nobody_says_what_was_given_everything_is_marked(
+    message: str, end: str, marked: bool, expected: tuple[VerdictKind, str]
+) -> None:
+    story = held("jms" if end == "jms lost" else "stomp")
+    story = story.leave("c0/1") if end == "unsubscribe" else story.lose("c0")
+    assert outcome(back(story, marked=marked, message=message), "RDL-010") == expected
+
+
+def test_a_settlement_that_was_tried_leaves_the_mark_open() -> None:
+    story = held().ack("c0/1", "p0/1", "p0/2", result="unknown").lose("c0")
+    assert outcome(back(story, marked=False), "RDL-010")[0] is SILENT
+
+
+def test_frames_that_were_held_up_were_written_before() -> None:
+    story = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c1/1").lose("c1")
+    story.subscribe("c0/1").arrive("c0/1", "p0/1").lose("c0")
+    assert outcome(story.arrive("c1/1", "p0/1"), "RDL-010")[0] is SILENT
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({"delivery_count": 1}, {"delivery_count": 2, "redelivered": True}, (HOLDS, "counted-on")),
+        ({"delivery_count": 2}, {"delivery_count": 2, "redelivered": True}, (FAILS, "not-counted")),
+        ({}, {"redelivered": True}, (HOLDS, "counted-on")),
+        ({}, {}, (FAILS, "not-counted")),
+    ],
+)
+def test_a_durable_subscription_counts_on(
+    first: dict[str, Any], second: dict[str, Any], expected: tuple[VerdictKind, str]
+) -> None:
+    story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d").send("p0/1", "t0")
+    story.arrive("c0/1", "p0/1", **first).lose("c0").connect("c0").subscribe("c0/2", "t0", durable="d")
+    assert outcome(story.arrive("c0/2", "p0/1", **second), "RDL-016") == expected
+
+
+def test_two_subscriptions_count_apart() -> None:
+    story = Chronicle().connect("p0").connect("c0").connect("c1").subscribe("c0/1", "t0", durable="d")
+    story.subscribe("c1/1", "t0", durable="d").send("p0/1", "t0").arrive("c0/1", "p0/1").lose("c0")
+    assert outcome(story.arrive("c1/1", "p0/1"), "RDL-016")[0] is SILENT
