@@ -364,8 +364,8 @@ class WaitingOracle(Oracle):
         """DLY-020, DLY-022."""
         send = life.send
         visit = self._scene.visit_of(arrival.consumer)
-        if visit is None:
-            return
+        if visit is None or send.tx is not None:
+            return  # what is sent in a transaction is published at its commit
         subscribe = visit.subscribe
         since = subscribe
         again = False
