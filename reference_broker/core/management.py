@@ -4,6 +4,11 @@ Rules:
 
 * An operation answers with ``Counted`` or ``Refused`` (connection 0) if it carries a request number. Whoever asks for a
   destination that does not exist is told so (``unknown-destination``), and nothing is created.
+* Purge, move and removal reach what waits; in the generations G0 to G3 only what a forced page-in brings, so a starved
+  queue keeps its messages, except when it is removed. A purge takes what is in flight too, a move does not.
+* A moved message keeps its expiration and priority, begins with no redeliveries, and names the queue that it came from.
+  Nobody waits for memory to move one. What the target holds already (by id) stays where it is.
+* A queue with consumers is not removed (``destination-in-use``).
 * A limit that is lowered bounds what is in flight only when that has been settled; what waits gives way at once under
   ``fair``, never in the generations G0 to G3. A destination without a limit of its own follows the broker's. Raising a
   limit counts at once.
@@ -16,13 +21,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reference_broker.core.effects import Counted, Logged, Refused
-from reference_broker.core.events import Event, Operation, Purge, ResetStatistics, SetMemoryLimit
+from reference_broker.core.events import Event, Move, Operation, Purge, RemoveQueue, ResetStatistics, SetMemoryLimit
+from reference_broker.core.matching import fault
+from reference_broker.core.queue import Queue
+from reference_broker.core.selector import BadSelector, Selector, parse
 
 if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
     from reference_broker.core.region import Region
 
 LOGGER = "reference_broker.core.broker"
+QUEUE_LOGGER = "org.apache.activemq.broker.region.Queue"
 
 
 class Management:
@@ -35,14 +44,92 @@ class Management:
 
     def handlers(self) -> dict[type[Event], object]:
         """Event -> its handler, for the broker's table."""
-        return {Purge: self._purge, ResetStatistics: self._reset, SetMemoryLimit: self._set_memory_limit}
+        return {
+            Move: self._move,
+            Purge: self._purge,
+            RemoveQueue: self._remove,
+            ResetStatistics: self._reset,
+            SetMemoryLimit: self._set_memory_limit,
+        }
 
     def _purge(self, event: Purge) -> None:
         destination = self._find(event)
         if destination is not None:
-            before = destination.counters.dequeued
-            destination.purge()
-            self._answer(event, destination.counters.dequeued - before)
+            self._answer(event, self._emptied(destination))
+
+    def _emptied(self, destination: Destination) -> int:
+        """Purge, and say so in the words of ActiveMQ, who says how many there were and not how many are gone."""
+        effects = self._region.effects
+        name, counters = destination.name, destination.counters
+        size, before = counters.size, counters.dequeued
+        destination.purge()
+        if destination.is_queue:
+            effects.append(Logged("INFO", QUEUE_LOGGER, f"{name} purge of {size} messages"))
+        if counters.size:
+            text = f"{name} after purge of {size} messages, message count stats report: {counters.size}"
+            effects.append(Logged("WARN", QUEUE_LOGGER, text))
+        return counters.dequeued - before
+
+    def _remove(self, event: RemoveQueue) -> None:
+        queue = self._queue(event)
+        if queue is None:
+            return
+        if queue.subscriptions:
+            text = f"{queue.name} has {len(queue.subscriptions)} consumers; close them first"
+            self._refuse(event, "destination-in-use", text)
+            return
+        count = queue.counters.size
+        self._emptied(queue)
+        self._region.remove(queue)
+        self._answer(event, count)
+
+    def _move(self, event: Move) -> None:
+        region = self._region
+        source = self._queue(event)
+        if source is None:
+            return
+        wrong = fault(event.target) or region.temporaries.missing(event.target)
+        if not wrong and event.target == source.name:
+            wrong = f"{event.target} is the queue itself; name another destination"
+        if wrong:
+            self._refuse(event, "bad-destination", wrong)
+            return
+        try:
+            selector = parse(event.selector)
+        except BadSelector as error:
+            self._refuse(event, "bad-selector", str(error))
+            return
+        self._answer(event, self._moved(source, region.destination(event.target), selector, event.count))
+
+    def _moved(self, source: Queue, target: Destination, selector: Selector | None, most: int) -> int:
+        region = self._region
+        moved = 0
+        kept: dict[int, bool] = {}
+        while True:
+            for reference in [one for one in source.line if one.order not in kept]:
+                message = reference.message
+                if target.holds(message.message_id) or not (selector is None or selector.selects(message)):
+                    kept[reference.order] = True
+                    continue
+                copy = message.copy_to(target.name)
+                copy.redelivery_count = 0
+                copy.original_destination = source.name
+                region.number(copy)
+                target.publish(copy)
+                source.give_away(reference)
+                moved += 1
+                if moved == most:
+                    return moved
+            cursor = source.cursor
+            if cursor is None or not region.policies.memory.load(region.memory, source, cursor, source.page_size):
+                return moved
+
+    def _queue(self, event: Operation) -> Queue | None:
+        found = self._find(event)
+        if found is None or isinstance(found, Queue):
+            return found
+        self._refuse(event, "bad-destination", f"{found.name} is a topic; only queues can be moved or removed")
+        return None
 
     def _set_memory_limit(self, event: SetMemoryLimit) -> None:
         region = self._region

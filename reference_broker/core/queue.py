@@ -405,6 +405,19 @@ class Queue(Destination):
             self._purge_reached()
         self.region.wake(self)
 
+    def give_away(self, reference: Reference) -> None:
+        """A waiting message is moved to another destination."""
+        self.line.remove(reference)
+        self.forget_expiry(reference.message)
+        self._leave(reference)
+
+    def dissolve(self) -> None:
+        """The queue is removed: what no purge reaches goes too."""
+        self.purge()
+        for reference in [] if self.cursor is None else self.cursor.clear():
+            self.forget_expiry(reference.message)
+            self._leave(reference)
+
     def _purge_reached(self) -> None:
         """Purge what is not behind the cursor."""
         for reference in [*self.line, *self.aside.values()]:

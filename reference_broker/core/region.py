@@ -122,7 +122,7 @@ class Region:
         """A destination that nobody consumes from is gone, with everything that is on it."""
         name = destination.name
         if isinstance(destination, Queue):
-            destination.purge()
+            destination.dissolve()
             self.memory.queues.remove(destination)
         self.memory.blocked.pop(name, None)
         del self.destinations[name]

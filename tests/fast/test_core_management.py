@@ -6,7 +6,7 @@ import pytest
 
 from reference_broker.core.config import DestinationPolicy
 from reference_broker.core.effects import Counted, Refused
-from reference_broker.core.events import Operation, Purge, SetMemoryLimit
+from reference_broker.core.events import INDIVIDUAL, Move, Operation, Purge, RemoveQueue, SetMemoryLimit
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 S = 2048
@@ -32,7 +32,10 @@ def operate(d: Driver, operation: Operation) -> int | str:
     return answers[0].count if isinstance(answers[0], Counted) else answers[0].code
 
 
-@pytest.mark.parametrize("operation", [Purge("queue://none"), SetMemoryLimit("queue://none", 5)])
+@pytest.mark.parametrize(
+    "operation",
+    [Purge("queue://none"), SetMemoryLimit("queue://none", 5), RemoveQueue("queue://none"), Move("queue://none", A)],
+)
 def test_what_does_not_exist_is_not_created(operation: Operation) -> None:
     d = bed()
     assert operate(d, operation) == "unknown-destination"
@@ -119,3 +122,101 @@ def test_a_lower_limit_evicts_nothing_in_the_generations_of_activemq(memory: str
     fill(d, B, 7)
     operate(d, SetMemoryLimit(B, 2 * S))
     assert d.counters("memory_bytes", "memory_percent", destination=B) == (7 * S, 350)
+
+
+# -- move
+
+
+@pytest.mark.parametrize("memory", ALL)
+def test_a_move_takes_what_waits_in_order_and_leaves_what_is_in_flight(memory: str) -> None:
+    d = bed(memory)
+    fill(d, A, 30)
+    d.subscribe("a", A, 2)
+    assert operate(d, Move(A, B)) == 28
+    assert (d.counter("size", A), d.counter("size", B)) == (2, 28)
+    d.subscribe("b", B, 1)
+    for number in range(3, 31):
+        assert d.got("b")[-1] == f"m{number}"
+        d.ack(f"m{number}", "b", INDIVIDUAL)
+    letter = next(dispatch.message for dispatch in d.dispatches if dispatch.consumer == "b")
+    assert (letter.destination, letter.original_destination, letter.redelivery_count) == (B, A, 0)
+    for number in (1, 2):
+        d.ack(f"m{number}", "a")
+    assert d.broker.broker_counters()["memory_bytes"] == 0
+
+
+def test_a_move_of_some() -> None:
+    d = bed()
+    for number in range(6):
+        d.send(A, properties={"kind": "ab"[number % 2]})
+    assert operate(d, Move(A, B, selector="kind = 'b'")) == 3
+    assert operate(d, Move(A, B, count=2)) == 2
+    assert operate(d, Move(A, B, selector="kind =")) == "bad-selector"
+    assert (d.counter("size", A), d.counter("size", B)) == (1, 5)
+
+
+def test_moving_back_and_forth_loses_nothing() -> None:
+    d = bed()
+    fill(d, A, 4)
+    assert operate(d, Move(A, B)) == 4
+    assert operate(d, Move(B, A)) == 4
+    d.subscribe("a", A, 10)
+    assert d.got("a") == ["m1", "m2", "m3", "m4"]
+    d.drop("a")
+    assert operate(d, Move(A, B)) == 4  # what came back waits too
+    d.subscribe("b", B, 10)
+    assert d.got("b") == ["m1", "m2", "m3", "m4"]
+
+
+@pytest.mark.parametrize("target", ["nonsense", "queue://", A, "temp-queue://gone"])
+def test_a_move_to_nowhere_is_refused(target: str) -> None:
+    d = bed()
+    fill(d, A, 1)
+    assert operate(d, Move(A, target)) == "bad-destination"
+    assert d.counter("size", A) == 1
+
+
+def test_a_message_that_the_target_holds_stays() -> None:
+    d = bed()
+    d.send(A, "x")
+    d.send(B, "x")
+    assert operate(d, Move(A, B)) == 0
+    assert (d.counter("size", A), d.counter("size", B)) == (1, 1)
+
+
+def test_a_move_to_a_topic_reaches_its_subscribers() -> None:
+    d = bed()
+    fill(d, A, 2)
+    d.subscribe("t", T)
+    assert operate(d, Move(A, T)) == 2
+    assert d.got("t") == ["m1", "m2"]
+
+
+# -- removal
+
+
+@pytest.mark.parametrize("memory", ALL)
+def test_a_removed_queue_is_gone_with_everything(memory: str) -> None:
+    d = bed(memory)
+    fill(d, B, 20)  # all memory is full of it
+    fill(d, A, 30)
+    assert operate(d, RemoveQueue(A)) == 30
+    assert d.broker.destinations() == [B]
+    assert d.broker.broker_counters()["size"] == 20
+    fill(d, A, 1)
+    assert d.counter("size", A) == 1
+
+
+def test_a_queue_that_is_consumed_from_is_not_removed() -> None:
+    d = bed()
+    fill(d, A, 1)
+    d.subscribe("a", A)
+    assert operate(d, RemoveQueue(A)) == "destination-in-use"
+    assert d.counter("size", A) == 1
+
+
+@pytest.mark.parametrize("operation", [RemoveQueue(T), Move(T, A)])
+def test_topics_are_not_removed_or_moved(operation: Operation) -> None:
+    d = bed()
+    d.subscribe("t", T)
+    assert operate(d, operation) == "bad-destination"

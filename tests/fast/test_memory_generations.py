@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import INDIVIDUAL, SetMemoryLimit
+from reference_broker.core.events import INDIVIDUAL, Move, RemoveQueue, SetMemoryLimit
 from reference_broker.core.instant import Now
 from reference_broker.core.message import Message
 from tests.fast.core_driver import START_MS, Driver, config_of
@@ -473,3 +473,40 @@ def test_raising_the_broker_opens_the_gate_but_wakes_nobody(generation: str, per
     assert (bed.percent(), bed.got("a")) == (percent, [])
     bed.stimulate()
     assert len(bed.got("a")) == 11
+
+
+@pytest.mark.parametrize(
+    ("generation", "moved", "cached"), [("G0", 400, 359), ("G1", 400, 0), ("G2", 600, 0), ("G3", 600, 0)]
+)
+def test_moving_b_away_frees_its_memory(generation: str, moved: int, cached: int) -> None:
+    bed = hoard_to_the_mark(generation) if generation in {"G0", "G1"} else hoard(generation)
+    before = len(bed.got("a"))
+    bed.handle(Move(B, C))
+    assert (bed.counter("size", B), bed.counter("size", C)) == (0, moved)
+    assert (bed.held(B), bed.held(C)) == (0, cached)
+    bed.stimulate()
+    assert len(bed.got("a")) == (11 if before == 0 else before + 1)
+
+
+@pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
+def test_a_move_from_the_starved_queue_reaches_nothing(generation: str) -> None:
+    bed = hoard(generation)
+    bed.handle(Move(A, C))
+    assert (bed.counter("size", A), bed.counter("size", C)) == (10, 0)
+
+
+@pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
+def test_removing_b(generation: str) -> None:
+    bed = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
+    bed.handle(RemoveQueue(B))
+    assert (bed.percent(), bed.broker.destinations()) == (0, [A])
+    bed.stimulate()
+    assert len(bed.got("a")) == 11
+
+
+@pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
+def test_purging_a_says_in_the_log_what_it_has_not_done(generation: str) -> None:
+    bed = hoard(generation)
+    bed.purge(A)
+    assert bed.logged("queue://A purge of 10 messages") == 1
+    assert bed.logged("message count stats report: 10") == 1
