@@ -22,6 +22,8 @@ from typing import Literal
 
 import msgspec
 
+from conformance.corpus.chapters import feature_stories
+from conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
 from conformance.program import (
     FORMAT,
     BrokerSpec,
@@ -46,24 +48,8 @@ SKEW_MS = 300_000
 TTL_MS = 120_000
 PLUGIN = TimeStampingSpec()
 FUTURE_ONLY = TimeStampingSpec(future_only=True)
-#: How long a consumer waits for a message that never comes.
-_VAIN_MS = 400
-#: How long it waits for one that does come: a wait ends with the message, so a slow machine may have all of this.
-_SURE_MS = 10_000
 #: How long it waits for one that comes and that its library throws away: nothing ends this wait early.
 _THROWN_MS = 3_000
-
-
-class Story:
-    """A named program and what must become of its messages."""
-
-    __slots__ = ("name", "outcomes", "program", "telling")
-
-    def __init__(self, name: str, telling: str, program: Program, outcomes: dict[str, str]) -> None:
-        self.name = name
-        self.telling = telling
-        self.program = program
-        self.outcomes = outcomes
 
 
 class Row:
@@ -90,7 +76,7 @@ class Row:
             HostSpec("c0", "client", vias[1], consumer, check),
         ]
         arrives = self._arrives(plugin, broker, producer, ttl_ms, stamp)
-        wait_ms = _SURE_MS if outcome == "consumed" else _THROWN_MS if arrives else _VAIN_MS
+        wait_ms = SURE_MS if outcome == "consumed" else _THROWN_MS if arrives else VAIN_MS
         steps: list[AnyStep] = [
             Send(host=0, ttl_ms=ttl_ms, persistent=persistent, stamp=stamp),
             Subscribe(host=1, prefetch=10),
@@ -165,40 +151,22 @@ ROWS: dict[str, tuple[str, Row]] = {
 }
 
 
-def _told(name: str, telling: str, program: Program, **outcomes: str) -> Story:
-    """Messages as keyword: ``p0_1`` is ``p0/1``."""
-    return Story(name, telling, program, {key.replace("_", "/"): outcome for key, outcome in outcomes.items()})
-
-
-def _hosts(*clients: HostSpec, broker_ms: int = 0) -> list[HostSpec]:
-    return [HostSpec("b", "broker", clock=ClockSpec(broker_ms)), *clients]
-
-
-P0 = HostSpec("p0", "client")
-C0 = HostSpec("c0", "client")
-
-
-def _stomp(steps: list[AnyStep], broker: BrokerSpec | None = None, links: list[LinkSpec] | None = None) -> Program:
-    """One producer and one consumer over STOMP, all clocks right."""
-    return Program(FORMAT, broker or BrokerSpec(), _hosts(P0, C0), links or [], ["q0"], steps)
-
-
 def _request_reply() -> Story:
     requester = HostSpec("p0", "client", "jms", ClockSpec(SKEW_MS))
     responder = HostSpec("c0", "client", "jms")
     steps: list[AnyStep] = [
         Send(host=0, dest=0, ttl_ms=TTL_MS),
         Subscribe(host=1, dest=0, prefetch=10),
-        Take(deadline_ms=_SURE_MS),
+        Take(deadline_ms=SURE_MS),
         Ack(),
         Send(host=1, dest=1, ttl_ms=TTL_MS),
         Leave(),
         Subscribe(host=0, dest=1, prefetch=10),
         Take(deadline_ms=_THROWN_MS),
     ]
-    program = Program(FORMAT, BrokerSpec(), _hosts(requester, responder), [], ["q0", "q1"], steps)
+    program = Program(FORMAT, BrokerSpec(), hosts(requester, responder), [], ["q0", "q1"], steps)
     telling = "the requester is ahead: its request is answered, the answer never reaches it"
-    return _told("live-000-5", telling, program, p0_1="consumed", c0_1="dead-letter")
+    return told("live-000-5", telling, program, p0_1="consumed", c0_1="dead-letter")
 
 
 def _waiting_jump() -> Story:
@@ -209,11 +177,11 @@ def _waiting_jump() -> Story:
         Clock(host=0, jump_ms=3_600_000),
         Advance(ms=1500),
         Subscribe(host=1, prefetch=10),
-        Take(deadline_ms=_SURE_MS),
+        Take(deadline_ms=SURE_MS),
         Ack(),
     ]
     telling = "the broker's clock jumps past the expiration of a waiting message: the sweep finds it"
-    return _told("live-jump-forward", telling, _stomp(steps), p0_1="dead-letter", p0_2="consumed")
+    return told("live-jump-forward", telling, stomp(steps), p0_1="dead-letter", p0_2="consumed")
 
 
 def _delay() -> Story:
@@ -222,14 +190,14 @@ def _delay() -> Story:
         Send(delay_ms=1500),
         Send(),
         Send(delay_ms=700),
-        Take(deadline_ms=_SURE_MS),
-        Take(deadline_ms=_SURE_MS),
-        Take(deadline_ms=_SURE_MS),
+        Take(deadline_ms=SURE_MS),
+        Take(deadline_ms=SURE_MS),
+        Take(deadline_ms=SURE_MS),
         Ack(upto=2),
     ]
     telling = "delayed messages come when they are due, to a consumer that was waiting"
     outcomes = {"p0_1": "consumed", "p0_2": "consumed", "p0_3": "consumed"}
-    return _told("live-delay", telling, _stomp(steps), **outcomes)
+    return told("live-delay", telling, stomp(steps), **outcomes)
 
 
 def _delay_skewed() -> Story:
@@ -238,24 +206,24 @@ def _delay_skewed() -> Story:
         Send(delay_ms=1500, ttl_ms=TTL_MS),
         Clock(host=1, jump_ms=-SKEW_MS),
         Send(delay_ms=1500),
-        Take(deadline_ms=_SURE_MS, count=2),
+        Take(deadline_ms=SURE_MS, count=2),
         Ack(upto=1),
     ]
-    program = Program(FORMAT, BrokerSpec(), _hosts(P0, C0, broker_ms=-20_000), [], ["q0"], steps)
+    program = Program(FORMAT, BrokerSpec(), hosts(P0, C0, broker_ms=-20_000), [], ["q0"], steps)
     telling = "neither the broker's skew nor a jump of the producer's clock makes a delayed message early"
-    return _told("live-delay-skewed", telling, program, p0_1="consumed", p0_2="consumed")
+    return told("live-delay-skewed", telling, program, p0_1="consumed", p0_2="consumed")
 
 
 def _redelivery() -> Story:
     steps: list[AnyStep] = [
         Subscribe(host=1, prefetch=3),
         Send(count=5),
-        Take(deadline_ms=_SURE_MS, count=3),
+        Take(deadline_ms=SURE_MS, count=3),
         Ack(upto=0),
         Leave(how="kill"),
         Settle(),
         Subscribe(host=1, prefetch=10, ack="individual"),
-        Take(deadline_ms=_SURE_MS, count=4),
+        Take(deadline_ms=SURE_MS, count=4),
         Nack(upto=1),
         Ack(upto=0),
         Ack(upto=0),
@@ -263,7 +231,7 @@ def _redelivery() -> Story:
     ]
     telling = "a killed consumer's messages come again, marked and in order; a rejected one becomes a dead letter"
     outcomes = {f"p0_{number}": "consumed" for number in (1, 2, 4, 5)}
-    return _told("live-redelivery", telling, _stomp(steps), **outcomes, p0_3="consumed+dead-letter")
+    return told("live-redelivery", telling, stomp(steps), **outcomes, p0_3="consumed+dead-letter")
 
 
 def _in_flight() -> Story:
@@ -271,27 +239,27 @@ def _in_flight() -> Story:
         Send(count=12),
         Subscribe(host=1, prefetch=10),
         Settle(),
-        Take(deadline_ms=_SURE_MS, count=2),
+        Take(deadline_ms=SURE_MS, count=2),
         Leave(how="close"),
         Subscribe(host=1, prefetch=2, ack="individual"),
-        Take(deadline_ms=_SURE_MS),
+        Take(deadline_ms=SURE_MS),
         Leave(how="drop"),
         Settle(),
         Subscribe(host=1, prefetch=1000),
-        Take(deadline_ms=_SURE_MS, count=12),
+        Take(deadline_ms=SURE_MS, count=12),
         Ack(upto=11),
         Settle(),
     ]
     telling = "consumers come and go with messages in flight; at rest the count is what it must be"
     outcomes = {f"p0_{number}": "consumed" for number in range(1, 13)}
-    return _told("live-in-flight", telling, _stomp(steps), **outcomes)
+    return told("live-in-flight", telling, stomp(steps), **outcomes)
 
 
 def _sweep() -> Story:
     spec = BrokerSpec(destinations=[DestinationSpec(">", 500)])
     steps: list[AnyStep] = [Send(ttl_ms=300), Send(ttl_ms=60_000), Advance(ms=1600), Settle()]
     telling = "a message that nobody wants expires on its queue and becomes a dead letter"
-    return _told("live-sweep", telling, _stomp(steps, spec), p0_1="dead-letter", p0_2="drained")
+    return told("live-sweep", telling, stomp(steps, spec), p0_1="dead-letter", p0_2="drained")
 
 
 def _future_only() -> Story:
@@ -301,13 +269,13 @@ def _future_only() -> Story:
         Send(ttl_ms=TTL_MS),
         Send(),
         Subscribe(host=1, prefetch=10),
-        Take(deadline_ms=_SURE_MS, count=2),
+        Take(deadline_ms=SURE_MS, count=2),
         Ack(upto=1),
     ]
     spec = BrokerSpec(timestamping=FUTURE_ONLY)
-    program = Program(FORMAT, spec, _hosts(producer, C0), [], ["q0"], steps)
+    program = Program(FORMAT, spec, hosts(producer, C0), [], ["q0"], steps)
     telling = "futureOnly and a producer that is ahead: expirations stay as they are"
-    return _told("live-future-only", telling, program, p0_1="consumed", p0_2="consumed")
+    return told("live-future-only", telling, program, p0_1="consumed", p0_2="consumed")
 
 
 def _future_ceiling() -> Story:
@@ -315,24 +283,24 @@ def _future_ceiling() -> Story:
     steps: list[AnyStep] = [
         Send(ttl_ms=TTL_MS),
         Subscribe(host=1, prefetch=10),
-        Take(deadline_ms=_SURE_MS),
+        Take(deadline_ms=SURE_MS),
         Ack(),
     ]
     spec = BrokerSpec(timestamping=TimeStampingSpec(future_only=True, ttl_ceiling_ms=60_000))
-    program = Program(FORMAT, spec, _hosts(producer, C0), [], ["q0"], steps)
+    program = Program(FORMAT, spec, hosts(producer, C0), [], ["q0"], steps)
     telling = "futureOnly and a ceiling: it counts from the clock of a producer that is ahead, or not at all (classic)"
-    return _told("live-future-ceiling", telling, program, p0_1="consumed")
+    return told("live-future-ceiling", telling, program, p0_1="consumed")
 
 
 def _delay_ttl() -> Story:
     steps: list[AnyStep] = [
         Subscribe(host=1, prefetch=10),
         Send(delay_ms=1000, ttl_ms=TTL_MS),
-        Take(deadline_ms=_SURE_MS),
+        Take(deadline_ms=SURE_MS),
         Ack(),
     ]
     telling = "a delayed message with a time to live: its life begins at the send, not at its release"
-    return _told("live-delay-ttl", telling, _stomp(steps), p0_1="consumed")
+    return told("live-delay-ttl", telling, stomp(steps), p0_1="consumed")
 
 
 def _returns_twice() -> Story:
@@ -343,21 +311,21 @@ def _returns_twice() -> Story:
         Leave(how="drop"),
         Settle(),
         Subscribe(host=1, prefetch=1),
-        Take(deadline_ms=_SURE_MS),
+        Take(deadline_ms=SURE_MS),
         Leave(),
         Settle(),
         Subscribe(host=1, prefetch=10, ack="individual"),
-        Take(deadline_ms=_SURE_MS, count=4),
+        Take(deadline_ms=SURE_MS, count=4),
         *(Ack() for _ in range(4)),
     ]
     telling = "two messages come back, the first is taken again and comes back again: the order is still theirs"
     outcomes = {f"p0_{number}": "consumed" for number in range(1, 5)}
-    return _told("live-returns-twice", telling, _stomp(steps), **outcomes)
+    return told("live-returns-twice", telling, stomp(steps), **outcomes)
 
 
 def _limit() -> Story:
     spec = BrokerSpec(destinations=[DestinationSpec(">"), DestinationSpec("q0", memory_limit_bytes=16 * 1024)])
-    rounds: list[AnyStep] = [step for _ in range(12) for step in (Take(deadline_ms=_SURE_MS), Ack())]
+    rounds: list[AnyStep] = [step for _ in range(12) for step in (Take(deadline_ms=SURE_MS), Ack())]
     steps: list[AnyStep] = [
         Send(count=12, size=4096),
         Settle(),
@@ -366,7 +334,7 @@ def _limit() -> Story:
         *rounds,
     ]
     telling = "a queue with a memory limit of its own, a backlog beyond it, and a consumer with a wide window"
-    return _told("live-limit", telling, _stomp(steps, spec), **{f"p0_{number}": "consumed" for number in range(1, 13)})
+    return told("live-limit", telling, stomp(steps, spec), **{f"p0_{number}": "consumed" for number in range(1, 13)})
 
 
 #: Read period of the monitored links: short, because two of them are waited for.
@@ -374,7 +342,7 @@ MONITOR = MonitorSpec(1000, 500)
 
 
 def _silence(*, stalled: bool) -> Story:
-    steps: list[AnyStep] = [Subscribe(host=1, prefetch=1), Send(), Take(deadline_ms=_SURE_MS), Ack(), Advance(ms=200)]
+    steps: list[AnyStep] = [Subscribe(host=1, prefetch=1), Send(), Take(deadline_ms=SURE_MS), Ack(), Advance(ms=200)]
     if stalled:
         # The consumer's link, the second of the two; the other way stays open, so that only one monitor has a reason.
         steps += [Stall(link=1, toward="broker"), Advance(ms=3500), Resume(), Advance(ms=100)]
@@ -387,16 +355,16 @@ def _silence(*, stalled: bool) -> Story:
         else "the same link without the stall: heart-beats keep it open"
     )
     links = [LinkSpec("c0", monitor=MONITOR)]
-    return _told(name, telling, _stomp(steps, None, links), p0_1="consumed")
+    return told(name, telling, stomp(steps, None, links), p0_1="consumed")
 
 
 def stories() -> dict[str, Story]:
     """All of them, by name, in the order in which they are told."""
-    told = [
+    table = [
         Story(f"live-000-{row}", telling, entry.program, {"p0/1": entry.outcome})
         for row, (telling, entry) in ROWS.items()
     ]
-    told += [
+    table += [
         _request_reply(),
         _waiting_jump(),
         _sweep(),
@@ -411,8 +379,9 @@ def stories() -> dict[str, Story]:
         _future_ceiling(),
         _silence(stalled=True),
         _silence(stalled=False),
+        *feature_stories(),
     ]
-    return {story.name: story for story in told}
+    return {story.name: story for story in table}
 
 
 def file_text(program: Program) -> bytes:
