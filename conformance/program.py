@@ -52,6 +52,8 @@ class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     #: What happens to a send while memory is full: it waits, unless there is no flow control; or it fails at once.
     producer_flow_control: bool = True
     send_fail_if_no_space: bool = False
+    #: Queues: messages of higher priority go before all waiting ones of lower priority.
+    prioritized_messages: bool = False
 
 
 class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -221,7 +221,7 @@ def options_of(program: Program) -> ActiveMQOptions:
     )
 
 
-def _attributes(entry: DestinationSpec) -> dict[str, str]:
+def _attributes(entry: DestinationSpec, kind: str) -> dict[str, str]:
     """Attributes of a policy entry that are not the default."""
     attributes = {}
     if entry.high_water_percent:
@@ -230,6 +230,8 @@ def _attributes(entry: DestinationSpec) -> dict[str, str]:
         attributes["producerFlowControl"] = "false"
     if entry.send_fail_if_no_space:
         attributes["sendFailIfNoSpace"] = "true"
+    if entry.prioritized_messages and kind == "queue":
+        attributes["prioritizedMessages"] = "true"
     return attributes
 
 
@@ -241,7 +243,7 @@ def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
             entry.expire_period_ms,
             entry.memory_limit_bytes,
             broker.dead_letter_non_persistent,
-            _attributes(entry),
+            _attributes(entry, kind),
         )
         for entry in broker.destinations
         for kind in ("queue", "topic")

@@ -174,6 +174,8 @@ def configuration(broker: BrokerSpec) -> str:
         ]
         if entry.memory_limit_bytes is not None:
             lines.append(f"memory_limit_bytes = {entry.memory_limit_bytes}")
+        if entry.prioritized_messages:
+            lines.append("prioritized_messages = true")
     return "\n".join(lines) + "\n"
 
 

@@ -86,6 +86,9 @@ def fit_frame(frame: Program, features: tuple[str, ...]) -> Program:
     broker = frame.broker
     if "restarts" in features:
         broker = msgspec.structs.replace(broker, persistent=True)
+    if "priorities" in features:
+        entries = [msgspec.structs.replace(entry, prioritized_messages=True) for entry in broker.destinations]
+        broker = msgspec.structs.replace(broker, destinations=entries)
     return msgspec.structs.replace(frame, dests=dests, broker=broker, hosts=hosts)
 
 

@@ -12,8 +12,10 @@ from conformance.oracles.inflight import InFlightOracle
 from conformance.oracles.lifespan import LifespanOracle
 from conformance.oracles.marks import MarksOracle
 from conformance.oracles.memory import MemoryOracle
+from conformance.oracles.onlookers import OnlookerOracle
 from conformance.oracles.prefetch import PrefetchOracle
 from conformance.oracles.redelivery import RedeliveryOracle
+from conformance.oracles.selection import SelectionOracle
 from conformance.oracles.timestamping import TimeStampingOracle
 from conformance.oracles.topics import TopicsOracle
 from conformance.oracles.transactions import TransactionOracle
@@ -37,4 +39,6 @@ ORACLES: tuple[type[Oracle], ...] = (
     TopicsOracle,
     FiguresOracle,
     MarksOracle,
+    SelectionOracle,
+    OnlookerOracle,
 )

@@ -192,6 +192,21 @@ class Inference:
         event = queue.reads[-1].event if queue.reads else None
         return event is not None and event.seq > self.drain_seq and bool(event.size)
 
+    def surely_free(self, consumer: Consumer, from_ns: int, to_ns: int) -> bool:
+        """Whether a consumer was there and had a free slot all the time, for certain."""
+        if consumer.subscribe is None or consumer.subscribe.t1 > from_ns or consumer.lost_ns <= to_ns:
+            return False
+        if consumer.prefetch == 0 or consumer.host.stalls or self.rest_after(to_ns) >= consumer.ended_ns:
+            return False
+        held = 0
+        for passage in consumer.passages:
+            send, settle = passage.message.send, passage.settle
+            if send is None or send.t0 > to_ns:
+                continue
+            if settle is None or settle.t1 > from_ns or not self.settled(passage):
+                held += 1
+        return held < consumer.prefetch
+
     def pressed(self, queue: Queue, read: Read) -> bool:
         """Whether memory may have been scarce at a read: then a broker may hold messages back."""
         limit = self._books.header.declared.memory_limit_bytes

@@ -195,8 +195,10 @@ class Window:
 
     def open(self) -> bool:
         """The broker has credit for it, for certain, and no reason to keep a message from it."""
-        if self.consumer.choosy:
-            return False
+        return not self.consumer.choosy and self.room()
+
+    def room(self) -> bool:
+        """The broker has credit for it, for certain."""
         return self.consumer.auto or self.held + self.doubted < self.consumer.prefetch
 
 
@@ -267,7 +269,7 @@ class Read:
         for consumer in queue.open.values():
             window = Window(consumer)
             self.windows.append(window)
-            credit = credit or window.open()
+            credit = credit or window.room()
         if credit and queue.waiting:
             self.waiting = list(queue.waiting.values())
 

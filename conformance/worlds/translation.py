@@ -74,6 +74,7 @@ def broker_config(program: Program) -> BrokerConfig:
                 high_water_percent=entry.high_water_percent,
                 producer_flow_control=entry.producer_flow_control,
                 send_fail_if_no_space=entry.send_fail_if_no_space,
+                prioritized_messages=entry.prioritized_messages,
             )
             for entry in spec.destinations
         ],
