@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -54,6 +54,8 @@ class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     send_fail_if_no_space: bool = False
     #: Queues: messages of higher priority go before all waiting ones of lower priority.
     prioritized_messages: bool = False
+    #: Topics: how many messages may wait for a subscriber that is not durable, beyond its window; absent: any number.
+    pending_message_limit: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

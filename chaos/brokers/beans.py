@@ -50,6 +50,7 @@ class PolicyEntry:
     memory_limit_bytes: int | None = None
     process_non_persistent: bool = True
     attributes: Mapping[str, str] = field(default_factory=dict)
+    pending_message_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,11 @@ def _policy(policy: PolicyEntry) -> str:
     if policy.memory_limit_bytes is not None:
         attributes["memoryLimit"] = str(policy.memory_limit_bytes)
     strategy = _tag("sharedDeadLetterStrategy", {"processNonPersistent": _flag(policy.process_non_persistent)})
-    return _tag("policyEntry", {**attributes, **policy.attributes}, _tag("deadLetterStrategy", {}, strategy))
+    inside = _tag("deadLetterStrategy", {}, strategy)
+    if policy.pending_message_limit is not None:
+        limit = _tag("constantPendingMessageLimitStrategy", {"limit": str(policy.pending_message_limit)})
+        inside += _tag("pendingMessageLimitStrategy", {}, limit)
+    return _tag("policyEntry", {**attributes, **policy.attributes}, inside)
 
 
 def _connector(name: str, scheme: str, port: int, parameters: Mapping[str, str]) -> str:

@@ -176,6 +176,8 @@ def configuration(broker: BrokerSpec) -> str:
             lines.append(f"memory_limit_bytes = {entry.memory_limit_bytes}")
         if entry.prioritized_messages:
             lines.append("prioritized_messages = true")
+        if entry.pending_message_limit is not None:
+            lines.append(f"pending_message_limit = {entry.pending_message_limit}")
     return "\n".join(lines) + "\n"
 
 

@@ -213,6 +213,10 @@ _ALL = (
            fresh(routing.ComesFirst)),
     Mutant("wildcard-covers-all", "GEN-046", "A wildcard covers destinations of every kind.", "coverage",
            fresh(routing.CoversAll)),
+    Mutant("backlog-loses-newest", "GEN-050", "A slow topic subscriber loses the newest message, not the oldest.",
+           "backlog", fresh(routing.EvictsNewest)),
+    Mutant("backlog-hoards", "GEN-050", "The backlog of a slow topic subscriber may be twice as long.", "backlog",
+           fresh(routing.Hoards)),
     Mutant("send-denied-but-kept", "GEN-006", "A send is refused and its message kept.", broker=cores.Liar),
 )  # fmt: skip
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from reference_broker.core.acknowledgement import Acknowledgement, Rule
+from reference_broker.core.backlog import Backlog
+from reference_broker.core.config import DestinationPolicy
 from reference_broker.core.destination import Destination
 from reference_broker.core.durable import Durability, Durable
 from reference_broker.core.events import Subscribe
@@ -53,6 +55,20 @@ class ForgetsSettlement(Acknowledgement):
     ) -> list[Delivery] | None:
         found = super().select(consumer, rule, first, last, destination)
         return found[:-1] if found and consumer.durable else found
+
+
+class EvictsNewest(Backlog):
+    """A slow subscriber loses the newest message instead of the oldest."""
+
+    def evict(self, pending: deque[Reference]) -> Reference:
+        return pending.pop()
+
+
+class Hoards(Backlog):
+    """The backlog of a slow subscriber may be twice as long."""
+
+    def limit(self, policy: DestinationPolicy, prefetch: int) -> int:
+        return 2 * super().limit(policy, prefetch)
 
 
 class OwnVoice(Selection):

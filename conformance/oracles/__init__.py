@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.oracles.backlog import BacklogOracle
 from conformance.oracles.base import Oracle
 from conformance.oracles.delay import DelayOracle
 from conformance.oracles.delivery import DeliveryOracle
@@ -41,4 +42,5 @@ ORACLES: tuple[type[Oracle], ...] = (
     MarksOracle,
     SelectionOracle,
     OnlookerOracle,
+    BacklogOracle,
 )

@@ -31,7 +31,17 @@ from __future__ import annotations
 
 from conformance.history import Send
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import DEAD_LETTERS, RETURNED, Consumer, Message, Passage, Queue, Read, Window
+from conformance.oracles.records import (
+    DEAD_LETTERS,
+    RETURNED,
+    Consumer,
+    Message,
+    Passage,
+    Queue,
+    Read,
+    Window,
+    is_limited,
+)
 
 
 class DeliveryOracle(BookOracle):
@@ -207,6 +217,8 @@ class DeliveryOracle(BookOracle):
     def _owed(self, send: Send, consumer: Consumer) -> bool:
         subscribe = consumer.subscribe
         if subscribe is None or subscribe.t1 > send.t0 or self.books.stamps_expiry:
+            return False
+        if is_limited(self.books.header.declared.destinations, send.dest):
             return False
         return not send.mortal() and _plain(send)
 

@@ -325,6 +325,22 @@ def own_limit_bytes(entries: list[DestinationSpec], dest: str) -> int:
     return limits[0] if limits and all(limit == limits[0] for limit in limits) else 0
 
 
+def pending_limit(entries: list[DestinationSpec], dest: str) -> int:
+    """How many messages may wait for a topic's slow subscriber, by the broker's policy entries; -1: any number, or
+    entries compete.
+    """
+    fitting = [entry for entry in entries if matches(entry.match, dest)]
+    exact = [entry for entry in fitting if entry.match == dest]
+    limits = [entry.pending_message_limit for entry in exact or fitting]
+    first = limits[0] if limits else None
+    return first if first is not None and all(limit == first for limit in limits) else -1
+
+
+def is_limited(entries: list[DestinationSpec], dest: str) -> bool:
+    """Whether a slow subscriber of the topic may rightly lose messages."""
+    return any(entry.pending_message_limit is not None and matches(entry.match, dest) for entry in entries)
+
+
 def matches(pattern: str, dest: str) -> bool:
     """Whether a policy's ``match`` covers a name: ``*`` is one element, a last ``>`` all that follow."""
     wanted = pattern.split(".")

@@ -36,7 +36,7 @@ from conformance.destinations import is_pattern, is_topic, pattern_of
 from conformance.history import Header, Send, Subscribe, Unsubscribe
 from conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms
 from conformance.oracles.lives import Life, lives_of
-from conformance.oracles.records import DEAD_LETTERS, NEVER, RETURNED, Consumer, Message, Passage
+from conformance.oracles.records import DEAD_LETTERS, NEVER, RETURNED, Consumer, Message, Passage, is_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,7 +284,7 @@ class TopicsOracle(BookOracle):
                 self._waiting(consumer, event, message, send, rest_ns)
 
     def _published(self, consumer: Consumer, event: Subscribe, message: Message, send: Send, rest_ns: int) -> None:
-        if send.t0 < event.t1:
+        if send.t0 < event.t1 or is_limited(self.books.header.declared.destinations, send.dest):
             return
         claim = self.claims["GEN-045"]
         if message.name in consumer.seen:

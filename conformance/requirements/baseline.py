@@ -62,6 +62,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-044",
     "GEN-045",
     "GEN-046",
+    "GEN-050",
     "GEN-060",
     "GEN-061",
     "GEN-062",

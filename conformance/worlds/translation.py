@@ -75,6 +75,7 @@ def broker_config(program: Program) -> BrokerConfig:
                 producer_flow_control=entry.producer_flow_control,
                 send_fail_if_no_space=entry.send_fail_if_no_space,
                 prioritized_messages=entry.prioritized_messages,
+                pending_message_limit=-1 if entry.pending_message_limit is None else entry.pending_message_limit,
             )
             for entry in spec.destinations
         ],

@@ -2,7 +2,8 @@
 
 Goal: whatever comes before, the audit holds after every event, and every durable subscription gets exactly what a small
 model says. Method: Hypothesis draws operations; an ordinal is taken modulo what exists. The model knows where a name
-leads, what a wildcard covers, and for each durable subscription what it is owed, in order. At the end all leave, every subscription is taken up and acknowledges all: nothing may be left, nothing may be missing.
+leads, what a wildcard covers, and for each durable subscription what it is owed, in order. At the end all leave, every
+subscription is taken up and acknowledges all: nothing may be left, nothing may be missing.
 """
 
 from __future__ import annotations

@@ -1,0 +1,77 @@
+"""GEN-050 on hand-written histories: ``c0/1`` has a window of one, and two messages may wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.oracles.backlog import BacklogOracle
+from conformance.program import DestinationSpec
+from conformance.verdict import VerdictKind
+from tests.fast.chronicle import EPOCH_MS, Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def slow(count: int = 4, limit: int | None = 2, **fields: Any) -> Chronicle:
+    """Message 1 fills the window; then ``count`` others are published."""
+    story = Chronicle(destinations=[DestinationSpec(pending_message_limit=limit)]).connect("p0").connect("c0")
+    story.subscribe("c0/1", "t0", 1, **fields).send("p0/1", "t0").arrive("c0/1", "p0/1").rest("t0")
+    for number in range(count):
+        story.send(f"p0/{number + 2}", "t0")
+    return story.rest("t0").ack("c0/1", "p0/1")
+
+
+def gets(story: Chronicle, *messages: str) -> Chronicle:
+    for message in messages:
+        story.arrive("c0/1", message).ack("c0/1", message)
+    return story.rest("t0")
+
+
+def outcome(story: Chronicle) -> tuple[VerdictKind, str]:
+    verdict = story.judge(BacklogOracle)["GEN-050"]
+    return verdict.verdict, verdict.outcome
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (("p0/4", "p0/5"), (HOLDS, "newest-kept")),
+        (("p0/2", "p0/3"), (FAILS, "newest-lost")),
+        (("p0/4",), (FAILS, "newest-lost")),
+        (("p0/3", "p0/4", "p0/5"), (FAILS, "hoarded")),
+        ((), (FAILS, "newest-lost")),
+    ],
+)
+def test_the_newest_two_are_kept(messages: tuple[str, ...], expected: tuple[VerdictKind, str]) -> None:
+    assert outcome(gets(slow(), *messages)) == expected
+
+
+def test_fewer_than_the_limit_are_all_kept() -> None:
+    assert outcome(gets(slow(2), "p0/2", "p0/3")) == (HOLDS, "newest-kept")
+    assert outcome(gets(slow(1)))[0] is FAILS
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        gets(slow(limit=None)),
+        gets(slow(durable="d1")),
+        gets(slow(selector="kind = 'a'")),
+        gets(slow(result="unknown")),
+        slow(),  # no room since
+        slow().send("p0/9", "t0", expiration_ms=EPOCH_MS),
+    ],
+)
+def test_where_nothing_is_promised(story: Chronicle) -> None:
+    assert outcome(story)[0] is not FAILS
+
+
+def test_a_settlement_in_between_opens_the_window() -> None:
+    story = slow(0).arrive("c0/1").send("p0/2", "t0").arrive("c0/1", "p0/2").rest("t0")
+    for number in range(3, 6):
+        story.send(f"p0/{number}", "t0").arrive("c0/1", f"p0/{number}").ack("c0/1", f"p0/{number - 1}")
+    assert outcome(story.rest("t0"))[0] is not FAILS
