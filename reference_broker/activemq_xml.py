@@ -52,7 +52,10 @@ WITHOUT_EFFECT: Final = {
     "useJmx",
     "useShutdownHook",
 }
-_BROKER: Final[Rows] = {"brokerName": ("name", TEXT)}
+_BROKER: Final[Rows] = {
+    "brokerName": ("name", TEXT),
+    "enableMessageExpirationOnActiveDurableSubs": ("enable_message_expiration_on_active_durable_subs", FLAG),
+}
 _POLICY: Final[Rows] = {
     "expireMessagesPeriod": ("expire_period_ms", NUMBER),
     "memoryLimit": ("memory_limit_bytes", SIZE),

@@ -123,6 +123,7 @@ _BROKER: Final[dict[str, _Row]] = {
     "wake_on_relief": _FLAG,
     "persistent": _FLAG,
     "dead_letter_non_persistent": _FLAG,
+    "enable_message_expiration_on_active_durable_subs": _FLAG,
     "relative_ttl_names": _TEXTS,
     "timestamping": _TABLE,
     "monitor": _TABLE,

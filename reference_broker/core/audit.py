@@ -166,8 +166,8 @@ def check_topic(topic: Topic) -> None:
         same(f"{name}: {key} is attached", subscription in topic.subscriptions.values(), consumer is not None)
         mortal = sum(1 for r in subscription.pending if r.message.expiration_ms > 0)
         same(f"{name}: backlog of {key} that can expire", subscription.mortal, mortal)
-        asleep += mortal if consumer is None else 0
-    same(f"{name}: backlogs without a consumer that can expire", topic.mortal, asleep)
+        asleep += mortal if consumer is None or topic.sweeps_active else 0
+    same(f"{name}: swept backlogs that can expire", topic.mortal, asleep)
 
 
 def check_queue(queue: Queue) -> None:

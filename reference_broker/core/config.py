@@ -279,6 +279,7 @@ class BrokerConfig:
         "concurrent_store",
         "dead_letter_non_persistent",
         "destinations",
+        "enable_message_expiration_on_active_durable_subs",
         "generation",
         "memory_high_water_percent",
         "memory_limit_bytes",
@@ -310,6 +311,7 @@ class BrokerConfig:
         relative_ttl_names: list[str] | None = None,
         virtual_topics: list[VirtualTopic] | None = None,
         composite_destinations: list[CompositeDestination] | None = None,
+        enable_message_expiration_on_active_durable_subs: bool = False,
     ) -> None:
         self.name = name
         #: None: the plug-in is not installed.
@@ -330,6 +332,8 @@ class BrokerConfig:
         self.monitor = monitor if monitor is not None else Monitor()
         #: Whether persistent messages outlive the process; needs a journal.
         self.persistent = persistent
+        #: Whether the sweep looks at the backlogs of durable subscriptions that have a consumer, too.
+        self.enable_message_expiration_on_active_durable_subs = enable_message_expiration_on_active_durable_subs
         self.virtual_topics = virtual_topics if virtual_topics is not None else [VirtualTopic()]
         self.composite_destinations = composite_destinations if composite_destinations is not None else []
         self.generation = resolve_generation(generation or {})

@@ -15,7 +15,8 @@ Rules (JMS 2.0, 8.3.3; ActiveMQ's words):
 * Every subscription expires a message from its own backlog and settles it for itself alone; there is one dead letter
   per publication. A client's word that a message is expired is believed in every generation: nobody else could be
   given this subscription's copy.
-* The backlog of a subscription without a consumer is swept; that of an active one is looked at when its turn comes.
+* The backlog of a subscription without a consumer is swept; that of an active one is looked at when its turn comes,
+  unless the configuration has it swept, too.
 * noLocal excludes what any connection of the same client id sends, also while nobody is active.
 
 Change together: ``topic.py``, ``placing.py``, ``audit.py``, ``records.py`` (what a journal keeps of it).

@@ -6,7 +6,8 @@ Rules:
   ``pending``, without limit unless the policy entry sets one (``backlog.py``).
 * A message that is expired on arrival goes to nobody and counts expired + 1. One that expires in ``pending`` is found
   when its turn comes: expired + 1 and dequeued + 1 for that subscription, one dead-letter copy per publication. The
-  sweep looks at the backlogs of durable subscriptions without a consumer only.
+  sweep looks at the backlogs of durable subscriptions, of those with a consumer only if the broker is told to
+  (``enable_message_expiration_on_active_durable_subs``).
 * ``enqueued`` counts publications, ``dequeued`` and ``expired`` count per subscription, ``size`` is always 0.
 * A consumer that leaves takes its backlog with it: no redelivery, no dequeue; that of a durable subscription stays
   (``durable.py``).
@@ -55,8 +56,10 @@ class Topic(Destination):
         self.limited = policy.pending_message_limit >= 0 or policy.pending_message_limit_multiplier >= 0
         #: How many subscriptions do not want everything.
         self.choosy = 0
-        #: Messages that can expire in the backlogs of durable subscriptions without a consumer, and a lower bound of
-        #: their expirations (0: none).
+        #: Whether the sweep looks at durable subscriptions that have a consumer.
+        self.sweeps_active = region.config.enable_message_expiration_on_active_durable_subs
+        #: Messages that can expire in the backlogs of durable subscriptions that are swept, and a lower bound of their
+        #: expirations (0: none).
         self.mortal = 0
         self.earliest_ms = 0
 
@@ -138,7 +141,8 @@ class Topic(Destination):
         consumer = subscription.consumer
         self.subscriptions[consumer.name] = subscription
         if subscription.durable is not None:
-            self.mortal -= subscription.mortal
+            if not self.sweeps_active:
+                self.mortal -= subscription.mortal
             self.window_opened(subscription)
         elif is_choosy(consumer):
             self.choosy += 1
@@ -172,7 +176,7 @@ class Topic(Destination):
         subscription = self.durables.pop(durable.key)
         if is_choosy(durable.absent):
             self.choosy -= 1
-        self.mortal -= subscription.mortal
+        self.mortal -= subscription.mortal  # nobody is active on it
         self._abandon(subscription)
         self.region.wake(self)  # perhaps there is nothing left to sweep
 
@@ -193,7 +197,8 @@ class Topic(Destination):
                 subscription.pledged[reference.order] = reference
             else:
                 returning.append(reference)
-        self.mortal += subscription.mortal
+        if not self.sweeps_active:
+            self.mortal += subscription.mortal
         if subscription.durable is not None:
             subscription.consumer = subscription.durable.absent
         self._put_back(subscription, returning)
@@ -295,6 +300,8 @@ class Topic(Destination):
         reference = subscription.pending.popleft()
         if subscription.durable is not None and reference.message.expiration_ms > 0:
             subscription.mortal -= 1
+            if self.sweeps_active:
+                self.mortal -= 1
 
     # -- the end of a message
 
@@ -341,7 +348,9 @@ class Topic(Destination):
         expiration_ms = reference.message.expiration_ms
         if expiration_ms > 0:
             subscription.mortal += 1
-            if subscription.durable is not None and subscription.durable.absent is subscription.consumer:
+            if self.sweeps_active or (
+                subscription.durable is not None and subscription.durable.absent is subscription.consumer
+            ):
                 self.mortal += 1
                 self._note_expiration(expiration_ms)
 
@@ -359,7 +368,9 @@ class Topic(Destination):
             return
         self.earliest_ms = 0
         for subscription in self.durables.values():
-            if subscription.durable is None or subscription.durable.consumer is not None or not subscription.mortal:
+            durable = subscription.durable
+            active = durable is not None and durable.consumer is not None
+            if not subscription.mortal or (active and not self.sweeps_active):
                 continue
             kept = subscription.pending
             subscription.pending = deque()

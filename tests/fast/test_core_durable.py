@@ -226,6 +226,25 @@ def test_the_backlog_of_an_active_one_is_looked_at_when_its_turn_comes() -> None
     assert d.got("a") == d.got("b") == ["m1", "m3"]
 
 
+def test_the_backlog_of_an_active_one_is_swept_if_the_broker_is_told_to() -> None:
+    d = Driver(config_of(enable_message_expiration_on_active_durable_subs=True))
+    d.connect(ME)
+    take_up(d, "a", prefetch=1)
+    d.send(T)
+    d.send(T, ttl_ms=50)
+    d.send(T, ttl_ms=500_000)
+    d.advance(60_000)
+    assert d.counter("expired", T) == 1
+    come_back(d)
+    d.advance(600_000)
+    assert d.counter("expired", T) == 2
+    take_up(d, "again")
+    assert d.got("again") == ["m1"]
+    d.send(T, ttl_ms=50)
+    d.ack("m1", "again")
+    assert d.broker.next_due_ns() is None  # what is in flight is nobody's to sweep
+
+
 def test_a_clients_expired_ack_and_poison_make_one_dead_letter_each() -> None:
     d = durable_driver()
     take_up(d, "a", name="a")

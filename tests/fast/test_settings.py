@@ -52,6 +52,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             concurrent_store = true
             wake_on_relief = true
             dead_letter_non_persistent = true
+            enable_message_expiration_on_active_durable_subs = true
             relative_ttl_names = ["ttl"]
             persistent = true
             [broker.generation]
@@ -134,6 +135,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             "concurrent_store": True,
             "wake_on_relief": True,
             "dead_letter_non_persistent": True,
+            "enable_message_expiration_on_active_durable_subs": True,
             "relative_ttl_names": ["ttl"],
             "persistent": True,
             "generation": {
