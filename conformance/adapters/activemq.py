@@ -244,7 +244,6 @@ def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
             entry.memory_limit_bytes,
             broker.dead_letter_non_persistent,
             _attributes(entry, kind),
-            _attributes(entry),
             pending_message_limit=entry.pending_message_limit if kind == "topic" else None,
         )
         for entry in broker.destinations
