@@ -183,3 +183,25 @@ class Disguised(DeadLetter):
         letter = super().copy(message, source, cause, target, wall_ms)
         letter.original_destination = ""
         return letter
+
+
+class LeftEarly(Delay):
+    """After a restart a delayed message is released two milliseconds early."""
+
+    def left_ms(self, due_wall_ms: int, accepted_wall_ms: int, now: Now) -> int:
+        return max(0, super().left_ms(due_wall_ms, accepted_wall_ms, now) - 2)
+
+
+class WaitsAgain(Delay):
+    """After a restart the delay begins again."""
+
+    def left_ms(self, due_wall_ms: int, accepted_wall_ms: int, now: Now) -> int:  # noqa: ARG002 - the defect
+        return due_wall_ms - accepted_wall_ms
+
+
+class ForgetsOverdue(Delay):
+    """What became due while the broker was down waits for ten more seconds."""
+
+    def left_ms(self, due_wall_ms: int, accepted_wall_ms: int, now: Now) -> int:
+        left_ms = super().left_ms(due_wall_ms, accepted_wall_ms, now)
+        return left_ms if left_ms > 1 else 10_000

@@ -20,6 +20,7 @@ from conformance.oracles.selection import SelectionOracle
 from conformance.oracles.timestamping import TimeStampingOracle
 from conformance.oracles.topics import TopicsOracle
 from conformance.oracles.transactions import TransactionOracle
+from conformance.oracles.unseen import UnseenOracle
 from conformance.oracles.usage import UsageOracle
 from conformance.oracles.waiting import WaitingOracle
 
@@ -36,6 +37,7 @@ ORACLES: tuple[type[Oracle], ...] = (
     DeliveryOracle,
     LifespanOracle,
     WaitingOracle,
+    UnseenOracle,
     TransactionOracle,
     TopicsOracle,
     FiguresOracle,

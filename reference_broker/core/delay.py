@@ -13,6 +13,7 @@ Rules:
   by the sweep or at its release, dead-lettered once, never delivered.
 * A topic's audience is fixed at the send: only subscriptions that existed then, and still exist at the release, get
   the message.
+* After a restart what is left is computed from stored wall times (``left_ms``).
 * The delay is served once: a message that comes back from a consumer does not wait again.
 
 Change together: ``queue.py`` and ``topic.py`` (``schedule``, ``release``), requirements DLY-*.
@@ -78,6 +79,13 @@ class Delay:
     def due_ns(self, remaining_ms: int, now: Now) -> int:
         """The monotonic time of its release; ``now`` is the acceptance."""
         return now.mono_ns + remaining_ms * NS_PER_MS
+
+    def left_ms(self, due_wall_ms: int, accepted_wall_ms: int, now: Now) -> int:
+        """After a restart: how long a message has to wait that was accepted and due at these wall times. Never longer
+        than at first, whatever became of the clock. The stored times have lost what was beyond their millisecond, so
+        one is added: never early.
+        """
+        return max(0, min(due_wall_ms + 1 - now.wall_ms, due_wall_ms - accepted_wall_ms))
 
     def fixes_audience(self) -> bool:
         """Whether the subscribers of a topic at the send are the ones that count, not those at the release."""

@@ -30,7 +30,6 @@ from reference_broker.core.records import (
 )
 
 if TYPE_CHECKING:
-    from reference_broker.core.instant import Now
     from reference_broker.core.message import Message
     from reference_broker.core.records import Record
     from reference_broker.core.region import Region
@@ -82,10 +81,6 @@ class Recording:
     def places(self, added: list[MessageAdded]) -> list[MessageAdded]:
         """The waiting messages of one destination, in the order in which they are put on it again."""
         return sorted(added, key=_place)
-
-    def remaining_ms(self, added: MessageAdded, now: Now) -> int:
-        """How long a delayed message still has to wait: never longer than it had to at first, never less than 0."""
-        return max(0, min(added.due_wall_ms - now.wall_ms, added.due_wall_ms - added.accepted_wall_ms))
 
 
 def _place(added: MessageAdded) -> tuple[int, int]:

@@ -99,7 +99,7 @@ def rebuild(region: Region, recovered: Recovered) -> None:
             destination.recover(added.message, max(destination.next_order, added.order))
     for added in sorted(delayed, key=_due):
         destination = region.destination(added.message.destination)
-        remaining_ms = journal.remaining_ms(added, region.now)
+        remaining_ms = region.policies.delay.left_ms(added.due_wall_ms, added.accepted_wall_ms, region.now)
         if remaining_ms > 0:
             destination.schedule(added.message, region.policies.delay.due_ns(remaining_ms, region.now))
             continue
