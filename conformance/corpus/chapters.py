@@ -193,6 +193,22 @@ def _purge() -> Story:
     return told("live-purge", telling, stomp(steps), **outcomes)
 
 
+def _move() -> Story:
+    steps: list[AnyStep] = [
+        Send(count=3),
+        Settle(),
+        Operate(op="move"),
+        Settle(),
+        Subscribe(host=1, dest=1, prefetch=10),
+        Take(deadline_ms=SURE_MS, count=3),
+        Ack(upto=2),
+        Send(),
+    ]
+    telling = "an operator moves what waits to another queue, where it is consumed in its order"
+    outcomes = {"p0_1": "consumed", "p0_2": "consumed", "p0_3": "consumed", "p0_4": "drained"}
+    return told("live-move", telling, _several(steps), **outcomes)
+
+
 def feature_stories() -> list[Story]:
     """In the order in which they are told."""
     return [
@@ -207,4 +223,5 @@ def feature_stories() -> list[Story]:
         _wildcard(),
         _pull(),
         _purge(),
+        _move(),
     ]
