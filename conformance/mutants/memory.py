@@ -153,3 +153,48 @@ class LoadsWithoutDemand(Memory):
             if not (queue.usage.fits(size_bytes) and tree.root.fits(size_bytes)):
                 return
             line.page_in()
+
+
+# -- starvation
+
+
+class StarvesBesideMany(G1Memory):
+    """As ActiveMQ's G1, but only if three or more queues hold memory."""
+
+    throttles = False
+
+    def has_space(self, tree: MemoryTree, queue: Queue, *, volatile: bool = False, pending_bytes: int = 0) -> bool:
+        holding = [other for other in tree.queues if other.usage.used_bytes]
+        return len(holding) < 3 or super().has_space(tree, queue, volatile=volatile, pending_bytes=pending_bytes)
+
+
+class SleepsOn(Memory):
+    """Memory that becomes free wakes nobody who waits for it."""
+
+    wakes_on_relief = False
+
+
+class Hesitates(Memory):
+    """While others hold half of the memory, a consumer gets its message at the second try only."""
+
+    def __init__(self) -> None:
+        self._tried: Reference | None = None
+
+    def admit(
+        self, tree: MemoryTree, destination: Destination, subscription: Subscription, reference: Reference
+    ) -> bool:
+        return self._is_second(tree, destination, reference) and super().admit(
+            tree, destination, subscription, reference
+        )
+
+    def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        return not self._pressed(tree, queue) and super().caches(tree, queue, size_bytes)
+
+    def _is_second(self, tree: MemoryTree, destination: Destination, reference: Reference) -> bool:
+        if self._tried is reference or not self._pressed(tree, destination):
+            return True
+        self._tried = reference
+        return False
+
+    def _pressed(self, tree: MemoryTree, destination: Destination) -> bool:
+        return (tree.root.used_bytes - destination.usage.used_bytes) * 2 >= tree.root.limit_bytes > 0

@@ -10,6 +10,7 @@ from conformance.oracles.expiry import ExpiryOracle
 from conformance.oracles.figures import FiguresOracle
 from conformance.oracles.inactivity import InactivityOracle
 from conformance.oracles.inflight import InFlightOracle
+from conformance.oracles.interference import InterferenceOracle
 from conformance.oracles.lifespan import LifespanOracle
 from conformance.oracles.marks import MarksOracle
 from conformance.oracles.memory import MemoryOracle
@@ -30,6 +31,7 @@ ORACLES: tuple[type[Oracle], ...] = (
     InactivityOracle,
     MemoryOracle,
     UsageOracle,
+    InterferenceOracle,
     InFlightOracle,
     PrefetchOracle,
     DelayOracle,

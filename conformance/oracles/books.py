@@ -384,5 +384,6 @@ class Books(Attendance):
             return
         queue = self.queue(event.dest)
         read.charged_elsewhere = self.charged - queue.charged
+        read.most_elsewhere = max((other.charged for other in self.queues.values() if other is not queue), default=0)
         read.look_at(queue)
         queue.reads.append(read)

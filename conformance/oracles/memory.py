@@ -1,4 +1,5 @@
-"""Memory limits: judges MEM-001 to MEM-005 from memory counters, reads at rest and what was delivered.
+"""Memory limits: judges MEM-001 to MEM-005, MEM-020, MEM-022 and MEM-026 from memory counters, reads at rest and what
+was delivered.
 
 Model (seed 002). A broker keeps messages in memory up to a limit, destinations may have limits of their own. Beyond a
 limit persistent messages stay in the store and are loaded when memory allows. What one destination keeps must not
@@ -22,6 +23,12 @@ Analyses:
 5. MEM-005: a persistent message for a queue is refused for want of memory, or was accepted while accepted messages
    already exceeded the limit and is missing at the end.
 
+6. MEM-020: MEM-001 where no other destination keeps a quarter of the limit, so that it takes three or more.
+7. MEM-022: at rest less than half of the broker's memory is in use, and of the destination's own; a consumer has a free
+   slot and a message waits, though the broker's memory had been filled to 70 % before. It holds where a message had
+   been waiting beside a free slot when memory was so full, and none is any more.
+8. MEM-026: MEM-022 where an operator purged another queue in between.
+
 Not checked: how much a message is charged (brokers differ); limits of a broker that declares none (0); the order in
 which waiting messages are loaded; refusals that do not name memory as the reason.
 """
@@ -31,9 +38,10 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.history import Counters, Send
+from conformance.oracles.base import Claim
 from conformance.oracles.books import OVERHEAD_MAX_BYTES
 from conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms
-from conformance.oracles.records import Queue, Read, matches
+from conformance.oracles.records import NEVER, Queue, Read, matches
 
 #: The mark at which cursors stop loading (cursorMemoryHighWaterMark), for situations only.
 MARK_PERCENT: Final = 70
@@ -45,7 +53,7 @@ class MemoryOracle(BookOracle):
     """The five claims about memory."""
 
     name = "memory"
-    requirements = ("MEM-001", "MEM-002", "MEM-003", "MEM-004", "MEM-005")
+    requirements = ("MEM-001", "MEM-002", "MEM-003", "MEM-004", "MEM-005", "MEM-020", "MEM-022", "MEM-026")
 
     def judge(self) -> None:
         limit = self.books.header.declared.memory_limit_bytes
@@ -67,6 +75,8 @@ class MemoryOracle(BookOracle):
                     self._empty(queue, read)
                     if read.windows and limit > 0:
                         self._starved(queue, read, limit)
+            if limit > 0:
+                self._relieved(queue)
         self._beyond()
 
     # -- MEM-002, MEM-004
@@ -122,17 +132,19 @@ class MemoryOracle(BookOracle):
             return
         if queue.topic or self.books.restarted or others * 100 < limit * PRESSURE_PERCENT:
             return
-        claim = self.claims["MEM-001"]
+        claims = [self.claims["MEM-001"]]
+        if read.most_elsewhere * 4 < limit and read.charged_elsewhere * 100 >= limit * PRESSURE_PERCENT:
+            claims.append(self.claims["MEM-020"])
         pressed = read.charged_elsewhere * 100 >= limit * PRESSURE_PERCENT
         served = not read.waiting and read.arrived > 0
         if any(window.held or window.doubted or not window.consumer.known for window in read.windows):
             if pressed and any(window.held and window.consumer.known for window in read.windows):
-                claim.hold(self._pressure(read, limit), outcome="served")
+                self._served(claims, read, limit)
             return
         waiting = next((m for m in read.waiting if not self.ask.maybe_swallowed(m, queue)), None)
         if waiting is None:
             if pressed and served:
-                claim.hold(self._pressure(read, limit), outcome="served")
+                self._served(claims, read, limit)
             return
         consumer = next(window.consumer for window in read.windows if window.open())
         text = (
@@ -142,7 +154,12 @@ class MemoryOracle(BookOracle):
             f"while other destinations keep at least {read.charged_elsewhere} of the broker's {limit} bytes"
         )
         witness = [read.event.seq] if waiting.send is None else [waiting.send.seq, read.event.seq]
-        claim.fail(text, witness, outcome="starved")
+        for claim in claims:
+            claim.fail(text, witness, outcome="starved")
+
+    def _served(self, claims: list[Claim], read: Read, limit: int) -> None:
+        for claim in claims:
+            claim.hold(self._pressure(read, limit), outcome="served")
 
     def _pressure(self, read: Read, limit: int) -> str:
         if read.charged_elsewhere * 100 >= limit * MARK_PERCENT:
@@ -153,6 +170,48 @@ class MemoryOracle(BookOracle):
         """The operator asked for refusals."""
         entries = self.books.header.declared.destinations
         return any(entry.send_fail_if_no_space and matches(entry.match, dest) for entry in entries)
+
+    # -- MEM-022, MEM-026
+
+    def _relieved(self, queue: Queue) -> None:
+        """Follow one queue from a full broker to one that has room again."""
+        books = self.books
+        name = queue.name
+        if queue.topic or books.restarted or books.lens.clouded(name) or books.lens.picky(name):
+            return
+        full_ns = NEVER
+        waited_ns = NEVER
+        for read in queue.reads:
+            event = read.event
+            total = self._total(read)
+            if not event.at_rest or total is None:
+                continue
+            beside = any(window.open() and window.consumer.known for window in read.windows)
+            message = next((m for m in read.waiting if not self.ask.maybe_swallowed(m, queue)), None)
+            if total >= MARK_PERCENT:
+                full_ns = min(full_ns, event.t1)
+                if beside and message is not None:
+                    waited_ns = min(waited_ns, event.t1)
+            elif full_ns < event.t0 and total < PRESSURE_PERCENT and (event.memory_percent or 0) < PRESSURE_PERCENT:
+                claims = [self.claims["MEM-022"]]
+                if any(full_ns < t1 < event.t0 for name, t1 in books.lens.purged.items() if name != queue.name):
+                    claims.append(self.claims["MEM-026"])
+                for claim in claims:
+                    if beside and message is not None:
+                        text = (
+                            f"at rest at {ms(event.t1)}, {message.name} waits on {queue.name} beside a free slot, and "
+                            f"only {total} % of the broker's memory are in use; at {ms(full_ns)} it had been full"
+                        )
+                        claim.fail(text, [event.seq], outcome="asleep")
+                    elif waited_ns < event.t0 and beside:
+                        claim.hold("a message had waited for memory", outcome="resumed")
+
+    def _total(self, read: Read) -> int | None:
+        """How much of its memory the broker used when everything was as at this read, in percent."""
+        for total in self.books.reads:
+            if total.moved_seq == read.moved_seq and total.event.seq > read.event.seq and total.event.at_rest:
+                return total.event.memory_percent
+        return None
 
     # -- MEM-005
 

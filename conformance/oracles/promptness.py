@@ -66,9 +66,11 @@ class Traffic:
 class Promptness:
     """Answers for one run."""
 
-    __slots__ = ("_scene", "_traffic", "lateness_ns")
+    __slots__ = ("_scene", "_traffic", "lateness_ns", "whatever_memory")
 
-    def __init__(self, scene: Scene, lateness_ns: int) -> None:
+    def __init__(self, scene: Scene, lateness_ns: int, *, whatever_memory: bool = False) -> None:
+        #: Scarce memory is no excuse.
+        self.whatever_memory = whatever_memory
         self._scene = scene
         self._traffic: dict[str, Traffic] = {}
         self.lateness_ns = lateness_ns
@@ -78,7 +80,12 @@ class Promptness:
         scene = self._scene
         dest = life.send.dest
         until_ns = to_ns + self.lateness_ns
-        if scene.paused or scene.tight or until_ns > scene.last_ns or scene.lens.picky(dest):
+        if (
+            scene.paused
+            or (scene.tight and not self.whatever_memory)
+            or until_ns > scene.last_ns
+            or scene.lens.picky(dest)
+        ):
             return []
         visits = scene.visits.get(dest)
         if not visits or (scene.sync_hosts and scene.any_stall(from_ns, until_ns)):
@@ -97,6 +104,10 @@ class Promptness:
             return []
         most = self._traffic_of(dest).most(from_ns, until_ns)
         return [visit for visit in attached if visit.subscribe.prefetch >= most or visit.settles_unseen]
+
+    def most(self, dest: str, t0: int, t1: int) -> int:
+        """The most messages that can have been visible and unsettled there at an instant of ``[t0, t1]``."""
+        return self._traffic_of(dest).most(t0, t1)
 
     def _traffic_of(self, dest: str) -> Traffic:
         traffic = self._traffic.get(dest)

@@ -216,6 +216,7 @@ class Read:
         "event",
         "held_bytes",
         "kept",
+        "most_elsewhere",
         "moved_seq",
         "poisoned",
         "sent_bytes",
@@ -246,6 +247,8 @@ class Read:
         self.sent_here_bytes = 0
         #: Lower bound of the bytes that other destinations keep.
         self.charged_elsewhere = 0
+        #: The same for the one that keeps most.
+        self.most_elsewhere = 0
         #: Messages that this destination is known to keep, and a lower bound of their bytes.
         self.kept = 0
         self.held_bytes = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from conformance.history import Operate
 from conformance.oracles.memory import MemoryOracle
 from conformance.program import DestinationSpec
 from conformance.verdict import Verdict, VerdictKind
@@ -146,3 +147,46 @@ def test_a_persistent_message_is_not_refused_for_memory() -> None:
     assert kind(story(refusal="Usage Manager memory limit reached"), "MEM-005") is FAILS
     assert kind(story(refusal="bad destination"), "MEM-005") is SILENT
     assert kind(story(refusal="memory limit reached", persistent=False), "MEM-005") is SILENT
+
+
+# -- many small backlogs, relief, purges
+
+
+def small_hoards(each: int, limit: int = 32_768) -> Chronicle:
+    """Backlogs of ``each`` messages on four queues, three kilobytes a message, and one message on q0."""
+    story = Chronicle(memory_limit_bytes=limit).connect("p0").connect("c0")
+    for number in range(4 * each):
+        story.send(f"p0/{number + 1}", f"q{1 + number % 4}", size=2048)
+    return story.send("p0/100").subscribe("c0/1", "q0")
+
+
+def test_many_small_backlogs() -> None:
+    assert kind(small_hoards(2).rest("q0"), "MEM-020") is FAILS
+    assert kind(small_hoards(2).arrive("c0/1", "p0/100").rest("q0"), "MEM-020") is HOLDS
+    assert kind(small_hoards(3).rest("q0"), "MEM-020") is SILENT  # each is large by itself
+    assert kind(small_hoards(3).rest("q0"), "MEM-001") is FAILS
+    assert kind(small_hoards(1).rest("q0"), "MEM-020") is SILENT
+
+
+def waited(percent: int, *, purged: str = "", waits: bool) -> Chronicle:
+    """A message waited beside a free slot when memory was full; later the broker shows ``percent``."""
+    story = Chronicle(memory_limit_bytes=LIMIT).connect("p0").connect("c0").send("p0/1").subscribe("c0/1")
+    story.rest("q0", memory_percent=0).rest(None, memory_percent=100)
+    if purged:
+        story._add(Operate, "", result="ok", op="purge", dest=purged)
+    if not waits:
+        story.arrive("c0/1", "p0/1")
+    return story.rest("q0", memory_percent=0).rest(None, memory_percent=percent)
+
+
+def test_relief() -> None:
+    assert kind(waited(49, waits=True), "MEM-022") is FAILS
+    assert kind(waited(49, waits=False), "MEM-022") is HOLDS
+    assert kind(waited(50, waits=True), "MEM-022") is SILENT
+    assert kind(waited(49, waits=True), "MEM-026") is SILENT
+
+
+def test_relief_by_a_purge() -> None:
+    assert kind(waited(0, purged="q1", waits=True), "MEM-026") is FAILS
+    assert kind(waited(0, purged="q1", waits=False), "MEM-026") is HOLDS
+    assert kind(waited(0, purged="q0", waits=True), "MEM-026") is SILENT
