@@ -13,7 +13,8 @@ Analyses, each of one arrival of a message M of a queue at a consumer Y (GEN-020
 3. GEN-022: Y wants nothing of its own connection, and M was sent by it.
 4. GEN-023: M was sent after an exclusive consumer X had subscribed, X was there when M arrived, and Y is not exclusive,
    or came after X with no higher priority.
-5. GEN-024: M's group had gone to X before M was sent, and X was there when M arrived at Y.
+5. GEN-024: a message of M's group had gone to X, its first consumer, before M was sent, and X was there when M arrived
+   at Y.
 6. GEN-025: when M was sent, and until it arrived, a consumer X of higher priority had a free slot and wanted it.
 7. GEN-008: on a queue with ``prioritized_messages`` Y got M before a message H of higher priority, although both waited
    when Y subscribed.
@@ -149,7 +150,8 @@ class SelectionOracle(BookOracle):
         by_group: dict[str, list[Passage]] = {}
         for passage in passages:
             send = passage.message.send
-            if send is not None and send.group and passage.consumer.known:
+            # A message that somebody discarded as expired may be offered to others, whatever its group.
+            if send is not None and send.group and passage.consumer.known and passage.message.passages[0] is passage:
                 by_group.setdefault(send.group, []).append(passage)
         for group, members in by_group.items():
             members.sort(key=lambda one: one.event.seq)
@@ -159,8 +161,6 @@ class SelectionOracle(BookOracle):
     def _member(self, group: str, before: list[Passage], passage: Passage) -> None:
         send = passage.message.send
         assert send is not None
-        if not before or passage.message.passages[0] is not passage:
-            return
         for earlier in before:
             owner = earlier.consumer
             if earlier.event.t1 >= send.t0 or owner.lost_ns <= passage.event.t1:
