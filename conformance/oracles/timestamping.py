@@ -357,6 +357,8 @@ class TimeStampingOracle(Oracle):
                 slack_ns=(high_ms - arrival.expiration_ms) * NS_PER_MS,
             )
         elif high_ms - low_ms > WIDE_MS:
+            if send.result != "ok":
+                return  # when it was taken over is not known: no instance
             claim.doubt(text, [send.seq, arrival.seq], (high_ms - low_ms) * NS_PER_MS)
         else:
             claim.hold(taken.skew, outcome="capped")
