@@ -41,6 +41,14 @@ class TimeStampingSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     zero_expiration_override_ms: int = 0
 
 
+class DeadLetterSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A policy entry's deadLetterStrategy: one queue for all, one for each source, or none."""
+
+    strategy: Literal["shared", "individual", "discarding"] = "shared"
+    process_expired: bool = True
+    process_non_persistent: bool = False
+
+
 class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A policy entry; ``match`` is a destination's name or a pattern (``>`` is all)."""
 
@@ -56,6 +64,8 @@ class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     prioritized_messages: bool = False
     #: Topics: how many messages may wait for a subscriber that is not durable, beyond its window; absent: any number.
     pending_message_limit: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    #: None: the shared strategy, with the broker's ``dead_letter_non_persistent``.
+    dead_letter: DeadLetterSpec | None = None
 
 
 class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -117,6 +117,8 @@ TABLES: dict[str, dict[str, str]] = {
         "consumers": INT,
         "memory_percent": INT,
         "memory_bytes": INT,
+        "memory_limit_bytes": INT,
+        "destinations": INT,
         "selector": STRING,
         "durable": STRING,
         "browser": BOOL,

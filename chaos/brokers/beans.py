@@ -51,6 +51,8 @@ class PolicyEntry:
     process_non_persistent: bool = True
     attributes: Mapping[str, str] = field(default_factory=dict)
     pending_message_limit: int | None = None
+    dead_letters: Literal["shared", "individual", "discarding"] = "shared"
+    process_expired: bool = True
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,11 @@ def _policy(policy: PolicyEntry) -> str:
         attributes["expireMessagesPeriod"] = str(policy.expire_period_ms)
     if policy.memory_limit_bytes is not None:
         attributes["memoryLimit"] = str(policy.memory_limit_bytes)
-    strategy = _tag("sharedDeadLetterStrategy", {"processNonPersistent": _flag(policy.process_non_persistent)})
-    inside = _tag("deadLetterStrategy", {}, strategy)
+    options = {"processNonPersistent": _flag(policy.process_non_persistent)}
+    if not policy.process_expired:
+        options["processExpired"] = "false"
+    strategy = "discarding" if policy.dead_letters == "discarding" else f"{policy.dead_letters}DeadLetterStrategy"
+    inside = _tag("deadLetterStrategy", {}, _tag(strategy, options))
     if policy.pending_message_limit is not None:
         limit = _tag("constantPendingMessageLimitStrategy", {"limit": str(policy.pending_message_limit)})
         inside += _tag("pendingMessageLimitStrategy", {}, limit)

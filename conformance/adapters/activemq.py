@@ -242,9 +242,13 @@ def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
             kind,
             entry.expire_period_ms,
             entry.memory_limit_bytes,
-            broker.dead_letter_non_persistent,
+            broker.dead_letter_non_persistent
+            if entry.dead_letter is None
+            else entry.dead_letter.process_non_persistent,
             _attributes(entry, kind),
             pending_message_limit=entry.pending_message_limit if kind == "topic" else None,
+            dead_letters="shared" if entry.dead_letter is None else entry.dead_letter.strategy,
+            process_expired=entry.dead_letter is None or entry.dead_letter.process_expired,
         )
         for entry in broker.destinations
         for kind in ("queue", "topic")

@@ -178,6 +178,11 @@ def configuration(broker: BrokerSpec) -> str:
             lines.append("prioritized_messages = true")
         if entry.pending_message_limit is not None:
             lines.append(f"pending_message_limit = {entry.pending_message_limit}")
+        if entry.dead_letter is not None:
+            lines += [
+                f"dead_letter.{name} = {_toml(value)}"
+                for name, value in msgspec.structs.asdict(entry.dead_letter).items()
+            ]
     return "\n".join(lines) + "\n"
 
 

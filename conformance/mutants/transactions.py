@@ -10,7 +10,7 @@ from reference_broker.core.effects import Effect
 from reference_broker.core.events import POISON, REDELIVERED, STANDARD, Ack, Event, Purge
 from reference_broker.core.instant import Now
 from reference_broker.core.ledger import Counters, Ledger
-from reference_broker.core.message import Message
+from reference_broker.core.message import DEAD_LETTER_QUEUE, Message
 from reference_broker.core.redelivery import UNKNOWN, Redelivery
 from reference_broker.core.subscription import Delivery
 from reference_broker.core.transaction import Held, Pledge, Resolution, Transaction
@@ -199,6 +199,20 @@ class ForgetsPoison(DeadLetter):
         return expired and super().eligible(message, source, expired)
 
 
+class OneStrategy(DeadLetter):
+    """All letters go to the shared queue, whatever a policy entry says."""
+
+    def target(self, source: str, subscriber: str = "") -> str:  # noqa: ARG002 - the defect is to ignore them
+        return DEAD_LETTER_QUEUE
+
+
+class ExcludesNothing(DeadLetter):
+    """Whatever dies gets a letter."""
+
+    def eligible(self, message: Message, source: str, expired: bool) -> bool:  # noqa: ARG002 - the defect is to ignore them
+        return True
+
+
 ALL = (
     Mutant("transaction-sends-at-once", "GEN-060", "What is sent in a transaction is visible at once.", "transaction",
            fresh(SendsAtOnce), live=True),
@@ -238,4 +252,8 @@ ALL = (
            fresh(RedeliveredSettles)),
     Mutant("poison-forgotten", "RDL-007", "What a client gives up gets no dead letter.", "dead_letter",
            letters(ForgetsPoison)),
+    Mutant("letters-of-one-strategy", "RDL-017", "All letters go to the shared queue.", "dead_letter",
+           letters(OneStrategy)),
+    Mutant("letters-exclude-nothing", "RDL-018", "Whatever dies gets a letter.", "dead_letter",
+           letters(ExcludesNothing)),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from conformance.oracles.figures import FiguresOracle
 from conformance.oracles.inactivity import InactivityOracle
 from conformance.oracles.inflight import InFlightOracle
 from conformance.oracles.interference import InterferenceOracle
+from conformance.oracles.letters import LetterOracle
 from conformance.oracles.lifespan import LifespanOracle
 from conformance.oracles.marks import MarksOracle
 from conformance.oracles.memory import MemoryOracle
@@ -47,4 +48,5 @@ ORACLES: tuple[type[Oracle], ...] = (
     SelectionOracle,
     OnlookerOracle,
     BacklogOracle,
+    LetterOracle,
 )

@@ -63,6 +63,7 @@ from conformance.oracles.records import (
     Queue,
     Read,
 )
+from conformance.oracles.strategies import gets_letter
 from conformance.oracles.wall import WallClocks
 
 #: What a message may cost a broker beyond its body, at most and at least.
@@ -74,8 +75,24 @@ class Books(Attendance):
     """The fold. ``start``, then ``feed`` every event in order."""
 
     # fmt: off
-    __slots__ = ("charged", "clocks", "expired_ack_settles", "moved_seq", "paused", "phase", "phases", "pledged",
-                 "poisoned", "reads", "rests_ns", "sent_bytes", "seq", "simulated", "stamps_expiry")
+    __slots__ = (
+        "charged",
+        "clocks",
+        "expired_ack_settles",
+        "moved_seq",
+        "paused",
+        "phase",
+        "phases",
+        "pledged",
+        "poisoned",
+        "reads",
+        "rejected",
+        "rests_ns",
+        "sent_bytes",
+        "seq",
+        "simulated",
+        "stamps_expiry",
+    )
     # fmt: on
 
     def __init__(self, clocks: WallClocks) -> None:
@@ -95,6 +112,8 @@ class Books(Attendance):
         self.phase = ""
         self.paused = False
         self.poisoned = 0
+        #: Messages that somebody tried to reject.
+        self.rejected: dict[str, bool] = {}
         self.charged = 0
         self.sent_bytes = 0
         #: The client library's expired-ack settles a message for certain.
@@ -281,8 +300,10 @@ class Books(Attendance):
             self.settle(passage, fate)
             if event.tx is not None and event.result == "ok":
                 self.pledged.setdefault(event.tx, []).append(passage)
-            if fate == SETTLED and isinstance(event, Nack):
-                self._poison(passage)
+            if isinstance(event, Nack):
+                self.rejected[name] = True
+                if fate == SETTLED:
+                    self._poison(passage)
 
     def _ended(self, event: Commit | Abort) -> None:
         """A transaction is over: what was acknowledged in it is settled, or held as before."""
@@ -308,7 +329,7 @@ class Books(Attendance):
         send = message.send
         if send is None or consumer.queue.topic or consumer.host.via != "stomp" or message.dead:
             return
-        if (send.persistent or self.header.declared.dead_letter_non_persistent) and not message.poisoned:
+        if gets_letter(self.header.declared, send.dest, send.persistent, expired=False) and not message.poisoned:
             message.poisoned = True
             self.poisoned += 1
 

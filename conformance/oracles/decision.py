@@ -32,6 +32,7 @@ from conformance.destinations import is_topic
 from conformance.oracles.dial import NS_PER_MS
 from conformance.oracles.scene import clients_may_have_discarded
 from conformance.oracles.stamp import AHEAD, BEHIND
+from conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
     from conformance.history import Arrive, Consume, Discard, Header
@@ -106,7 +107,7 @@ class Decision:
 
     def _has_copy(self, life: Life) -> bool:
         """Whether the broker keeps a copy of it when it dies."""
-        return life.send.persistent or self._declared.dead_letter_non_persistent
+        return gets_letter(self._declared, life.send.dest, life.send.persistent, expired=True)
 
     def _judge_copies(self, fate: Fate) -> None:
         life = fate.life

@@ -46,6 +46,7 @@ from conformance.oracles.fate import Fate, Mortality
 from conformance.oracles.life import NEVER_NS, Life
 from conformance.oracles.promptness import Promptness
 from conformance.oracles.scene import DEAD_LETTERS, KINDS, Scene
+from conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -343,7 +344,7 @@ class DelayOracle(Oracle):
             or wait.due_high + self._promptness.lateness_ns > end_ns
         ):
             return
-        kept = send.persistent or self._header.declared.dead_letter_non_persistent
+        kept = gets_letter(self._header.declared, send.dest, send.persistent, expired=True)
         if not kept and not self._mortality.alive(wait.fate, send.t0, end_ns, send.seq):
             return
         if any(visit.settles_unseen and not scene.left_in_peace(visit) for visit in scene.visits.get(send.dest, ())):

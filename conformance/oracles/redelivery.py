@@ -31,6 +31,7 @@ from __future__ import annotations
 from conformance.history import Nack
 from conformance.oracles.inference import BookOracle, ms
 from conformance.oracles.records import DEAD_LETTERS, LATE, NEVER, RETURNED, Consumer, Message, Passage, Queue
+from conformance.oracles.strategies import gets_letter
 
 
 def describe(passage: Passage) -> str:
@@ -165,7 +166,7 @@ class RedeliveryOracle(BookOracle):
         settle = passage.settle
         if send is None or settle is None or not self.ask.drained(self.books.queue(DEAD_LETTERS)):
             return
-        if not send.persistent and not self.books.header.declared.dead_letter_non_persistent:
+        if not gets_letter(self.books.header.declared, send.dest, send.persistent, expired=False):
             return
         claim = self.claims["RDL-004"]
         if not message.dead:

@@ -96,8 +96,6 @@ class TransactionOracle(BookOracle):
         #: (JMS consumer, message) -> how often its application was given it, and rolled back.
         self._given: dict[tuple[str, str], int] = {}
         self._rolled: dict[tuple[str, str], int] = {}
-        #: Messages that an application rejected after a rollback.
-        self._rejected: dict[str, bool] = {}
 
     def sink(self, kind: type[Event]) -> Callable[[Event], None]:
         if kind in {Begin, Commit, Abort, Send, Ack, Nack, Browse, Consume, Counters}:
@@ -115,8 +113,6 @@ class TransactionOracle(BookOracle):
             elif isinstance(event, Ack | Nack) and event.consumer in self._pledges:
                 for message in event.messages:
                     self._pledges[event.consumer].undone.pop(message, None)
-                    if isinstance(event, Nack):
-                        self._rejected[message] = True
         elif isinstance(event, Consume):
             key = (event.consumer, event.message)
             self._given[key] = self._given.get(key, 0) + 1
@@ -220,7 +216,7 @@ class TransactionOracle(BookOracle):
         text = f"{message.name} was given to the application of {consumer.name} {given} times"
         if given > JMS_DELIVERIES:
             claim.fail(f"{text}; {JMS_DELIVERIES} are allowed", [send.seq], outcome="too-often")
-        elif message.dead and given < JMS_DELIVERIES and message.name not in self._rejected:
+        elif message.dead and given < JMS_DELIVERIES and message.name not in self.books.rejected:
             claim.fail(f"{text}, and is a dead letter", [send.seq, message.dead[0].event.seq], outcome="too-early")
         elif rollbacks >= JMS_DELIVERIES and message.dead:
             claim.hold("it became a dead letter", outcome="seven-times")

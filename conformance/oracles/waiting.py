@@ -46,6 +46,7 @@ from conformance.oracles.fate import Mortality
 from conformance.oracles.life import NEVER_NS, Life
 from conformance.oracles.promptness import Promptness
 from conformance.oracles.scene import DEAD_LETTERS, KINDS, Scene
+from conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
     from conformance.history import Arrive, Counters
@@ -270,7 +271,7 @@ class WaitingOracle(Oracle):
         send = life.send
         scene = self._scene
         end_ns = scene.end_ns
-        kept = send.persistent or self._header.declared.dead_letter_non_persistent
+        kept = gets_letter(self._header.declared, send.dest, send.persistent, expired=True)
         if not send.mortal() or not self._dial.known or not kept or not scene.complete or end_ns is None:
             return
         fate = self._mortality.fate_of(life)

@@ -128,6 +128,8 @@ BASELINE: tuple[str, ...] = (
     "RDL-010",
     "RDL-012",
     "RDL-016",
+    "RDL-017",
+    "RDL-018",
     "TSP-001",
     "TSP-002",
     "TSP-003",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from conformance.destinations import is_pattern, is_topic
-from conformance.program import Program
+from conformance.program import DeadLetterSpec, Program
 from conformance.worlds.base import DEAD_LETTERS
-from reference_broker.core.config import BrokerConfig, DestinationPolicy, TimeStamping
+from reference_broker.core.config import BrokerConfig, DeadLetterStrategy, DestinationPolicy, TimeStamping
 from reference_broker.core.events import Move, Operation, Purge, ResetStatistics
 from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
 
@@ -76,12 +76,23 @@ def broker_config(program: Program) -> BrokerConfig:
                 send_fail_if_no_space=entry.send_fail_if_no_space,
                 prioritized_messages=entry.prioritized_messages,
                 pending_message_limit=-1 if entry.pending_message_limit is None else entry.pending_message_limit,
+                dead_letter=_strategy(entry.dead_letter),
             )
             for entry in spec.destinations
         ],
         dead_letter_non_persistent=spec.dead_letter_non_persistent,
         persistent=spec.persistent,
         generation=spec.generation,
+    )
+
+
+def _strategy(spec: DeadLetterSpec | None) -> DeadLetterStrategy | None:
+    if spec is None:
+        return None
+    return DeadLetterStrategy(
+        spec.strategy,
+        process_expired=spec.process_expired,
+        process_non_persistent=spec.process_non_persistent,
     )
 
 
