@@ -16,7 +16,7 @@ from typing import Any
 
 import jpype
 
-from conformance.agents.protocol import UNSUPPORTED, Connect, Send, Subscribe, make_body
+from conformance.agents.protocol import LIFE, UNSUPPORTED, Connect, Send, Subscribe, make_body
 
 INDIVIDUAL = 4  # ActiveMQSession.INDIVIDUAL_ACKNOWLEDGE; JMS itself has no such mode
 TRANSACTED = 0  # Session.SESSION_TRANSACTED
@@ -148,6 +148,8 @@ def message_of(session: Any, request: Send) -> Any:
         body.setLongProperty("AMQ_SCHEDULED_DELAY", request.delay_ms)
     if request.kind:
         body.setStringProperty("kind", request.kind)
+    if request.life_ms:
+        body.setLongProperty(LIFE, request.life_ms)
     if request.group:
         body.setStringProperty("JMSXGroupID", request.group)
     return body

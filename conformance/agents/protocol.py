@@ -37,7 +37,9 @@ from conformance.exits import SuiteProblem
 PROTOCOL = 1
 REQUIRED = ("hello", "connect", "send", "subscribe", "ack", "leave", "counters", "quit")
 #: Capabilities that both of our agents offer, by the words of ``hello``; there are ``nack`` and ``take``, too.
-FEATURES = ("browsers", "durables", "exclusive", "groups", "selectors", "transactions", "wildcards")
+FEATURES = ("browsers", "durables", "exclusive", "groups", "lifetimes", "selectors", "transactions", "wildcards")
+#: The property that says how long a message lives by the broker's clock, for brokers that know it (docs/agents.md).
+LIFE = "brokerproof_ttl_ms"
 #: The code with which an agent refuses a request that it does not know.
 UNSUPPORTED = "unsupported"
 
@@ -84,7 +86,8 @@ class Connect(BrokerRequest, tag="connect", kw_only=True):
 class Send(BrokerRequest, tag="send", kw_only=True):
     """Send one message;
 
-    ``stamp``: the client's clock, none (the broker stamps) or zero. Answers what the client stamped.
+    ``stamp``: the client's clock, none (the broker stamps) or zero. ``kind`` is a string property of that name,
+    ``life_ms`` the property ``LIFE``: a time to live by the broker's clock. Answers what the client stamped.
     """
 
     dest: str
@@ -97,6 +100,7 @@ class Send(BrokerRequest, tag="send", kw_only=True):
     stamp: Literal["client", "none", "zero"] = "client"
     kind: str = ""
     group: str = ""
+    life_ms: int = 0
     tx: str = ""
 
 

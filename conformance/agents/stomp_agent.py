@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 
 from conformance.agents.protocol import (
     FEATURES,
+    LIFE,
     PROTOCOL,
     UNSUPPORTED,
     Abort,
@@ -59,6 +60,7 @@ from conformance.agents.protocol import (
 from conformance.agents.stamps import ANCILLARY_BYTES, NS_PER_MS, Ancillary, ArrivalClock, ask_for_stamps, wall_reading
 from conformance.agents.wire import RefusedError, Stamps, Waiting, Wire
 from reference_broker import notice
+from reference_broker.core.message import Property
 from reference_broker.inactivity import DocumentedMonitor
 from reference_broker.stomp.client import ClientSession
 from reference_broker.stomp.codec import BEAT
@@ -196,7 +198,7 @@ class Agent:
             delay_ms=request.delay_ms,
             transaction=request.tx,
             group=request.group,
-            properties={"kind": request.kind} if request.kind else None,
+            properties=_properties(request),
             receipt=True,
         )
         return receipt, {"expiration_ms": expiration_ms, "timestamp_ms": timestamp_ms}
@@ -454,6 +456,15 @@ class Agent:
         # Blocking on purpose: the suite reads all the time, and an answer must never be lost.
         while line:
             line = line[os.write(self._answers, line) :]
+
+
+def _properties(request: Send) -> dict[str, Property] | None:
+    properties: dict[str, Property] = {}
+    if request.kind:
+        properties["kind"] = request.kind
+    if request.life_ms:
+        properties[LIFE] = request.life_ms
+    return properties or None
 
 
 def main() -> int:

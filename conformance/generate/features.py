@@ -55,6 +55,7 @@ OFFERED = (
     "browsers",
     "pull",
     "lifetimes",
+    "restarts",
 )
 #: Of 100 programs, so many are about one feature at least, and of those so many about two.
 ONE_PERCENT = 50

@@ -8,7 +8,7 @@ from conformance.generate import features
 from conformance.generate.chooser import SeededChooser
 from conformance.generate.features import MIXES, MOTIFS_OF, OFFERED, draw_features, draw_motif, fit_frame
 from conformance.generate.programs import draw_frame, program_for_seed, shape_of
-from conformance.history import Arrive, Browse, Commit, Event, Operate, Send, Subscribe
+from conformance.history import Arrive, Browse, Commit, Event, Fault, Operate, Send, Subscribe
 from conformance.steps import REGISTRY
 from conformance.steps.base import FEATURES
 from conformance.worlds.simulated.world import SimulatedWorld
@@ -54,6 +54,8 @@ def is_trace(feature: str, event: Event) -> bool:
         return (feature == "groups" and event.group is not None) or (feature == "priorities" and event.priority == 9)
     if isinstance(event, Send):
         return feature == "lifetimes" and (event.life_ms > 0 or event.deliver_at_ms is not None)
+    if isinstance(event, Fault):
+        return feature == "restarts" and event.fault == "restart" and bool(event.evidence)
     if isinstance(event, Commit):
         return feature == "transactions" and event.result == "ok"
     if isinstance(event, Operate):

@@ -69,8 +69,10 @@ class LiveWorld(Conduct):
     # -- sending and consuming
 
     def send(self, client: ClientState, dest: str, step: SendStep) -> None:
-        if step.life_ms or step.deliver_in_ms:
-            raise NotOfferedError("the agents have no words for a relative life or an absolute delivery time")
+        if step.deliver_in_ms:
+            raise NotOfferedError("the agents have no words for an absolute delivery time")
+        if step.life_ms:
+            self.require(client, "lifetimes")
         if step.group:
             self.require(client, "groups")
         message = client.next_message()
@@ -90,6 +92,7 @@ class LiveWorld(Conduct):
                 stamp=step.stamp,
                 kind=step.kind,
                 group=step.group,
+                life_ms=step.life_ms,
                 tx=tx,
             )
             answer = self.ask_broker(client, request)
@@ -117,6 +120,7 @@ class LiveWorld(Conduct):
             answer.refusal,
             step.kind,
             step.group,
+            step.life_ms,
         )
 
     def _stamps(self, client: ClientState, answer: Answer) -> tuple[int, int | None]:
