@@ -68,6 +68,13 @@ class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     dead_letter: DeadLetterSpec | None = None
 
 
+class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Inactivity settings: ``read_ms`` (R), ``initial_delay_ms`` (D); ``read_ms`` 0 is off."""
+
+    read_ms: int
+    initial_delay_ms: int
+
+
 class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The broker's settings, in the suite's words; each world translates them for its broker."""
 
@@ -78,13 +85,8 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     dead_letter_non_persistent: bool = False
     #: Persistent messages and durable subscriptions outlive the broker's process; without it there is no ``restart``.
     persistent: bool = False
-
-
-class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Inactivity settings of a link as negotiated: ``read_ms`` (R), ``initial_delay_ms`` (D); ``read_ms`` 0 is off."""
-
-    read_ms: int
-    initial_delay_ms: int
+    #: What the broker offers on OpenWire links; null: its defaults, which are longer than any link's.
+    monitor_offer: MonitorSpec | None = None
 
 
 class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -119,7 +121,7 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The network path of one client: its one-way latency, the inactivity monitor that both ends agree on, and how many
+    """The network path of one client: its one-way latency, the inactivity monitor that the client offers, and how many
     bytes pass per second and direction (0: no limit; the simulated world only).
     """
 
@@ -174,12 +176,15 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             memory_limit_bytes=broker.memory_limit_bytes,
             destinations=broker.destinations,
             dead_letter_non_persistent=broker.dead_letter_non_persistent,
+            monitor_offer=broker.monitor_offer,
             persistent=broker.persistent,
             monitor={
                 host.name: effective
                 for host in self.clients()
                 if (
-                    effective := effective_monitor(self.link_of(host.name).monitor, host.via, self.monitor_generation())
+                    effective := effective_monitor(
+                        self.link_of(host.name).monitor, host.via, self.monitor_generation(), broker.monitor_offer
+                    )
                 )
                 is not None
             },
@@ -202,14 +207,19 @@ def stomp_beat_ms(monitor: MonitorSpec, generation: str) -> int:
     return monitor.read_ms if generation == "classic" else monitor.read_ms // 2
 
 
-def effective_monitor(monitor: MonitorSpec | None, via: str, generation: str) -> MonitorSpec | None:
+def effective_monitor(
+    monitor: MonitorSpec | None, via: str, generation: str, offer: MonitorSpec | None = None
+) -> MonitorSpec | None:
     """What the two ends really agree on: STOMP has no initial delay of its own, it starts after one beat period. None:
     no monitor.
     """
-    if monitor is None or monitor.read_ms <= 0:
+    if monitor is None or monitor.read_ms <= 0 or (offer is not None and offer.read_ms <= 0):
         return None
     if via != "stomp":
-        return monitor
+        if offer is None:
+            return monitor
+        shorter_ms = min(monitor.initial_delay_ms, offer.initial_delay_ms)
+        return MonitorSpec(min(monitor.read_ms, offer.read_ms), shorter_ms)
     beat_ms = stomp_beat_ms(monitor, generation)
     return MonitorSpec(beat_ms if generation == "classic" else 2 * beat_ms, beat_ms)
 

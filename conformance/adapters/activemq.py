@@ -145,7 +145,9 @@ class ActiveMQAdapter(Adapter):
     def effective(self, program: Program) -> Program:
         broker = program.broker
         generation = {**broker.generation, **generation_of(self.jars.version)}
-        return msgspec.structs.replace(program, broker=msgspec.structs.replace(broker, generation=generation))
+        return msgspec.structs.replace(
+            program, broker=msgspec.structs.replace(broker, generation=generation, monitor_offer=None)
+        )
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         options = options_of(program)

@@ -134,7 +134,9 @@ class ReferenceAdapter(Adapter):
 
     def effective(self, program: Program) -> Program:
         generation = resolve_generation(program.broker.generation)
-        return msgspec.structs.replace(program, broker=msgspec.structs.replace(program.broker, generation=generation))
+        return msgspec.structs.replace(
+            program, broker=msgspec.structs.replace(program.broker, generation=generation, monitor_offer=None)
+        )
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         name = laboratory.fresh_name("reference")

@@ -135,3 +135,16 @@ def frames_only(config: BrokerConfig, address: str, now_ns: int) -> Monitor:
     settings = config.monitor
     made: Monitor = FramesOnly(address, now_ns, connect_timeout_ms=settings.connect_timeout_ms)
     return made
+
+
+def own_offer(config: BrokerConfig, address: str, now_ns: int) -> Monitor:
+    """A monitor that watches by what the broker offered, whatever the client did."""
+    base: Any = GENERATIONS[config.generation["monitor"]]
+    settings = config.monitor
+
+    class OwnOffer(base):  # type: ignore[misc]  # the base is the generation's class
+        def start(self, now_ns: int, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
+            super().start(now_ns, settings.read_ms if read_ms > 0 else 0, write_ms, initial_delay_ms)
+
+    made: Monitor = OwnOffer(address, now_ns, connect_timeout_ms=settings.connect_timeout_ms)
+    return made

@@ -1,4 +1,4 @@
-"""Inactivity monitors: judges INA-001 to INA-007 and INA-012 from stalls, closes and what connections survived.
+"""Inactivity monitors: judges INA-001 to INA-008 and INA-012 from stalls, closes and what connections survived.
 
 Model (seed 001). Each end closes a connection on which nothing arrived for a while; keep-alives see to it that on a
 healthy link something always arrives. The windows of each generation, and how the time of the last byte is bounded,
@@ -20,7 +20,9 @@ Analyses, per connection with a declared monitor:
 6. INA-006: as INA-001, at the client's end, for what is stalled toward the client. Its library may follow either
    generation.
 7. INA-007: a stall that began before the initial delay was over is noticed all the same.
-8. INA-012: a large message was on its way to the broker, over a link that nothing stalled, when the broker closed it;
+8. INA-008: on a link whose broker was told to offer something of its own, 1, 3, 4, 6 and 7 hold for the shorter of the
+   two offers, each value by itself, and without a monitor if either offered none.
+9. INA-012: a large message was on its way to the broker, over a link that nothing stalled, when the broker closed it;
    it survives if it took longer than the limit.
 
 Not checked: connections of paused processes and of brokers that were restarted; closes that give no reason; health
@@ -30,22 +32,30 @@ left before the deadline).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from conformance.history import Closed
+from conformance.oracles.base import Claim
 from conformance.oracles.inference import BookOracle, ms
 from conformance.oracles.records import NEVER, RETURNED, Host
 from conformance.oracles.silence import Connection, Silence, Terms, connections_of, is_inactivity
+
+if TYPE_CHECKING:
+    from conformance.program import MonitorSpec
 
 #: A link without monitor proves something only when it was silent for so long.
 SILENT_NS = 1_000_000_000
 #: Messages of this size may take long.
 LARGE_BYTES = 64 * 1024
+#: What shows which periods two ends agreed on.
+WINDOWS = ("INA-001", "INA-003", "INA-004", "INA-006", "INA-007")
 
 
 class InactivityOracle(BookOracle):
     """The claims about silent links."""
 
     name = "inactivity"
-    requirements = ("INA-001", "INA-002", "INA-003", "INA-004", "INA-005", "INA-006", "INA-007", "INA-012")
+    requirements = ("INA-001", "INA-002", "INA-003", "INA-004", "INA-005", "INA-006", "INA-007", "INA-008", "INA-012")
     faults = ("stall",)
 
     def judge(self) -> None:
@@ -57,22 +67,43 @@ class InactivityOracle(BookOracle):
         generation = declared.generation.get("monitor", "documented" if books.simulated else "")
         for host in books.hosts.values():
             monitor = declared.monitor.get(host.name)
-            if monitor is None or monitor.read_ms <= 0:
-                self._unmonitored(host)
-                continue
-            broker = Terms(monitor.read_ms, monitor.initial_delay_ms, generation, host.via, books.simulated)
-            client = Terms(
-                monitor.read_ms,
-                monitor.initial_delay_ms,
-                generation if books.simulated else "",
-                host.via,
-                books.simulated,
-            )
-            for connection in connections_of(books, host):
-                self._healthy(connection, broker, client)
-                self._broker_end(connection, broker)
-                self._slow_frames(connection, broker)
-                self._client_end(connection, client)
+            if declared.monitor_offer is not None and host.via == "jms":
+                self._negotiated(host, monitor, declared.monitor_offer, generation)
+            self._judge_host(host, monitor, generation)
+
+    def _judge_host(self, host: Host, monitor: MonitorSpec | None, generation: str) -> None:
+        books = self.books
+        if monitor is None or monitor.read_ms <= 0:
+            self._unmonitored(host)
+            return
+        broker = Terms(monitor.read_ms, monitor.initial_delay_ms, generation, host.via, books.simulated)
+        client = Terms(
+            monitor.read_ms,
+            monitor.initial_delay_ms,
+            generation if books.simulated else "",
+            host.via,
+            books.simulated,
+        )
+        for connection in connections_of(books, host):
+            self._healthy(connection, broker, client)
+            self._broker_end(connection, broker)
+            self._slow_frames(connection, broker)
+            self._client_end(connection, client)
+
+    def _negotiated(self, host: Host, monitor: MonitorSpec | None, offer: MonitorSpec, generation: str) -> None:
+        """INA-008: all that is judged of a link whose ends were told different things, by what they had to agree on."""
+        whole = self.claims
+        self.claims = {requirement: Claim(requirement) for requirement in whole}
+        self._judge_host(host, monitor, generation)
+        found, self.claims = self.claims, whole
+        claim = whole["INA-008"]
+        offered = f"the broker offered {offer.read_ms} and {offer.initial_delay_ms} ms"
+        for requirement in WINDOWS:
+            one = found[requirement]
+            if one.violated:
+                claim.fail(f"{offered}; {one.text}", one.witness, outcome="other", slack_ns=one.violated_slack_ns)
+            elif one.exercised and not one.unsure_text:
+                claim.hold("no monitor" if monitor is None else "a monitor", outcome="the-shorter")
 
     # -- INA-002, INA-003
 

@@ -81,6 +81,7 @@ BASELINE: tuple[str, ...] = (
     "INA-005",
     "INA-006",
     "INA-007",
+    "INA-008",
     "INA-012",
     "INF-001",
     "INF-002",

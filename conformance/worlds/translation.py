@@ -5,7 +5,11 @@ from __future__ import annotations
 from conformance.destinations import is_pattern, is_topic
 from conformance.program import DeadLetterSpec, Program
 from conformance.worlds.base import DEAD_LETTERS
+<<<<<<< HEAD
 from reference_broker.core.config import BrokerConfig, DeadLetterStrategy, DestinationPolicy, TimeStamping
+=======
+from reference_broker.core.config import BrokerConfig, DestinationPolicy, Monitor, TimeStamping
+>>>>>>> a110182 (Monitors: what the broker offers is part of a program (monitor_offer); the shorter of both offers is judged (INA-008))
 from reference_broker.core.events import Move, Operation, Purge, ResetStatistics
 from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
 
@@ -56,6 +60,7 @@ def broker_config(program: Program) -> BrokerConfig:
     """The reference broker's configuration for a program. Raises ``ConfigError`` for an unknown generation."""
     spec = program.broker
     stamping = spec.timestamping
+    offer = spec.monitor_offer
     return BrokerConfig(
         name=program.broker_host().name,
         timestamping=None
@@ -82,6 +87,7 @@ def broker_config(program: Program) -> BrokerConfig:
         ],
         dead_letter_non_persistent=spec.dead_letter_non_persistent,
         persistent=spec.persistent,
+        monitor=None if offer is None else Monitor(read_ms=offer.read_ms, initial_delay_ms=offer.initial_delay_ms),
         generation=spec.generation,
     )
 

@@ -96,3 +96,20 @@ def test_effective_monitor(
     monitor: MonitorSpec | None, via: str, generation: str, expected: MonitorSpec | None
 ) -> None:
     assert effective_monitor(monitor, via, generation) == expected
+
+
+@pytest.mark.parametrize(
+    ("mine", "offer", "agreed"),
+    [
+        ((1000, 500), (4000, 3000), (1000, 500)),
+        ((4000, 3000), (1000, 500), (1000, 500)),
+        ((4000, 500), (1000, 3000), (1000, 500)),
+        ((1000, 500), (0, 0), None),
+        ((0, 0), (1000, 500), None),
+    ],
+)
+def test_two_offers_become_their_minima(
+    mine: tuple[int, int], offer: tuple[int, int], agreed: tuple[int, int] | None
+) -> None:
+    found = effective_monitor(MonitorSpec(*mine), "jms", "documented", MonitorSpec(*offer))
+    assert found == (None if agreed is None else MonitorSpec(*agreed))
