@@ -5,11 +5,7 @@ from __future__ import annotations
 from conformance.destinations import is_pattern, is_topic
 from conformance.program import DeadLetterSpec, Program
 from conformance.worlds.base import DEAD_LETTERS
-<<<<<<< HEAD
-from reference_broker.core.config import BrokerConfig, DeadLetterStrategy, DestinationPolicy, TimeStamping
-=======
-from reference_broker.core.config import BrokerConfig, DestinationPolicy, Monitor, TimeStamping
->>>>>>> a110182 (Monitors: what the broker offers is part of a program (monitor_offer); the shorter of both offers is judged (INA-008))
+from reference_broker.core.config import BrokerConfig, DeadLetterStrategy, DestinationPolicy, Monitor, TimeStamping
 from reference_broker.core.events import Move, Operation, Purge, ResetStatistics
 from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
 
