@@ -198,3 +198,21 @@ class Hesitates(Memory):
 
     def _pressed(self, tree: MemoryTree, destination: Destination) -> bool:
         return (tree.root.used_bytes - destination.usage.used_bytes) * 2 >= tree.root.limit_bytes > 0
+
+
+class KeepsRefused(Broker):
+    """A send that is refused for want of memory is kept, and goes through when there is some."""
+
+    def __init__(self, config: BrokerConfig, policies: Policies | None = None) -> None:
+        super().__init__(config, policies)
+        self._kept: list[Send] = []
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        effects = super().handle(event, now)
+        if any(isinstance(effect, Refused) and effect.code == "no-space" for effect in effects):
+            if isinstance(event, Send):
+                self._kept.append(event)
+        elif self._kept and self._connections and self._region.memory.root.is_below(100):
+            again = self._kept.pop(0)  # its own connection was closed by the refusal
+            effects += super().handle(Send(next(iter(self._connections)), again.message), now)
+        return effects

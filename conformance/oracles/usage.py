@@ -1,4 +1,4 @@
-"""Usage: judges what memory figures say: MEM-006 to MEM-008, MEM-010 to MEM-012, MEM-017 to MEM-019, MEM-024.
+"""Usage: judges what memory figures say: MEM-006 to MEM-008, MEM-010 to MEM-012, MEM-017 to MEM-019, MEM-024, MEM-027.
 
 Model (seed 002, notes on ActiveMQ's usage tree). A message in memory is charged to its destination and to the broker.
 Percentages are floored. A message costs its content and properties, and not less than a minimum (1024 bytes); at most
@@ -25,6 +25,8 @@ Analyses, at rest unless stated:
    message, and, if one queue got everything and there is more than that, reaches the mark but for two messages. A
    queue that had been emptied and got little since has it all in memory.
 9. MEM-024: between two reads nobody consumed from a queue and nothing arrived: its memory did not grow.
+10. MEM-027: a send that was refused for want of memory never arrives anywhere; one whose answer did not come, in a
+   generation whose producers wait for memory, arrives once (that it does not arrive twice is GEN-002).
 
 Not checked: queues whose messages or figures change unseen (operators, browsers, wildcards), anything after a restart
 of the broker, messages with a delay or an expiration where they matter.
@@ -47,7 +49,7 @@ class UsageOracle(BookOracle):
     name = "usage"
     # fmt: off
     requirements = ("MEM-006", "MEM-007", "MEM-008", "MEM-010", "MEM-011", "MEM-012", "MEM-017", "MEM-018", "MEM-019",
-                    "MEM-024")
+                    "MEM-024", "MEM-027")
     # fmt: on
 
     def judge(self) -> None:
@@ -75,6 +77,7 @@ class UsageOracle(BookOracle):
                         self._mark(queue, read, sends)
         self._unlimited(sends)
         self._large(sends)
+        self._refused(sends)
 
     # -- MEM-006
 
@@ -290,6 +293,25 @@ class UsageOracle(BookOracle):
                 claim.fail(text, [send.seq], outcome="lost")
             elif message.passages:
                 claim.hold("larger than the broker's memory", outcome="delivered")
+
+    # -- MEM-027
+
+    def _refused(self, sends: list[Send]) -> None:
+        claim = self.claims["MEM-027"]
+        waits = self.books.header.declared.generation.get("memory", "fair") != "fair"
+        for send in sends:
+            message = self.books.message(send.message)
+            seen = [*message.passages, *message.dead]
+            if names_memory(send):
+                if seen:
+                    text = (
+                        f"{send.message} was refused for want of memory ({send.refusal!r}), and it arrived all the same"
+                    )
+                    claim.fail(text, [send.seq, seen[0].event.seq], outcome="kept")
+                elif self.ask.ended:
+                    claim.hold("a send was refused", outcome="exactly-once-or-never")
+            elif send.result == "unknown" and waits and len(seen) == 1 and seen[0].event.t0 > send.t1:
+                claim.hold("a send waited for memory", outcome="exactly-once-or-never")
 
 
 def most_specific(entries: list[DestinationSpec], dest: str) -> DestinationSpec | None:

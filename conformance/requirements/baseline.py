@@ -113,6 +113,7 @@ BASELINE: tuple[str, ...] = (
     "MEM-022",
     "MEM-024",
     "MEM-026",
+    "MEM-027",
     "PRE-001",
     "PRE-002",
     "PRE-003",

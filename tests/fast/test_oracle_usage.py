@@ -155,3 +155,13 @@ def test_loading(later: int, verdict: VerdictKind) -> None:
 def test_loading_for_a_consumer_is_right() -> None:
     story = read(new().send("p0/1", size=4000), size=1, enqueued=1, scheduled=0, memory_bytes=0).subscribe("c0/1")
     assert kind(read(story, size=1, enqueued=1, scheduled=0, memory_bytes=5000), "MEM-024") is SILENT
+
+
+def test_a_refused_send_never_arrives() -> None:
+    def story(**refused: Any) -> Chronicle:
+        return new(generation={"memory": "G3"}).send("p0/1", **refused).subscribe("c0/1")
+
+    refused = {"result": "fail", "refusal": "no-space: no memory"}
+    assert kind(story(**refused).arrive("c0/1", "p0/1"), "MEM-027") is FAILS
+    assert kind(story(result="fail", refusal="bad-destination").arrive("c0/1", "p0/1"), "MEM-027") is SILENT
+    assert kind(story(result="unknown").arrive("c0/1", "p0/1"), "MEM-027") is HOLDS

@@ -1,0 +1,36 @@
+"""The generations of memory earn the verdicts that the catalogue expects of them, and no others."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from conformance.corpus import programs
+from conformance.engine import run_program
+from conformance.generate.programs import program_for_seed
+from conformance.program import Program
+from conformance.requirements.catalogue import default_catalogue
+from conformance.verdict import VerdictKind
+
+STORIES = [name for name in programs() if name.startswith("memory-")]
+SEEDS = range(40)
+
+
+def of_generation(program: Program, generation: str) -> Program:
+    broker = program.broker
+    generations = {**broker.generation, "memory": generation}
+    return msgspec.structs.replace(program, broker=msgspec.structs.replace(broker, generation=generations))
+
+
+@pytest.mark.parametrize("generation", ["G0", "G1", "G2", "G3"])
+def test_only_what_is_expected(generation: str) -> None:
+    expected = {r.id for r in default_catalogue().judged() if r.expected.get(generation) == "violated"}
+    candidates = [(name, programs()[name]) for name in STORIES] + [(f"seed-{s}", program_for_seed(s)) for s in SEEDS]
+    found: dict[str, str] = {}
+    for name, program in candidates:
+        for verdict in run_program(of_generation(program, generation), name).verdicts:
+            if verdict.verdict is VerdictKind.VIOLATED:
+                found.setdefault(verdict.requirement, f"{name}: {verdict.text}")
+    assert {requirement: text for requirement, text in found.items() if requirement not in expected} == {}
+    if generation == "G1":
+        assert {"MEM-001", "MEM-020", "MEM-021", "MEM-022", "MEM-026"} <= set(found), "the seed's broker starves"
