@@ -174,15 +174,15 @@ class Destination:
             self.held += 1
         if not consumer.prefetch:
             region.pulls.served(consumer)
+        if consumer.auto_ack and not asynchronous:
+            self.take_off(delivery)
+            self.settle(delivery, CONSUMED)
         if consumer.scattered:
             consumer.turn = subscription.serial
             if not region.policies.prefetch.is_open(subscription):
                 for other in consumer.subscriptions:
                     if other is not subscription:
                         other.destination.window_closed(other)
-        if consumer.auto_ack and not asynchronous:
-            self.take_off(delivery)
-            self.settle(delivery, CONSUMED)
 
     def take_off(self, delivery: Delivery) -> None:
         """Take one delivery off the consumer's list and the ledger, because it is settled."""

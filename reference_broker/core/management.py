@@ -74,8 +74,9 @@ class Management:
         queue = self._queue(event)
         if queue is None:
             return
-        if queue.subscriptions:
-            text = f"{queue.name} has {len(queue.subscriptions)} consumers; close them first"
+        watching = len(queue.subscriptions) + queue.onlookers()
+        if watching:
+            text = f"{queue.name} has {watching} consumers; close them first"
             self._refuse(event, "destination-in-use", text)
             return
         count = queue.counters.size

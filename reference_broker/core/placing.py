@@ -57,15 +57,15 @@ class Places:
         """A consumer comes, and takes all its places; ``asked`` is a usable destination as a client writes it."""
         names = members(asked)
         consumer.patterns = [name for name in names if is_wild(name)]
-        destinations = [self._region.destination(name) for name in names if not is_wild(name)]
+        places = {name: self._region.destination(name) for name in names if not is_wild(name)}
         if consumer.patterns:
-            known = list(self._region.destinations.values())
             rules = self._region.policies.coverage
-            destinations += [one for one in known if rules.covers(consumer.patterns, one.name)]
+            for name, destination in self._region.destinations.items():
+                if rules.covers(consumer.patterns, name):
+                    places.setdefault(name, destination)
             self._roamers[consumer.name] = consumer
-        for destination in destinations:
-            if consumer.name not in destination.subscriptions:
-                self._place(consumer, destination)
+        for destination in places.values():
+            self._place(consumer, destination)
 
     def created(self, destination: Destination) -> None:
         """A destination exists from now on."""

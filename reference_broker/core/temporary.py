@@ -91,7 +91,8 @@ class Temporaries:
         owner = self.owners.get(name, connection)
         if owner != connection:
             return FOREIGN, f"{name} belongs to connection {owner}; only that may remove it"
-        if destination.subscriptions or (isinstance(destination, Topic) and destination.durables):
+        watched = destination.subscriptions or destination.onlookers()
+        if watched or (isinstance(destination, Topic) and destination.durables):
             return IN_USE, f"{name} has consumers or durable subscriptions; close them first"
         self._region.remove(destination)
         return "", ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import INDIVIDUAL, POISON, STANDARD, Ack
+from reference_broker.core.events import INDIVIDUAL, POISON, STANDARD, Ack, RemoveDestination, Subscribe
 from reference_broker.core.matching import consumer_fault, members
 from tests.fast.core_driver import DLQ, Driver, config_of
 
@@ -175,3 +175,21 @@ def test_the_reserve_is_one_message_over_all_destinations() -> None:
     assert len(d.got()) == 2
     d.ack("m1")
     assert len(d.got()) == 3
+
+
+def test_a_message_that_is_settled_at_once_closes_no_window() -> None:
+    d = Driver()
+    d.subscribe("c", "queue://A.*", 1, sync=True, auto=True)
+    for name in (A, B, A, B):
+        d.send(name)
+    assert d.got() == ["m1", "m2", "m3", "m4"]
+
+
+def test_a_browser_has_one_place_where_its_names_overlap() -> None:
+    d = Driver()
+    d.send(A)
+    d.connect(9)
+    event = Subscribe(9, "b", f"{A},queue://A.*", 10, browser=True, request=d.request())
+    assert d.ask(event) == ""
+    assert d.got("b") == ["m1"]
+    assert d.ask(RemoveDestination(9, A, request=d.request())) == "destination-in-use"
