@@ -81,10 +81,33 @@ class Admin:
             return {**self._node.broker.broker_counters()}
         if command == "counters":
             return {**self._counters(request, now)}
+        if command == "browse":
+            return {"messages": self._browse(request)}
         if command == "quit":
             self._stopping.set()
             return {}
         raise BadRequestError(f"do = {command!r} is unknown; one of {', '.join((*_COMMANDS, *_OPERATIONS))}")
+
+    def _browse(self, request: _Request) -> list[_Result]:
+        name = _name(request, "dest")
+        messages = self._node.broker.browse(name, _number(request, "limit", 100))
+        if messages is None:
+            raise BadRequestError(
+                f"dest = {name!r} is no queue of this broker; ask for destinations, as in queue://NAME"
+            )
+        return [
+            {
+                "message_id": message.message_id,
+                "body": message.body.decode("utf-8", "replace"),
+                "expiration_ms": message.expiration_ms,
+                "timestamp_ms": message.timestamp_ms,
+                "priority": message.priority,
+                "persistent": message.persistent,
+                "redelivery_count": message.redelivery_count,
+                "properties": message.properties,
+            }
+            for message in messages
+        ]
 
     def _counters(self, request: _Request, now: Now) -> dict[str, int]:
         name = request.get("dest")
@@ -188,7 +211,7 @@ def _move(request: _Request) -> Operation:
     return Move(_name(request, "dest"), _name(request, "to"), selector=_selector(request), count=count)
 
 
-_COMMANDS: Final = ("now", "counters", "destinations", "quit")
+_COMMANDS: Final = ("now", "counters", "destinations", "browse", "quit")
 _OPERATIONS: Final[dict[str, Callable[[_Request], Operation]]] = {
     "purge": lambda request: Purge(_name(request, "dest")),
     "remove": lambda request: RemoveQueue(_name(request, "dest")),

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 
     from reference_broker.core.config import BrokerConfig
     from reference_broker.core.instant import Now
+    from reference_broker.core.message import Message
     from reference_broker.core.records import Record
     from reference_broker.core.subscription import Consumer
 
@@ -182,6 +183,12 @@ class Broker:
     def broker_counters(self) -> dict[str, int]:
         """The broker's memory and the totals over all destinations."""
         return figures.of_broker(self._region, len(self._connections), len(self._consumers), self._transactions.count())
+
+    def browse(self, destination: str, limit: int = 0) -> list[Message] | None:
+        """What is on a queue, in its order, at most ``limit`` (0: all): waiting, or unsettled by its consumers. None if
+        there is no such queue. Nothing is taken, loaded or counted.
+        """
+        return figures.on_queue(self._region, destination, limit)
 
     def durable_subscriptions(self) -> dict[str, dict[str, int]]:
         """The figures of all durable subscriptions, by ``client id:name``, oldest first."""

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reference_broker.core.queue import Queue
+
 if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
     from reference_broker.core.durable import Durable
+    from reference_broker.core.message import Message
     from reference_broker.core.region import Region
 
 
@@ -38,6 +41,15 @@ def of_destination(destination: Destination, blocked_sends: int) -> dict[str, in
     if not destination.is_queue:
         figures["discarded"] = counters.discarded
     return figures
+
+
+def on_queue(region: Region, name: str, limit: int) -> list[Message] | None:
+    """What is on a queue, in its order, at most ``limit`` (0: all); None if there is no such queue."""
+    queue = region.destinations.get(name)
+    if not isinstance(queue, Queue):
+        return None
+    shown = region.policies.browsing.shown(queue)
+    return [reference.message for reference in (shown[:limit] if limit > 0 else shown)]
 
 
 def of_broker(region: Region, connections: int, consumers: int, transactions: int) -> dict[str, int]:

@@ -57,7 +57,11 @@ class Settlements:
         seen = [delivery for delivery in deliveries if delivery.seen]
         for delivery in seen:
             delivery.seen = False
-        self._region.policies.prefetch.narrow(consumer, len(seen))
+        prefetch = self._region.policies.prefetch
+        prefetch.narrow(consumer, len(seen))
+        for subscription in consumer.subscriptions:
+            if subscription.ready and not prefetch.is_open(subscription):
+                subscription.destination.window_closed(subscription)
 
     def transmitted(self, event: Transmitted, consumer: Consumer | None) -> None:
         """The transport has written a dispatch; ``consumer`` has the name that it was for, if one has."""

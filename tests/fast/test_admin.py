@@ -56,10 +56,31 @@ def test_a_purge_says_how_many_messages_it_concerned() -> None:
     assert port.pair.counter("size") == 0
 
 
+def test_a_queue_is_browsed_in_its_order_and_nothing_is_taken() -> None:
+    pair = filled(3)
+    pair.jms(2).subscribe("c", "queue://q", 1, ack="client")
+    pair.run()
+    port = Port(pair)
+    messages = port.ask(do="browse", dest="queue://q")["ok"]["messages"]
+    assert [one["body"] for one in messages] == ["0", "1", "2"]
+    assert messages[0] == {
+        "message_id": "ID-1-1",
+        "body": "0",
+        "expiration_ms": 0,
+        "timestamp_ms": pair.wall_ms,
+        "priority": 4,
+        "persistent": False,
+        "redelivery_count": 0,
+        "properties": {},
+    }
+    assert len(port.ask(do="browse", dest="queue://q", limit=2)["ok"]["messages"]) == 2
+    assert (pair.counter("size"), pair.counter("in_flight")) == (3, 1)
+
+
 @pytest.mark.parametrize(
     ("request_", "text"),
     [
-        ({"do": "fly"}, "do = 'fly' is unknown; one of now, counters, destinations, quit, purge, remove, move"),
+        ({"do": "fly"}, "do = 'fly' is unknown; one of now, counters, destinations, browse, quit, purge, remove, move"),
         ({"do": "purge"}, "dest = None is not a destination; write it as in queue://NAME"),
         ({"do": "purge", "dest": 3}, "dest = 3 is not a destination"),
         ({"do": "move", "dest": "queue://q"}, "to = None is not a destination"),
@@ -70,6 +91,7 @@ def test_a_purge_says_how_many_messages_it_concerned() -> None:
         ({"do": "move", "dest": "queue://q", "to": "queue://r", "selector": 1}, "selector = 1 is not a text"),
         ({"do": "limit", "dest": "queue://q"}, "bytes = None is not usable"),
         ({"do": "limit", "bytes": True}, "bytes = True is not usable"),
+        ({"do": "browse", "dest": "topic://t"}, "dest = 'topic://t' is no queue of this broker"),
         ({"do": "counters", "dest": "queue://none"}, "dest = 'queue://none' does not exist"),
     ],
 )

@@ -205,3 +205,14 @@ def test_an_xa_step_is_refused_by_name() -> None:
     (failed,) = pair.of(1, Failed)
     assert isinstance(failed, Failed)
     assert failed.text == ("transaction step 1 is XA or unknown; use 0 (begin), 2 (commit), 4 (rollback)")
+
+
+def test_a_rollback_closes_the_window_that_its_messages_had_widened() -> None:
+    pair, client = given(3, prefetch=1)
+    client.begin("t")
+    assert [took(pair, client).body for _ in range(3)] == [b"m0", b"m1", b"m2"]
+    client.rollback("t")
+    client.send("queue://q", b"m3", pair.now(1))
+    pair.run()
+    assert client.waiting("c") == 3, "three are outstanding, the window is one"
+    pair.node.broker.check()
