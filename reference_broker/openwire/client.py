@@ -284,12 +284,19 @@ class ClientSession(Requests):
         """``client`` mode: settle all that was taken. Returns the ack ids, oldest first."""
         holder = self._consumers[consumer]
         names = list(holder.taken)
-        if names:
-            messages = list(holder.taken.values())
-            self._hold(holder, transaction, messages)
-            holder.taken.clear()
-            holder.delivered_pending.clear()
-            first, last = messages[0], messages[-1]
+        if not names:
+            return names
+        messages = list(holder.taken.values())
+        self._hold(holder, transaction, messages)
+        holder.taken.clear()
+        holder.delivered_pending.clear()
+        first, last = messages[0], messages[-1]
+        if holder.shuffled:
+            holder.shuffled = False
+            for one in messages[:-1]:
+                self._ack(consumer, INDIVIDUAL, one, one, 1, transaction=transaction)
+            self._ack(consumer, INDIVIDUAL, last, last, 1, transaction=transaction, receipt=receipt)
+        else:
             self._ack(consumer, STANDARD, first, last, len(messages), transaction=transaction, receipt=receipt)
         return names
 
@@ -394,6 +401,9 @@ class ClientSession(Requests):
         holder.taken[ack_id] = dispatch
         # Without a prefetch there is no window that could be moved on.
         if holder.ack_mode not in {CLIENT, TRANSACTED} or holder.prefetch == 0:
+            return ack_id
+        if holder.shuffled:
+            self._ack(holder.name, DELIVERED, dispatch, dispatch, 1)
             return ack_id
         pending = holder.delivered_pending
         pending.append(dispatch)

@@ -64,6 +64,7 @@ class JmsConsumer:
         "redeliveries",
         "resume_ns",
         "returned",
+        "shuffled",
         "taken",
     )
 
@@ -80,6 +81,9 @@ class JmsConsumer:
         #: Taken, and not yet covered by a DELIVERED acknowledgement.
         self.delivered_pending: list[MessageDispatch] = []
         self.redeliveries = Redeliveries(policy)
+        #: A rollback has brought back older messages than some that are taken: what is taken from now on, until
+        #: everything is settled, is no range of the broker's list.
+        self.shuffled = False
         #: Messages at the front of the buffer that the application has had before.
         self.returned = 0
         #: Nothing is handed out before this instant; 0: there is no pause.
@@ -113,6 +117,7 @@ class JmsConsumer:
             message.redelivery_count += 1
             self.buffer.appendleft(message)
         self.returned += len(again)
+        self.shuffled = bool(self.taken)
         if again:
             self.pause_ms = decision.pause_ms
         return [(one, causes[one.message_id]) for one in messages if one.message_id in causes], len(again)

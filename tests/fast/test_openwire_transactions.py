@@ -216,3 +216,20 @@ def test_a_rollback_closes_the_window_that_its_messages_had_widened() -> None:
     pair.run()
     assert client.waiting("c") == 3, "three are outstanding, the window is one"
     pair.node.broker.check()
+
+
+def test_what_came_back_behind_what_is_taken_is_acknowledged_one_by_one() -> None:
+    pair, client = given(4, "client", prefetch=4)
+    client.begin("t")
+    took(pair, client)
+    took(pair, client)
+    client.acknowledge("c", transaction="t")
+    took(pair, client)
+    client.rollback("t")
+    pair.advance(1000)
+    assert took(pair, client).body == b"m0"
+    client.acknowledge("c")
+    pair.run()
+    assert pair.of(1, Failed) == []
+    assert pair.counter("dequeued") == 2
+    assert [took(pair, client).body for _ in range(2)] == [b"m1", b"m3"]
