@@ -6,9 +6,13 @@ other way round.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from reference_broker.notice import Failed, Receipt
+from reference_broker.stomp import messages, subscriptions
 from reference_broker.stomp.frames import V10, V11, V12, Frame
 from tests.fast.test_stomp_broker import DLQ, connected, inject, written
 from tests.fast.wire_pair import Pair
@@ -254,3 +258,22 @@ def test_version_1_0_has_no_nack_and_no_browser() -> None:
     client.subscribe("s", "queue://q", browser=True)
     pair.run()
     assert pair.closes[0][1].reason == "browser:true needs STOMP 1.1; connect with accept-version:1.1,1.2"
+
+
+# -- the page that lists them
+
+
+def documented(frame: str) -> set[str]:
+    """The headers that ``docs/stomp.md`` lists for a frame."""
+    page = Path(__file__).parents[2] / "docs" / "stomp.md"
+    rows = [line.split("|") for line in page.read_text(encoding="utf-8").splitlines() if line.count("|") == 4]
+    return {name for row in rows if frame in row[1] for name in re.findall("`([^`]+)`", row[2])}
+
+
+def test_the_page_lists_the_headers_that_are_understood() -> None:
+    own = {"destination", "id", "receipt", "content-length", "message-id"}
+    of_messages = messages._SEND_HEADERS - own
+    assert documented("SEND") | documented("MESSAGE") == of_messages
+    source = Path(subscriptions.__file__).read_text(encoding="utf-8")
+    named = set(re.findall(r'headers(?:\.get\(|, )"([^"]+)"', source)) - own - {"subscription", "transaction"}
+    assert documented("SUBSCRIBE") == named
