@@ -128,7 +128,7 @@ def read(text: str, depth: int, converts: bool) -> Condition:
     try:
         tree = parser().parse(text)
     except UnexpectedCharacters as found:
-        place = found.pos_in_stream or 0
+        place = getattr(found, "pos_in_stream", 0) or 0  # declared as None, but it is a number
         raise Fault(f"{text[place]!r} means nothing here", place + 1) from None
     except (UnexpectedToken, UnexpectedEOF) as found:
         token = getattr(found, "token", None)

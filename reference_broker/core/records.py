@@ -17,10 +17,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 if TYPE_CHECKING:
     from reference_broker.core.message import Message
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Record:
     """Base of all records."""
 
