@@ -5,7 +5,7 @@ Order: by area, as the requirements. ``1ms`` in an id marks an error of one mill
 
 from __future__ import annotations
 
-from conformance.mutants import books, clocks, cores, dispatch, lifetimes, memory, routing, transactions
+from conformance.mutants import books, clocks, cores, dispatch, lifetimes, memory, routing, storage, transactions
 from conformance.mutants.clocks import expiry, opposite, stamping
 from conformance.mutants.registry import Build, Mutant, MutantError, build_with, check_known, fresh, letters
 from reference_broker.core.config import BrokerConfig
@@ -241,7 +241,7 @@ _ALL = (
     Mutant("send-denied-but-kept", "GEN-006", "A send is refused and its message kept.", broker=cores.Liar),
 )  # fmt: skip
 
-MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*_ALL, *transactions.ALL, *dispatch.ALL)}
+MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*_ALL, *transactions.ALL, *dispatch.ALL, *storage.ALL)}
 
 
 def check_mutant(mutant: str | None) -> None:

@@ -6,6 +6,7 @@ from conformance.oracles.backlog import BacklogOracle
 from conformance.oracles.base import Oracle
 from conformance.oracles.delay import DelayOracle
 from conformance.oracles.delivery import DeliveryOracle
+from conformance.oracles.durability import DurabilityOracle
 from conformance.oracles.expiry import ExpiryOracle
 from conformance.oracles.figures import FiguresOracle
 from conformance.oracles.inactivity import InactivityOracle
@@ -49,4 +50,5 @@ ORACLES: tuple[type[Oracle], ...] = (
     OnlookerOracle,
     BacklogOracle,
     LetterOracle,
+    DurabilityOracle,
 )

@@ -30,6 +30,7 @@ CAPABILITIES = [
     "prefetch",
     "priorities",
     "pull",
+    "restart",
     "selectors",
     "sync-dispatch",
     "timestamping",

@@ -303,14 +303,24 @@ def check_cursor(queue: Queue) -> None:
 
 
 def check_journal(region: Region, recovered: Recovered) -> None:
-    """The journal has exactly the persistent messages that are on queues, each at its place (0: not visible yet)."""
+    """The journal has exactly the persistent messages that queues or durable subscriptions hold, each at its place (0:
+    not visible yet), and the durable subscriptions.
+    """
     written = {place: added.order for place, added in recovered.messages.items()}
     held: dict[tuple[str, str], int] = {}
+    owed = {place: sorted(added.holders) for place, added in recovered.messages.items() if added.holders}
+    same("journal: who waits for what", sorted(owed.items()), sorted(backlogs(region).items()))
+    same("journal: durable subscriptions", sorted(recovered.subscriptions), sorted(region.durables.known))
+    for place in owed:
+        del written[place]
     for name, destination in region.destinations.items():
         if not isinstance(destination, Queue) or name.startswith(TEMP_QUEUE):
             continue
         for reference in references(destination):
             if reference.message.persistent and reference.state != DROPPED:
+                held[name, reference.message.message_id] = reference.order
+        for reference in destination.pledged.values():
+            if reference.message.persistent:
                 held[name, reference.message.message_id] = reference.order
         for item in destination.scheduled.values():
             if item.message.persistent:
@@ -318,6 +328,26 @@ def check_journal(region: Region, recovered: Recovered) -> None:
     same("journal: messages", sorted(written.items()), sorted(held.items()))
     late = [place for place, added in recovered.messages.items() if (added.due_wall_ms == 0) != (added.order > 0)]
     same("journal: messages with a place are visible", late, [])
+
+
+def backlogs(region: Region) -> dict[tuple[str, str], list[str]]:
+    """(topic, id) of every persistent message that durable subscriptions wait for -> their keys, sorted."""
+    found: dict[tuple[str, str], list[str]] = {}
+    topics = [destination for destination in region.destinations.values() if isinstance(destination, Topic)]
+    for topic in topics:
+        for key, subscription in topic.durables.items():
+            held = [*subscription.pending, *subscription.pledged.values()]
+            held += [delivery.reference for delivery in subscription.deliveries()]
+            for reference in held:
+                if reference.message.persistent:
+                    found.setdefault((topic.name, reference.message.message_id), []).append(key)
+    for _, _, item in region.delays.heap:
+        if isinstance(item.destination, Topic) and not item.cancelled and item.message.persistent:
+            alive = item.destination.durables
+            keys = [s.durable.key for s in item.audience or [] if s.durable and alive.get(s.durable.key) is s]
+            if keys:
+                found[item.destination.name, item.message.message_id] = keys
+    return {place: sorted(keys) for place, keys in found.items()}
 
 
 def references(destination: Destination) -> list[Reference]:

@@ -153,6 +153,11 @@ class Durables:
         durable = Durable(client_id, event)
         self.known[durable.key] = durable
         region = self._region
+        if region.journal is not None:
+            absent = durable.absent
+            region.journal.subscribed(
+                region, durable.key, client_id, durable.asked, absent.selector, no_local=absent.no_local
+            )
         for name in durable.names:
             region.destination(name)
         for destination in list(region.destinations.values()):
@@ -201,6 +206,8 @@ class Durables:
 
     def _end(self, durable: Durable) -> None:
         del self.known[durable.key]
+        if self._region.journal is not None:
+            self._region.journal.unsubscribed(self._region, durable.key)
         for subscription in durable.subscriptions:
             destination = subscription.destination
             if isinstance(destination, Topic):

@@ -64,9 +64,11 @@ class Recording:
         if not destination.startswith((TEMP_QUEUE, TEMP_TOPIC)):
             self.write(region, DestinationRemoved(destination))
 
-    def subscribed(self, region: Region, key: str, destination: str, selector: str, no_local: bool) -> None:
+    def subscribed(
+        self, region: Region, key: str, client_id: str, destination: str, selector: str, *, no_local: bool
+    ) -> None:
         """A durable subscription exists, or has changed."""
-        self.write(region, SubscriptionAdded(key, destination, selector, no_local))
+        self.write(region, SubscriptionAdded(key, client_id, destination, selector, no_local))
 
     def unsubscribed(self, region: Region, key: str) -> None:
         """A durable subscription has ended."""

@@ -69,12 +69,15 @@ class DestinationRemoved(Record):
 
 
 class SubscriptionAdded(Record):
-    """A durable subscription exists, or exists now with these attributes. ``key`` is ``client id:name``."""
+    """A durable subscription exists, or exists now with these attributes. ``key`` is ``client id:name``;
+    ``destination`` is as its client wrote it.
+    """
 
-    __slots__ = ("destination", "key", "no_local", "selector")
+    __slots__ = ("client_id", "destination", "key", "no_local", "selector")
 
-    def __init__(self, key: str, destination: str, selector: str, no_local: bool) -> None:
+    def __init__(self, key: str, client_id: str, destination: str, selector: str, no_local: bool) -> None:
         self.key = key
+        self.client_id = client_id
         self.destination = destination
         self.selector = selector
         self.no_local = no_local

@@ -7,6 +7,7 @@ Rules:
 
 * Waiting messages stand in the order of their places, whatever had been dispatched: all of them wait again, nobody has
   them in flight, none is marked as redelivered (the journal does not know).
+* A durable subscription is there again, without a consumer, with what it had not acknowledged.
 * A delayed message waits for what is left by the stored wall times: at least 0, at most the original delay. One whose
   time has come joins behind those that were visible before, in the order of (due time, arrival).
 * The statistics begin again: what was restored counts as enqueued once more, so that the books balance.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reference_broker.core.events import Subscribe
 from reference_broker.core.records import (
     DestinationRemoved,
     MessageAdded,
@@ -27,6 +29,7 @@ from reference_broker.core.records import (
     SubscriptionAdded,
     SubscriptionRemoved,
 )
+from reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,20 +96,40 @@ def rebuild(region: Region, recovered: Recovered) -> None:
         else:
             waiting.setdefault(message.destination, []).append(added)
     writing, region.journal = region.journal, None
+    for subscribed in recovered.subscriptions.values():
+        name = subscribed.key.removeprefix(f"{subscribed.client_id}:")
+        region.durables.create(
+            subscribed.client_id,
+            Subscribe(
+                0,
+                subscribed.key,
+                subscribed.destination,
+                0,
+                selector=subscribed.selector,
+                no_local=subscribed.no_local,
+                durable=name,
+            ),
+        )
     for name, messages in waiting.items():
         destination = region.destination(name)
         for added in journal.places(messages):
-            destination.recover(added.message, max(destination.next_order, added.order))
+            order = max(destination.next_order, added.order)
+            if isinstance(destination, Topic):
+                destination.recover_for(added.message, order, 0, added.holders)
+            else:
+                destination.recover(added.message, order)
     for added in sorted(delayed, key=_due):
         destination = region.destination(added.message.destination)
         remaining_ms = region.policies.delay.left_ms(added.due_wall_ms, added.accepted_wall_ms, region.now)
-        if remaining_ms > 0:
-            destination.schedule(added.message, region.policies.delay.due_ns(remaining_ms, region.now))
-            continue
-        # It has a place only now, and the next restart must find it there.
-        region.journal = writing
-        destination.publish(added.message)
-        region.journal = None
+        due_ns = region.policies.delay.due_ns(remaining_ms, region.now) if remaining_ms > 0 else 0
+        # What becomes visible has a place only now, and the next restart must find it there.
+        region.journal = None if due_ns else writing
+        if isinstance(destination, Topic):
+            destination.recover_for(added.message, destination.next_order, due_ns, added.holders)
+        elif due_ns:
+            destination.schedule(added.message, due_ns)
+        else:
+            destination.publish(added.message)
     region.journal = writing
 
 

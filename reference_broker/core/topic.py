@@ -74,19 +74,36 @@ class Topic(Destination):
         self._publish_to(message, self._audience(message))
 
     def schedule(self, message: Message, due_ns: int) -> None:
-        item = Scheduled(message, self, due_ns, self._audience(message))
+        self._schedule_for(message, due_ns, self._audience(message))
+
+    def _schedule_for(self, message: Message, due_ns: int, audience: list[Subscription]) -> None:
         self.live[message.message_id] = Publication(0)
         self.counters.scheduled += 1
-        self.region.delays.push(item)
+        region = self.region
+        if region.journal is not None and message.persistent and (holders := holders_of(audience)):
+            region.journal.scheduled(region, self.name, message, due_ns, holders)
+        region.delays.push(Scheduled(message, self, due_ns, audience))
+
+    def recover_for(self, message: Message, order: int, due_ns: int, holders: tuple[str, ...]) -> None:
+        """A message that outlived a restart, for the durable subscriptions that wait for it; ``due_ns`` 0: at once."""
+        audience = [self.durables[key] for key in holders if key in self.durables]
+        if due_ns:
+            self._schedule_for(message, due_ns, audience)
+        else:
+            self.next_order = max(self.next_order, order)
+            self._publish_to(message, audience)
 
     def release(self, item: Scheduled) -> None:
         message = item.message
         self.counters.scheduled -= 1
         del self.live[message.message_id]
-        if self.region.is_expired(message):
+        audience = item.audience
+        region = self.region
+        if region.is_expired(message):
+            if region.journal is not None and message.persistent and holders_of(audience or []):
+                region.journal.removed(region, self.name, message)
             self.refuse_expired(message)
             return
-        audience = item.audience
         if audience is None or not self.region.policies.delay.fixes_audience():
             audience = self._audience(message)
         self._publish_to(message, [subscription for subscription in audience if self._has(subscription)])
@@ -122,7 +139,10 @@ class Topic(Destination):
             return
         publication = Publication(len(audience))
         self.live[message.message_id] = publication
-        size_bytes = self.region.policies.memory.size_bytes(message, self.minimum_bytes)
+        region = self.region
+        if region.journal is not None and message.persistent and (holders := holders_of(audience)):
+            region.journal.added(region, self.name, message, self.next_order, holders)
+        size_bytes = region.policies.memory.size_bytes(message, self.minimum_bytes)
         for subscription in audience:
             reference = Reference(message, self.next_order, size_bytes, publication)
             subscription.pending.append(reference)
@@ -332,8 +352,11 @@ class Topic(Destination):
             cause = expiry_cause(reference.message)
         self.region.dead_letter(reference.message, self.name, cause, expired=expired, subscriber=subscriber)
 
-    def _leave(self, subscription: Subscription, reference: Reference) -> None:  # noqa: ARG002 - a journal asks whose it was
+    def _leave(self, subscription: Subscription, reference: Reference) -> None:
         reference.move(GONE)
+        region, durable = self.region, subscription.durable
+        if region.journal is not None and durable is not None and reference.message.persistent:
+            region.journal.removed(region, self.name, reference.message, durable.key)
         self.region.memory.discharge(self, reference)
         publication = reference.publication
         if publication is not None:
@@ -386,6 +409,11 @@ class Topic(Destination):
 
     def purge(self) -> None:
         self.region.effects.append(Logged("WARN", __name__, f"{self.name} is a topic; only queues can be purged"))
+
+
+def holders_of(audience: list[Subscription]) -> tuple[str, ...]:
+    """The durable subscriptions among those that get a message, by key."""
+    return tuple(subscription.durable.key for subscription in audience if subscription.durable is not None)
 
 
 def is_choosy(consumer: Consumer) -> bool:

@@ -56,7 +56,8 @@ _SCHEMA: Final = (
     """CREATE TABLE holder (key NOT NULL, destination NOT NULL, id NOT NULL, PRIMARY KEY (key, destination, id))
     WITHOUT ROWID""",
     "CREATE INDEX holder_by_message ON holder (destination, id)",
-    "CREATE TABLE subscription (key PRIMARY KEY, destination NOT NULL, selector NOT NULL, no_local INTEGER NOT NULL)",
+    """CREATE TABLE subscription (key PRIMARY KEY, client NOT NULL, destination NOT NULL, selector NOT NULL,
+    no_local INTEGER NOT NULL)""",
     "CREATE TABLE meta (incarnation INTEGER NOT NULL)",
     "INSERT INTO meta VALUES (0)",
     f"PRAGMA application_id={APPLICATION_ID}",
@@ -78,7 +79,9 @@ _REMOVE_FREE: Final = (
 )
 _CLEAR: Final = "DELETE FROM message WHERE destination=?"
 _CLEAR_HOLDERS: Final = "DELETE FROM holder WHERE destination=?"
-_SUBSCRIBE: Final = "INSERT OR REPLACE INTO subscription (key, destination, selector, no_local) VALUES (?, ?, ?, ?)"
+_SUBSCRIBE: Final = (
+    "INSERT OR REPLACE INTO subscription (key, client, destination, selector, no_local) VALUES (?, ?, ?, ?, ?)"
+)
 _UNSUBSCRIBE: Final = "DELETE FROM subscription WHERE key=?"
 _FORGET_MESSAGES: Final = (
     "DELETE FROM message WHERE (destination, id) IN (SELECT destination, id FROM holder WHERE key=?1) AND NOT EXISTS"
@@ -233,8 +236,8 @@ class SqliteJournal(Journal):
             pending.append((_CLEAR, (key(record.destination),)))
             pending.append((_CLEAR_HOLDERS, (key(record.destination),)))
         elif isinstance(record, SubscriptionAdded):
-            row2 = (key(record.key), key(record.destination), key(record.selector), int(record.no_local))
-            pending.append((_SUBSCRIBE, row2))
+            names = (key(record.key), key(record.client_id), key(record.destination), key(record.selector))
+            pending.append((_SUBSCRIBE, (*names, int(record.no_local))))
         elif isinstance(record, SubscriptionRemoved):
             holder = key(record.key)
             pending += [(_FORGET_MESSAGES, (holder,)), (_FORGET, (holder,)), (_UNSUBSCRIBE, (holder,))]
@@ -324,10 +327,10 @@ def _removals_first(operations: list[_Operation]) -> list[_Operation]:
 
 def _read(database: sqlite3.Connection) -> Iterator[Record]:
     """All that is stored: subscriptions, then messages in the order of their places."""
-    for holder, destination, selector, no_local in database.execute(
-        "SELECT key, destination, selector, no_local FROM subscription ORDER BY rowid"
+    for holder, client, destination, selector, no_local in database.execute(
+        "SELECT key, client, destination, selector, no_local FROM subscription ORDER BY rowid"
     ):
-        yield SubscriptionAdded(name(holder), name(destination), name(selector), bool(no_local))
+        yield SubscriptionAdded(name(holder), name(client), name(destination), name(selector), bool(no_local))
     holders: dict[tuple[Any, Any], list[str]] = {}
     for holder, destination, identity in database.execute("SELECT key, destination, id FROM holder"):
         holders.setdefault((destination, identity), []).append(name(holder))

@@ -193,6 +193,11 @@ class Chronicle:
         """A process is killed."""
         return self._add(Kill, "", target=target)
 
+    def restart(self, how: str = "kill", *, evidence: bool = True) -> Self:
+        """The broker's process ends and comes back, ten milliseconds later."""
+        seen = {"connections": 1} if evidence else None
+        return self._add(Fault, "", 10.0, fault="restart", target="b", how=how, evidence=seen)
+
     def phase(self, name: str) -> Self:
         """The run enters a phase."""
         return self._add(Phase, "", name=name)

@@ -23,7 +23,7 @@ ME = 50  # the connection of the durable subscriber; its client id is client-50
 
 
 def durable_driver() -> Driver:
-    d = Driver()
+    d = Driver(config_of(persistent=True))  # so that every event is compared with its journal, too
     d.connect(ME)
     return d
 

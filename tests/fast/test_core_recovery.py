@@ -8,13 +8,22 @@ from __future__ import annotations
 import pytest
 
 from reference_broker.core.effects import Journalled
-from reference_broker.core.events import INDIVIDUAL, POISON, Begin, Commit, Send, StorageChanged
+from reference_broker.core.events import (
+    INDIVIDUAL,
+    POISON,
+    Begin,
+    Commit,
+    RemoveSubscription,
+    Send,
+    StorageChanged,
+    Subscribe,
+)
 from reference_broker.core.instant import Now
 from reference_broker.core.message import Message
 from reference_broker.core.records import MessageAdded, MessageRemoved
 from reference_broker.core.recovery import Recovered
 from reference_broker.storage.memory import MemoryJournal
-from tests.fast.core_driver import DLQ, Driver, Q, config_of
+from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 PERSISTENT = config_of(persistent=True)
 
@@ -25,7 +34,7 @@ def restarted(old: Driver, down_ms: int = 0, step_ms: int = 0) -> Driver:
     new.mono_ns = 77  # elapsed time of another process
     new.wall_ms = old.wall_ms + down_ms + step_ms
     storage = MemoryJournal()  # so that no message object is shared
-    storage.append(list(old.journal.messages.values()))
+    storage.append([*old.journal.subscriptions.values(), *old.journal.messages.values()])
     storage.sync()
     new.journal = Recovered(storage.replay())
     for effect in new.broker.restore(storage.replay(), Now(new.mono_ns, new.wall_ms)):
@@ -214,3 +223,63 @@ def test_a_storage_in_trouble_refuses_persistent_messages_only() -> None:
     driver.handle(StorageChanged("", ""))
     driver.send()
     assert driver.got() == ["m1", "m2", "m3"]
+
+
+# -- durable subscriptions
+
+
+def durable(driver: Driver, consumer: str, *, destination: str = T, no_local: bool = False) -> list[str]:
+    """The durable subscriber takes up its subscription; what it got so far, in order."""
+    driver.connect(50)
+    driver.connections[consumer] = 50
+    request = driver.request()
+    event = Subscribe(50, consumer, destination, 10, durable="sub", no_local=no_local, request=request)
+    assert driver.ask(event) == ""
+    return driver.got(consumer)
+
+
+@pytest.mark.parametrize("no_local", [False, True])
+def test_a_durable_subscription_outlives_the_broker_with_its_backlog(no_local: bool) -> None:
+    driver = Driver(PERSISTENT)
+    assert durable(driver, "d", no_local=no_local) == []
+    for number in range(4):
+        driver.send(T, persistent=number != 1)
+    driver.ack("m1", "d")
+    driver.drop("d")
+    driver.send(T)
+    driver.send(T, delay_ms=1000)
+    driver = restarted(driver, down_ms=300)
+    driver.send(T, "while-nobody-is-there")
+    driver = restarted(driver)
+    assert durable(driver, "d", no_local=no_local) == ["m3", "m4", "m5", "while-nobody-is-there"]
+    driver.advance(699)
+    assert len(driver.got("d")) == 4
+    driver.advance(2)  # never early, so up to a millisecond late
+    assert driver.got("d")[-1] == "m6"
+    driver.ack("m6", "d")
+    assert not driver.journal.messages
+
+
+def test_an_ended_subscription_takes_its_messages_with_it_and_leaves_those_of_others() -> None:
+    driver = Driver(PERSISTENT)
+    durable(driver, "d")
+    driver.connect(51)
+    assert driver.ask(Subscribe(51, "e", T, 10, durable="other", request=driver.request())) == ""
+    driver.send(T)
+    driver.drop("d")
+    driver.connect(50)
+    assert driver.ask(RemoveSubscription(50, "sub", request=driver.request())) == ""
+    assert [added.holders for added in driver.journal.messages.values()] == [("client-51:other",)]
+    driver = restarted(driver)
+    assert list(driver.journal.subscriptions) == ["client-51:other"]
+    assert durable(driver, "d") == []
+
+
+def test_a_durable_wildcard_collects_from_topics_that_come_after_the_restart() -> None:
+    driver = Driver(PERSISTENT)
+    durable(driver, "d", destination="topic://a.*")
+    driver.drop("d")
+    driver = restarted(driver)
+    driver.send("topic://a.new", "late")
+    driver.send("topic://b.new", "elsewhere")
+    assert durable(restarted(driver), "d", destination="topic://a.*") == ["late"]

@@ -56,7 +56,9 @@ def left(records: Recovered) -> object:
         )
         for m in records.messages.values()
     )
-    return messages, {k: (s.destination, s.selector, s.no_local) for k, s in sorted(records.subscriptions.items())}
+    return messages, {
+        k: (s.client_id, s.destination, s.selector, s.no_local) for k, s in sorted(records.subscriptions.items())
+    }
 
 
 def content(journal: Journal) -> object:
@@ -122,7 +124,9 @@ RECORDS = st.one_of(
     st.builds(MessageRemoved, DESTINATIONS, IDS),
     st.builds(lambda i, k: MessageRemoved("topic://t", i, k), IDS, KEYS),
     st.builds(DestinationRemoved, DESTINATIONS),
-    st.builds(SubscriptionAdded, KEYS, st.just("topic://t"), st.sampled_from(("", "a = 1")), st.booleans()),
+    st.builds(
+        SubscriptionAdded, KEYS, st.just("c"), st.just("topic://t"), st.sampled_from(("", "a = 1")), st.booleans()
+    ),
     st.builds(SubscriptionRemoved, KEYS),
 )
 BATCHES = st.lists(st.tuples(st.lists(RECORDS, min_size=1, max_size=3), st.booleans()), max_size=8)

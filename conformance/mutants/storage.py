@@ -1,0 +1,74 @@
+"""Mutants of the journal: what is written too late, not at all, for ever, or read back wrongly."""
+
+from __future__ import annotations
+
+from conformance.mutants.registry import Mutant, fresh
+from reference_broker.core.message import Message
+from reference_broker.core.recording import Recording
+from reference_broker.core.records import MessageAdded, Record
+from reference_broker.core.region import Region
+
+
+class ForgetsToWrite(Recording):
+    """Every second message is not written down."""
+
+    def __init__(self) -> None:
+        self._messages = 0
+
+    def added(
+        self, region: Region, destination: str, message: Message, order: int, holders: tuple[str, ...] = ()
+    ) -> None:
+        self._messages += 1
+        if self._messages % 2:
+            super().added(region, destination, message, order, holders)
+
+
+class WritesLater(Recording):
+    """Every record is written when the next one is: an answer leaves before what it promises is safe."""
+
+    def __init__(self) -> None:
+        self._kept: list[Record] = []
+
+    def write(self, region: Region, record: Record) -> None:
+        if self._kept:
+            super().write(region, self._kept.pop())
+        self._kept.append(record)
+
+
+class ForgetsDelayed(Recording):
+    """Delayed messages are written down only when they become visible."""
+
+    def scheduled(
+        self, region: Region, destination: str, message: Message, due_ns: int, holders: tuple[str, ...] = ()
+    ) -> None:
+        pass
+
+
+class NeverRemoves(Recording):
+    """What was settled stays in the journal."""
+
+    def removed(self, region: Region, destination: str, message: Message, holder: str = "") -> None:
+        pass
+
+
+class ReadsBackwards(Recording):
+    """A restart puts the messages back in reverse order."""
+
+    def places(self, added: list[MessageAdded]) -> list[MessageAdded]:
+        return super().places(added)[::-1]
+
+
+# fmt: off
+ALL = (
+    Mutant("journal-forgets-message", "GEN-080", "Every second message is not written down.", "journal",
+           fresh(ForgetsToWrite)),
+    Mutant("journal-after-the-receipt", "GEN-080", "A record is written with the next one, too late.", "journal",
+           fresh(WritesLater)),
+    Mutant("journal-forgets-delayed", "GEN-080", "Delayed messages are written down when they become visible.",
+           "journal", fresh(ForgetsDelayed)),
+    Mutant("journal-never-removes", "GEN-081", "What was settled stays in the journal.", "journal",
+           fresh(NeverRemoves)),
+    Mutant("journal-backwards", "GEN-082", "A restart puts the messages back in reverse order.", "journal",
+           fresh(ReadsBackwards)),
+)
+# fmt: on

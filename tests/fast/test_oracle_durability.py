@@ -1,0 +1,99 @@
+"""GEN-080 to GEN-082 on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.oracles.durability import DurabilityOracle
+from conformance.verdict import VerdictKind
+from tests.fast.chronicle import Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def kind(story: Chronicle, requirement: str) -> VerdictKind:
+    return story.judge(DurabilityOracle)[requirement].verdict
+
+
+def sent(*messages: str, **fields: Any) -> Chronicle:
+    story = Chronicle()
+    for message in messages:
+        story.send(message, **{"persistent": True, **fields})
+    return story
+
+
+# -- GEN-080
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_confirmed_message_that_is_gone_after_a_restart_is_lost(how: str) -> None:
+    lost = sent("p0/1").restart(how).drain("q0").end()
+    verdict = lost.judge(DurabilityOracle)["GEN-080"]
+    assert (verdict.verdict, verdict.outcome) == (FAILS, "lost")
+    assert how in verdict.text
+    assert kind(sent("p0/1").restart(how).drain("q0").arrive("drain/1", "p0/1").end(), "GEN-080") is HOLDS
+
+
+def test_nothing_is_claimed_of_other_messages() -> None:
+    assert kind(sent("p0/1", persistent=False).restart().drain("q0").end(), "GEN-080") is SILENT
+    assert kind(sent("p0/1", result="unknown").restart().drain("q0").end(), "GEN-080") is SILENT
+    assert kind(sent("p0/1").drain("q0").end(), "GEN-080") is SILENT, "without a restart GEN-001 judges it"
+    assert kind(sent("p0/1").restart(), "GEN-080") is SILENT, "nobody looked"
+    topic = Chronicle().send("p0/1", "t0", persistent=True).restart().drain("q0").end()
+    assert kind(topic, "GEN-080") is SILENT
+
+
+def test_what_a_lost_acknowledgement_may_have_settled_is_not_missed() -> None:
+    story = sent("p0/1").subscribe("c0/1", ack="client").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
+    story.ack("c0/1", "p0/1", result="unknown").restart().drain("q0").end()
+    assert kind(story, "GEN-080") is HOLDS
+
+
+# -- GEN-081
+
+
+def taken(result: str = "ok", via: str = "stomp") -> Chronicle:
+    """p0/1 was acknowledged, then the broker was restarted."""
+    story = sent("p0/1").connect("c0", via).subscribe("c0/1", ack="client").arrive("c0/1", "p0/1")
+    return story.consume("c0/1", "p0/1").ack("c0/1", "p0/1", result=result).restart()
+
+
+def test_a_confirmed_acknowledgement_is_for_ever() -> None:
+    assert kind(taken().drain("q0").arrive("drain/1", "p0/1").end(), "GEN-081") is FAILS
+    assert kind(taken().drain("q0").end(), "GEN-081") is HOLDS
+
+
+@pytest.mark.parametrize(("result", "via"), [("unknown", "stomp"), ("ok", "jms")])
+def test_what_may_not_have_reached_the_broker_may_come_back(result: str, via: str) -> None:
+    assert kind(taken(result, via).drain("q0").arrive("drain/1", "p0/1").end(), "GEN-081") is SILENT
+
+
+def test_an_acknowledgement_after_the_restart_says_nothing_of_it() -> None:
+    story = sent("p0/1").restart().subscribe("c0/1", ack="client").arrive("c0/1", "p0/1")
+    story.consume("c0/1", "p0/1").ack("c0/1", "p0/1").drain("q0").end()
+    assert kind(story, "GEN-081") is SILENT
+
+
+# -- GEN-082
+
+
+def test_the_order_of_what_waited_is_kept() -> None:
+    right = sent("p0/1", "p0/2").restart().subscribe("c0/1").arrive("c0/1", "p0/1", "p0/2")
+    assert kind(right.end(), "GEN-082") is HOLDS
+    wrong = sent("p0/1", "p0/2").restart().subscribe("c0/1").arrive("c0/1", "p0/2", "p0/1")
+    assert kind(wrong.end(), "GEN-082") is FAILS
+
+
+def test_order_is_not_judged_where_something_else_explains_it() -> None:
+    other = sent("p0/1", "p0/2").restart().subscribe("c1/1").subscribe("c0/1").arrive("c0/1", "p0/2", "p0/1")
+    assert kind(other.end(), "GEN-082") is SILENT, "c1/1 may have had p0/1 and have lost it"
+    returned = sent("p0/1", "p0/2").subscribe("c1/1").arrive("c1/1", "p0/1").restart()
+    assert kind(returned.subscribe("c0/1").arrive("c0/1", "p0/2", "p0/1").end(), "GEN-082") is SILENT
+    ranks = sent("p0/1").send("p0/2", persistent=True, priority=9).restart().subscribe("c0/1")
+    assert kind(ranks.arrive("c0/1", "p0/2", "p0/1").end(), "GEN-082") is SILENT
+    new = sent("p0/1").restart().send("p0/2", persistent=True).subscribe("c0/1").arrive("c0/1", "p0/2", "p0/1")
+    assert kind(new.end(), "GEN-082") is SILENT, "GEN-003 judges what was sent after the restart"
