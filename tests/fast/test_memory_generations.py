@@ -510,3 +510,65 @@ def test_purging_a_says_in_the_log_what_it_has_not_done(generation: str) -> None
     bed.purge(A)
     assert bed.logged("queue://A purge of 10 messages") == 1
     assert bed.logged("message count stats report: 10") == 1
+
+
+# -- 7.5: slow consumers slow the fast ones
+
+
+F, SLOW = "queue://F", "queue://S"
+
+
+def beside_a_slow_consumer(generation: str, prefetch: int, *, stored: bool, limited: bool) -> Bed:
+    """Four seconds in which S, 600 messages, is acknowledged 20 times a second, and 20 are sent to F and taken at
+    once.
+    """
+    slow = DestinationPolicy(
+        "S",
+        expire_period_ms=0,
+        producer_flow_control=False,
+        high_water_percent=100 if generation in {"G2", "G3"} else 0,
+        memory_limit_bytes=100 * S if limited else 0,
+    )
+    bed = Bed(generation, slow, without_flow_control("F"), stored={SLOW: 600} if stored else None)
+    if not stored:
+        bed.fill(SLOW, 600)
+    bed.subscribe("f", F, 1000)
+    bed.subscribe("s", SLOW, prefetch)
+    for _ in range(80):
+        if bed.broker._consumers["s"].dispatched.head is not None:
+            bed.settle("s", 1)
+        bed.fill(F, 1)
+        bed.settle_all("f")
+        bed.advance(50)
+    return bed
+
+
+@pytest.mark.parametrize(
+    ("generation", "prefetch", "stored", "served"),
+    [
+        ("G0", 1, False, 80),
+        ("G1", 1, False, 0),
+        ("G2", 1, False, 80),
+        ("G3", 1, False, 80),
+        ("G0", 1000, False, 80),
+        ("G1", 1000, False, 0),
+        ("G2", 1000, False, 1),  # the first came before S had taken all
+        ("G3", 1000, False, 1),
+        ("G0", 1000, True, 80),
+        ("G1", 1000, True, 0),
+        ("G2", 1000, True, 1),
+        ("G3", 1000, True, 1),
+        ("fair", 1, False, 80),
+        ("fair", 1000, False, 80),
+        ("fair", 1000, True, 80),
+    ],
+)
+def test_a_fast_consumer_beside_a_slow_one(generation: str, prefetch: int, stored: bool, served: int) -> None:
+    bed = beside_a_slow_consumer(generation, prefetch, stored=stored, limited=False)
+    assert len(bed.got("f")) == served
+
+
+@pytest.mark.parametrize("generation", ALL)
+def test_a_limit_for_the_slow_one_lets_the_fast_one_go(generation: str) -> None:
+    bed = beside_a_slow_consumer(generation, 1000, stored=True, limited=True)
+    assert len(bed.got("f")) == 80
