@@ -2,7 +2,7 @@
 
 Rules
 * Every key has a row in a table below: its type, its smallest and largest value. A key without a row is an error, never
-  ignored.
+  ignored. ``preset`` is filled in before (``presets.py``).
 * An error shows where the value stands, the value, and what would be accepted.
 * ``[broker]`` has the same shape and words as ``broker`` in a program, so that a file and a program can be compared
   line by line.
@@ -30,6 +30,7 @@ from reference_broker.core.config import (
     VirtualTopic,
 )
 from reference_broker.core.routing import fault_of_composite, fault_of_virtual_topic
+from reference_broker.presets import apply_preset
 from reference_broker.stomp.codec import Limits
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -279,7 +280,7 @@ def settings_of(data: dict[str, Any], path: str) -> ServerSettings:
 
 def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:
     """The ``broker`` object of a file or a program. ``where`` begins the text of a ConfigError."""
-    fields = _checked(data, _BROKER, where)
+    fields = _checked(apply_preset(data, where), _BROKER, where)
     timestamping = fields.pop("timestamping", None)
     if timestamping is not None:
         fields["timestamping"] = TimeStamping(**_checked(timestamping, _TIMESTAMPING, f"{where}.timestamping"))
