@@ -8,6 +8,8 @@ subscription is taken up and acknowledges all: nothing may be left, nothing may 
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +22,7 @@ from reference_broker.core.events import (
     Begin,
     Commit,
     Disconnect,
+    Pull,
     Purge,
     RemoveDestination,
     RemoveSubscription,
@@ -51,6 +54,16 @@ WATCHED = (
     "queue://>",
 )
 DURABLE = ("topic://A.1", "topic://A.*", "topic://A.1,VirtualTopic.V", "topic://>")
+#: What consumers that are not durable may ask for beside.
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"selector": "kind = 'a'"},
+    {"exclusive": True},
+    {"browser": True},
+    {"no_local": True, "priority": 5},
+    {"dispatch_async": False, "auto_ack": True},
+    {"auto_ack": True},
+)
 CONFIG = BrokerConfig(composite_destinations=[CompositeDestination("queue://IN", ["queue://q", "topic://A.2"])])
 #: Connections 11 to 13 consume and may break; connection 1 sends.
 PEERS = (11, 12, 13)
@@ -93,7 +106,9 @@ class Model(Driver):
     def publish(self, name: str, transaction: str = "") -> None:
         self.count += 1
         message_id = f"m{self.count}"
-        event = Send(1, Message(message_id, name, b""), transaction=transaction, request=self.request())
+        message = Message(message_id, name, b"", group_id="g" if self.count % 5 == 0 else "")
+        message.properties = {"kind": "a"} if self.count % 2 else {}
+        event = Send(1, message, transaction=transaction, request=self.request())
         if self.ask(event) != "":
             assert name == "temp-queue://t"
             return
@@ -117,11 +132,14 @@ class Model(Driver):
         self.here[consumer] = peer
         return consumer
 
-    def watch(self, peer: int, destination: str) -> None:
+    def watch(self, peer: int, destination: str, choice: int) -> None:
         self.count += 1
         consumer = f"c{self.count}"
-        if self.ask(Subscribe(peer, consumer, destination, 2, request=self.request())) == "":
+        options = OPTIONS[choice % len(OPTIONS)]
+        if self.ask(Subscribe(peer, consumer, destination, choice % 4, request=self.request(), **options)) == "":
             self.here[consumer] = peer
+            if choice % 4 == 0:
+                self.handle(Pull(peer, consumer, 0))
 
     def settle(self, consumer: str, position: int, kind: int) -> None:
         held = self.held_by(consumer)
@@ -191,7 +209,7 @@ def act(model: Model, what: int, one: int, other: int) -> None:
     if what <= 3:
         model.publish(PLACES[one % len(PLACES)])
     elif what == 4:
-        model.watch(peer, WATCHED[one % len(WATCHED)])
+        model.watch(peer, WATCHED[one % len(WATCHED)], other)
     elif what == 5:
         model.take_up(peer, "s", DURABLE[one % len(DURABLE)])
     elif what in {6, 7} and consumer:
