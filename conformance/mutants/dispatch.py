@@ -94,6 +94,13 @@ class KnowsNoRank(Rotation):
         ring.append(subscription)
 
 
+class StandsStill(Rotation):
+    """The same consumer is served until it is full."""
+
+    def served(self, ring: deque[Subscription]) -> None:
+        pass
+
+
 class WaitsForEveryWrite(Rotation):
     """An asynchronous dispatch holds up its destination until it is written."""
 
@@ -160,6 +167,8 @@ ALL = (
            fresh(KnowsNoRank)),
     Mutant("priority-ignored", "GEN-008", "The priority of messages means nothing.", "priority", fresh(AllAlike)),
     Mutant("priority-reversed", "GEN-008", "Messages of lower priority go first.", "priority", fresh(LowestFirst)),
+    Mutant("rotation-stands-still", "GEN-010", "The same consumer is served until it is full.", "dispatch",
+           fresh(StandsStill)),
     Mutant("browser-misses-oldest", "GEN-026", "A browser is not shown the oldest message.", "browsing",
            fresh(ShowsAllButTheOldest)),
     Mutant("browser-backwards", "GEN-026", "A browser is shown the newest message first.", "browsing",

@@ -1,4 +1,4 @@
-"""Selection: who may be given what. Judges GEN-020 to GEN-025 and GEN-008 from arrivals.
+"""Selection: who may be given what. Judges GEN-020 to GEN-025, GEN-008 and GEN-010 from arrivals.
 
 Model. A consumer states wishes when it subscribes: a selector, no messages of its own connection, to be the only one
 (exclusive), to be asked first (priority). A producer states others: a group, a priority. Each wish rules out certain
@@ -18,6 +18,8 @@ Analyses, each of one arrival of a message M of a queue at a consumer Y (GEN-020
 6. GEN-025: when M was sent, and until it arrived, a consumer X of higher priority had a free slot and wanted it.
 7. GEN-008: on a queue with ``prioritized_messages`` Y got M before a message H of higher priority, although both waited
    when Y subscribed.
+8. GEN-010: at rest, equal consumers that were there before the first message and never full have got numbers of
+   messages that differ by more than one.
 
 Not checked: what may have been with somebody else before (it may have come back, or lain aside); runs with a restart
 for groups and priorities; GEN-021, GEN-025 and GEN-008 where memory may be scarce, and, in the memory generations that
@@ -42,7 +44,7 @@ class SelectionOracle(BookOracle):
     """The claims about who may be given what."""
 
     name = "selection"
-    requirements = ("GEN-008", "GEN-020", "GEN-021", "GEN-022", "GEN-023", "GEN-024", "GEN-025")
+    requirements = ("GEN-008", "GEN-010", "GEN-020", "GEN-021", "GEN-022", "GEN-023", "GEN-024", "GEN-025")
 
     def judge(self) -> None:
         for consumer in self.books.consumers.values():
@@ -108,6 +110,7 @@ class SelectionOracle(BookOracle):
                 for read in queue.reads:
                     for window in read.windows:
                         self._hidden(queue, read, window)
+                self._even(queue, passages)
             if self._prioritized(queue):
                 for consumer in queue.consumers:
                     self._ranks(consumer, queue)
@@ -207,6 +210,39 @@ class SelectionOracle(BookOracle):
             return True
         wish = wishes.read(asked.selector)
         return wish is not None and wish(send) is True
+
+    # -- equals
+
+    def _even(self, queue: Queue, passages: list[Passage]) -> None:
+        """Everybody is equal, was there from the beginning and has always had room."""
+        sends = [m.send for m in self.books.messages.values() if m.send is not None and m.send.dest == queue.name]
+        first_ns = min((send.t0 for send in sends), default=0)
+        equals = [c for c in queue.consumers if c.subscribe is not None and c.subscribe.t1 < first_ns]
+        later = [c.opened_ns for c in queue.consumers if c not in equals]
+        until_ns = min([*later, *(c.lost_ns for c in equals)], default=0)
+        if len(equals) < 2 or any(not c.known or c.choosy or c.queue is not queue for c in equals):
+            return
+        if any(c.prefetch < len(sends) for c in equals):
+            return
+        before = [passage.message.name for passage in passages if passage.event.t1 < until_ns]
+        if len(before) > len(dict.fromkeys(before)):
+            return  # something came back
+        for read in queue.reads:
+            if not read.event.at_rest or read.event.t1 > until_ns:
+                continue
+            got = {c.name: sum(1 for p in c.passages if p.event.t1 <= read.event.t0) for c in equals}
+            if sum(got.values()) < len(got):
+                continue
+            if max(got.values()) - min(got.values()) <= 1:
+                self.claims["GEN-010"].hold("equal consumers had room", outcome="even")
+                continue
+            shares = ", ".join(f"{name}: {count}" for name, count in got.items())
+            text = (
+                f"at rest at {ms(read.event.t1)}, consumers of {queue.name} with equal wishes and room had got {shares}"
+            )
+            witness = [c.subscribe.seq for c in equals if c.subscribe is not None]
+            self.claims["GEN-010"].fail(text, [*witness, read.event.seq], outcome="uneven")
+            return
 
     # -- what a selector wants is not hidden
 

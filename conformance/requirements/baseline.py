@@ -52,6 +52,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-008",
     "GEN-009",
     "GEN-013",
+    "GEN-010",
     "GEN-020",
     "GEN-021",
     "GEN-022",

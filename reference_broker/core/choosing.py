@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 #: A key is a place on the queue below a rank, so that smaller is sooner.
 PLACE_BITS: Final = 48
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1
+#: The wish of a consumer that is not picky. Its stream stays without listeners too: it would be long to build again.
+EVERYTHING: Final = ("", -1)
 #: So many hints of the past are always allowed.
 SLACK: Final = 64
 
@@ -114,7 +116,7 @@ class Choices:
         """A consumer goes; it is off the queue's list already."""
         share = self.shares.pop(subscription.serial)
         share.stream.listeners -= 1
-        if share.stream.listeners == 0:
+        if share.stream.listeners == 0 and wish(subscription.consumer) != EVERYTHING:
             del self.streams[wish(subscription.consumer)]
         elif share.stream.speaker is subscription:
             share.stream.speaker = self._speaker(share.stream)

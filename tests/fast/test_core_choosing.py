@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference_broker.core.broker import Broker
 from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, Subscribe
+from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, Ack, Connect, Send, Subscribe, Unsubscribe
 from reference_broker.core.groups import CAPACITY, FIRST
+from reference_broker.core.instant import Now
+from reference_broker.core.message import Message
+from reference_broker.core.policies import Policies
+from reference_broker.core.selection import Selection
+from reference_broker.core.subscription import Consumer
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 A, B = "kind = 'a'", "kind = 'b'"
@@ -133,6 +139,37 @@ def test_a_queue_chooses_only_as_long_as_somebody_asks_for_it() -> None:
     assert queue.choices is None  # type: ignore[attr-defined]
     send(driver, "a")
     assert driver.got("all") == ["m1", "m2"]
+
+
+class Counting(Selection):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def wants(self, consumer: Consumer, message: Message) -> bool:
+        Counting.asked += 1
+        return super().wants(consumer, message)
+
+
+def test_nobody_looks_at_a_message_twice_in_vain() -> None:
+    config = config_of()
+    broker = Broker(config, Policies.from_config(config).replace("selection", Counting()))
+    now = Now(0, 0)
+    Counting.asked = 0
+    broker.handle(Connect(1, "c"), now)
+    for number in range(1, 201):
+        broker.handle(Send(1, Message(f"m{number}", Q, b"", properties={"kind": "a"})), now)
+    for name, selector in (("b", B), ("twin", B), ("all", "")):
+        broker.handle(Subscribe(1, name, Q, 1, selector=selector), now)
+    assert Counting.asked == 200
+    for number in range(1, 101):
+        broker.handle(Ack(1, "all", INDIVIDUAL, f"m{number}"), now)
+    assert Counting.asked == 200
+    broker.handle(Unsubscribe(1, "all"), now)
+    assert Counting.asked == 201  # the one that came back
+    broker.handle(Send(1, Message("m201", Q, b"", properties={"kind": "b"})), now)
+    assert Counting.asked == 202
+    assert [d.reference.message.message_id for d in broker._consumers["b"].dispatched] == ["m201"]
 
 
 # -- exclusive consumers

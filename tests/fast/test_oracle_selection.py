@@ -136,6 +136,18 @@ def test_messages_of_higher_priority_come_first_where_the_broker_says_so() -> No
     assert story("p0/1", "p0/2", prioritized=False) is SILENT
 
 
+def test_equals_share_evenly() -> None:
+    def story(*consumers: str) -> Chronicle:
+        told = begun().subscribe("c0/1").subscribe("c1/1")
+        for number, consumer in enumerate(consumers, start=1):
+            told.send(f"p0/{number}").arrive(consumer, f"p0/{number}")
+        return told.rest(size=len(consumers)).end()
+
+    assert said(story("c0/1", "c1/1", "c0/1"), "GEN-010") is HOLDS
+    assert said(story("c0/1", "c0/1"), "GEN-010") is FAILS
+    assert said(begun().send("p0/1").send("p0/2").subscribe("c0/1").rest(size=2), "GEN-010") is SILENT
+
+
 def browsed(*messages: str, complete: bool = True) -> Chronicle:
     story = begun().send("p0/1").send("p0/2").subscribe("c0/1", browser=True, ack="auto")
     story._add(Browse, "c0", dest="q0", messages=list(messages), consumer="c0/1", complete=complete)
