@@ -171,6 +171,8 @@ class UsageOracle(BookOracle):
         used = event.memory_bytes
         if not read.kept or event.size != read.kept or read.ticking or used is None or self._pressed(queue, read):
             return
+        if any(consumer.auto and consumer.end for consumer in queue.consumers):
+            return  # it may have been written one that nobody saw, and a send of unknown result may stand in its place
         consumed = _first_consumer(queue) < event.seq
         claim = self.claims["MEM-010" if consumed else "MEM-008"]
         bodies = read.held_bytes - OVERHEAD_MIN_BYTES * read.kept
