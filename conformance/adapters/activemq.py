@@ -55,6 +55,7 @@ CAPABILITIES = [
     "persistent",
     "prefetch",
     "pull",
+    "restart",
     "selectors",
     "timestamping",
     "topics",
@@ -115,6 +116,12 @@ class ActiveMQEndpoint(Endpoint):
         except JolokiaFailed as error:
             return Operated(None, str(error))
         return Operated(None)
+
+    def restart(self, how: str) -> dict[str, int] | None:
+        before = self.broker.process.pid
+        code = self.broker.kill() if how == "kill" else self.broker.stop()
+        self.broker.start()
+        return {"pid_before": before, "exit_code": code, "pid_after": self.broker.process.pid}
 
     def closings(self) -> list[str]:
         text = self.broker.process.log.read_text(encoding="utf-8", errors="replace")
@@ -213,7 +220,7 @@ def options_of(program: Program) -> ActiveMQOptions:
     )
     stamping = broker.timestamping
     return ActiveMQOptions(
-        store="kahadb" if delays or limited else "memory",
+        store="kahadb" if delays or limited or broker.persistent else "memory",
         scheduler=delays,
         timestamping=None
         if stamping is None

@@ -71,6 +71,14 @@ class Endpoint(ABC):
         del op, dest, to
         return None
 
+    def restart(self, how: str) -> dict[str, int] | None:
+        """``stop`` or ``kill`` the broker's process and start it again over what it had stored, on the same ports.
+
+        Returns the evidence (process ids, exit code); None: this broker is not ours to restart.
+        """
+        del how
+        return None
+
     def closings(self) -> list[str]:
         """Why the broker closed connections since the last call, where it says so (its log)."""
         return []

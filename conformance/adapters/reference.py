@@ -30,12 +30,15 @@ from conformance.worlds.translation import CAPABILITIES
 from reference_broker.core.config import resolve_generation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chaos.clocks import ClockFile
     from chaos.processes import Process
     from conformance.program import BrokerSpec, Program
     from conformance.worlds.live.laboratory import Laboratory
 
 START_MS = 15_000
+STOP_MS = 2000
 ADMIN_TIMEOUT_S = 5.0
 _CLOSED = re.compile(r"connection \d+ closed: (.*?)(?: \| [\w.]+)?$", re.MULTILINE)
 #: What only a JMS client could show.
@@ -74,14 +77,27 @@ class Admin:
 class ReferenceEndpoint(Endpoint):
     """One server process."""
 
-    def __init__(self, process: Process, clock: ClockFile | None) -> None:
+    def __init__(self, spawn: Callable[[int], Process], clock: ClockFile | None) -> None:
+        """``spawn`` starts a process that serves STOMP on a port (0: any)."""
         self.label = "reference"
-        self._process = process
         self.clock_file = clock
+        self._spawn = spawn
+        self._stomp_port = 0
+        self._start()
+
+    def _start(self) -> None:
+        process = self._process = self._spawn(self._stomp_port)
         self._log_read = 0
         deadline_ns = time.monotonic_ns() + START_MS * 1_000_000
         self._admin = Admin(_port(process.channel.receive_line(deadline_ns), "admin on ", process))
         self._stomp_port = _port(process.channel.receive_line(deadline_ns), "listening on stomp://", process)
+
+    def restart(self, how: str) -> dict[str, int] | None:
+        before = self._process
+        self._admin.close()
+        code = before.kill() if how == "kill" else before.stop(grace_ms=STOP_MS)
+        self._start()
+        return {"pid_before": before.pid, "exit_code": code, "pid_after": self._process.pid}
 
     def port(self, via: str) -> int:
         if via != "stomp":
@@ -114,7 +130,7 @@ class ReferenceEndpoint(Endpoint):
     def dispose(self, *, spoilt: bool = False) -> None:
         del spoilt
         self._admin.close()
-        self._process.stop(grace_ms=2000)
+        self._process.stop(grace_ms=STOP_MS)
 
 
 class ReferenceAdapter(Adapter):
@@ -146,9 +162,14 @@ class ReferenceAdapter(Adapter):
         config.write_text(configuration(program.broker), encoding="utf-8")
         clock, env = laboratory.clock(name, program.broker_host().clock.offset_ms)
         start = ["reference_broker.server"] if self.mutant is None else ["conformance.serving", "--mutant", self.mutant]
-        argv = [sys.executable, "-m", *start, "--port", "0", "--admin-port", "0", "--config", str(config)]
-        process = laboratory.supervisor.spawn(name, argv, env=env, cwd=laboratory.folder, channel=True)
-        return ReferenceEndpoint(process, clock)
+        storage = ["--data", str(laboratory.folder / f"{name}.data")] if program.broker.persistent else []
+
+        def spawn(port: int) -> Process:
+            argv = [sys.executable, "-m", *start, "--port", str(port), "--admin-port", "0", "--config", str(config)]
+            fresh = name if port == 0 else laboratory.fresh_name(name)
+            return laboratory.supervisor.spawn(fresh, [*argv, *storage], env=env, cwd=laboratory.folder, channel=True)
+
+        return ReferenceEndpoint(spawn, clock)
 
 
 def configuration(broker: BrokerSpec) -> str:

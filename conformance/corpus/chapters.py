@@ -6,6 +6,8 @@ outcomes on the reference broker in the simulated world and on ActiveMQ 5.17.2 l
 
 from __future__ import annotations
 
+from typing import Literal
+
 from conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
 from conformance.program import FORMAT, BrokerSpec, HostSpec, Program
 from conformance.steps import (
@@ -15,6 +17,7 @@ from conformance.steps import (
     Commit,
     Leave,
     Operate,
+    Restart,
     Rollback,
     Send,
     Settle,
@@ -209,6 +212,25 @@ def _move() -> Story:
     return told("live-move", telling, _several(steps), **outcomes)
 
 
+def _restart(how: Literal["stop", "kill"]) -> Story:
+    steps: list[AnyStep] = [
+        Send(count=3),
+        Subscribe(host=1, prefetch=10, ack="individual"),
+        Take(deadline_ms=SURE_MS, count=2),
+        Ack(upto=0),
+        Restart(how=how),
+        Send(),
+        Subscribe(host=1, prefetch=10),
+        Take(deadline_ms=SURE_MS, count=3),
+        Ack(upto=2),
+        Settle(),
+    ]
+    program = stomp(steps, BrokerSpec(persistent=True))
+    telling = "the broker is restarted: what was confirmed is there, what was acknowledged is not, and work goes on"
+    outcomes = {f"p0_{number}": "consumed" for number in range(1, 5)}
+    return told(f"live-restart-{how}", telling, program, **outcomes)
+
+
 def feature_stories() -> list[Story]:
     """In the order in which they are told."""
     return [
@@ -224,4 +246,6 @@ def feature_stories() -> list[Story]:
         _pull(),
         _purge(),
         _move(),
+        _restart("stop"),
+        _restart("kill"),
     ]

@@ -1,4 +1,4 @@
-"""Conduct: connections, transactions, durable subscriptions and operators in the live world.
+"""Conduct: connections, transactions, durable subscriptions, operators and restarts in the live world.
 
 Rules
 * A host connects when it is first used, and again after it lost its connection. It keeps its client id from one
@@ -20,12 +20,17 @@ from conformance.agents import protocol
 from conformance.history import Abort, Begin, Commit, Connect, Operate, Unsubscribe
 from conformance.program import stomp_beat_ms
 from conformance.worlds.base import NotOfferedError
+from conformance.worlds.live.clocks import NS_PER_MS
 from conformance.worlds.live.laboratory import JMS
 from conformance.worlds.live.observer import Observer
 
 if TYPE_CHECKING:
     from conformance.steps.consume import Subscribe as SubscribeStep
     from conformance.worlds.state import ClientState
+
+
+#: How long hosts may take to see the end of their connections.
+NOTICE_MS = 2000
 
 
 class Conduct(Observer):
@@ -127,6 +132,20 @@ class Conduct(Observer):
         broker = self.state.broker.name
         refusal = answer.refusal or None
         self.put(Operate, t0_ns, time.monotonic_ns(), broker, result, op, dest, to, answer.count, refusal)
+
+    def restart(self, how: str) -> None:
+        t0_ns = time.monotonic_ns()
+        hosts = [agent for agent in self.agents.values() if agent.connected]
+        evidence = self.endpoint.restart(how)
+        if evidence is None:
+            raise NotOfferedError("this broker is not ours to restart")
+        # Their sockets tell them; one behind a stalled link learns it later.
+        self.pump(time.monotonic_ns() + NOTICE_MS * NS_PER_MS, lambda: not any(agent.connected for agent in hosts))
+        if self.due_ns > t0_ns:
+            self.due_ns = max(self.due_ns, time.monotonic_ns() + self.longest_ns)
+        broker = self.state.broker.name
+        self.record_fault("restart", t0_ns - self.start_ns, evidence, target=broker, how=how)
+        self.sample(broker)
 
     def tx_of(self, client: ClientState) -> str:
         """The transaction that the host's acknowledgements are part of; see the module's rules."""

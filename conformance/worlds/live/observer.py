@@ -108,6 +108,8 @@ class Observer(World):
         self._finished = False
         #: When the last delayed message that may have been accepted becomes due.
         self.due_ns = 0
+        #: The longest delay of a message that was sent, which a restart may begin anew at most.
+        self.longest_ns = 0
         #: Client -> when the broker ended its connection, where a tap saw it.
         self._ended_ns: dict[str, int] = {}
         try:

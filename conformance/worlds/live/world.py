@@ -98,6 +98,7 @@ class LiveWorld(Conduct):
             answer = self.ask_broker(client, request)
             if step.delay_ms and answer.result != "fail":
                 self.due_ns = max(self.due_ns, answer.t1_ns + step.delay_ms * NS_PER_MS)
+                self.longest_ns = max(self.longest_ns, step.delay_ms * NS_PER_MS)
         else:
             answer = self.not_connected()
         expiration_ms, timestamp_ms = self._stamps(client, answer)
