@@ -43,8 +43,6 @@ ADMIN_TIMEOUT_S = 5.0
 _CLOSED = re.compile(r"connection \d+ closed: (.*?)(?: \| [\w.]+)?$", re.MULTILINE)
 #: What only a JMS client could show.
 _NEEDS_JMS = ("expiry-check", "pull")
-#: What this adapter does not do yet.
-_NOT_YET = ("restart",)
 
 
 class Admin:
@@ -144,7 +142,7 @@ class ReferenceAdapter(Adapter):
         self.mutant = mutant
 
     def capabilities(self) -> list[str]:
-        return [word for word in CAPABILITIES if word not in _NEEDS_JMS + _NOT_YET]
+        return [word for word in CAPABILITIES if word not in _NEEDS_JMS]
 
     def refusal(self, program: Program) -> str:
         jms = [host.name for host in program.clients() if host.via != "stomp"]
