@@ -5,7 +5,8 @@ the same events at the same instants give the same effects. This module decides 
 refusal is called; everything else is in the module named after the behaviour:
 
     a message arrives    arrival, timestamping, lifetime, expiry, delay, matching, queue / topic, line, memory
-    it goes to somebody  dispatching, rotation, prefetch, memory, expiry, destination, ledger
+    it goes to somebody  reception, dispatching, rotation, prefetch, pull, browser, memory, expiry, destination, ledger
+    not to just anybody  choosing, selection, selector, exclusive, groups, priority
     it comes to an end   acknowledgement, settlement, transaction, ledger, deadletter, redelivery
     an operator asks     management
     what they share      region (order of work inside one event), policies (what can be swapped), audit (what must hold)

@@ -1,4 +1,4 @@
-"""Who gets what: hands the waiting messages of a queue to its consumers.
+"""Who gets what on a plain queue, where everybody may have everything; ``choosing.py`` decides it elsewhere.
 
 Rules:
 
@@ -6,8 +6,9 @@ Rules:
   lies aside and it has not refused, then the head of the line.
 * A message leaves the line for a consumer only if it is alive by the broker's clock and memory admits it; the line
   never overtakes itself, so a head that memory does not admit holds up the queue for that consumer.
+* Nothing is handed out while a synchronous dispatch of the queue is not written (``queue.held``, ``rotation.py``).
 
-Change together: ``queue.py``, ``line.py``, ``memory.py``.
+Change together: ``queue.py``, ``line.py``, ``memory.py``, ``choosing.py``.
 """
 
 from __future__ import annotations

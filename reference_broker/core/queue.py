@@ -2,9 +2,9 @@
 settling it.
 
 It decides how messages come, go and are counted. The waiting ones stand in a line (``line.py``); who gets what is
-decided in ``dispatching.py``. Beside the line wait ``aside`` (generation ``documented`` of expiry:
-discarded by a client as expired while the broker's clock disagrees), ``pledged`` (its consumer left,
-an open transaction decides) and ``scheduled`` (not due yet, invisible).
+decided in ``dispatching.py``, or in ``choosing.py`` if not everybody may have everything. Beside the line wait
+``aside`` (generation ``documented`` of expiry: discarded by a client as expired while the broker's clock disagrees),
+``pledged`` (its consumer left, an open transaction decides) and ``scheduled`` (not due yet, invisible).
 
 Rules:
 
@@ -13,7 +13,7 @@ Rules:
   purged; ``enqueued - dequeued == size``.
 * Every operation on one message takes constant time; only the sweep and the purge walk the queue.
 
-Change together: ``audit.py``, ``line.py``, ``dispatching.py``, ``expiry.py``.
+Change together: ``audit.py``, ``line.py``, ``dispatching.py``, ``choosing.py``, ``browser.py``, ``expiry.py``.
 """
 
 from __future__ import annotations
