@@ -185,7 +185,8 @@ def _approximately(operator: int, left: float, right: float) -> float:
     return math.inf * math.copysign(1, left) * math.copysign(1, right)
 
 
-def _approximate(number: float) -> float:
+def _approximate(number: int | float) -> float:
+    """Compiled code would convert at the call, and fail for a number beyond all floats, if this said ``float``."""
     try:
         return float(number)
     except OverflowError:

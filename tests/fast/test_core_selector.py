@@ -65,6 +65,7 @@ def selects(text: str, message: Message = MESSAGE) -> bool:
         "(((kind = 'a')))",
         "n <> 'a' AND kind <> 1 AND NOT yes = 1",
         ".5 + 7. + 1E1 + 2f = 19.5",
+        " * ".join(["9223372036854775807"] * 20) + " * 1.5 > 1E300",
     ],
 )
 def test_selects(text: str) -> None:
