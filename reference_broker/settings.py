@@ -21,6 +21,7 @@ from reference_broker.activemq_xml import read_activemq_xml
 from reference_broker.connector import server_connector
 from reference_broker.core.config import (
     BrokerConfig,
+    BrokerRedelivery,
     CompositeDestination,
     ConfigError,
     DeadLetterStrategy,
@@ -171,6 +172,16 @@ _DESTINATION: Final[dict[str, _Row]] = {
     "pending_message_limit": _Number(-1),
     "pending_message_limit_multiplier": _RATIO,
     "dead_letter": _TABLE,
+    "redelivery": _TABLE,
+}
+_REDELIVERY: Final[dict[str, _Row]] = {
+    "maximum_redeliveries": _Number(-1),
+    "initial_redelivery_delay_ms": _Number(0),
+    "redelivery_delay_ms": _Number(0),
+    "maximum_redelivery_delay_ms": _Number(-1),
+    "use_exponential_back_off": _FLAG,
+    "back_off_multiplier": _Number(1, 1000),
+    "send_to_dlq_if_max_retries_exceeded": _FLAG,
 }
 _DEAD_LETTER: Final[dict[str, _Row]] = {
     "strategy": _TEXT,
@@ -335,6 +346,8 @@ def _destination(entry: object, where: str) -> DestinationPolicy:
             fields["dead_letter"] = DeadLetterStrategy(**rows)
         except ConfigError as error:
             raise ConfigError(f"{where}.dead_letter: {error}") from None
+    if "redelivery" in fields:
+        fields["redelivery"] = BrokerRedelivery(**_checked(fields["redelivery"], _REDELIVERY, f"{where}.redelivery"))
     try:
         return DestinationPolicy(**fields)
     except ConfigError as error:

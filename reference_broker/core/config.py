@@ -109,6 +109,39 @@ class DeadLetterStrategy:
         self.destination_per_durable_subscriber = destination_per_durable_subscriber
 
 
+class BrokerRedelivery:
+    """A policy entry's redelivery by the broker (redeliveryPlugin), with ActiveMQ's options and defaults."""
+
+    __slots__ = (
+        "back_off_multiplier",
+        "initial_redelivery_delay_ms",
+        "maximum_redeliveries",
+        "maximum_redelivery_delay_ms",
+        "redelivery_delay_ms",
+        "send_to_dlq_if_max_retries_exceeded",
+        "use_exponential_back_off",
+    )
+
+    def __init__(
+        self,
+        *,
+        maximum_redeliveries: int = 6,
+        initial_redelivery_delay_ms: int = 1000,
+        redelivery_delay_ms: int = 1000,
+        maximum_redelivery_delay_ms: int = -1,
+        use_exponential_back_off: bool = False,
+        back_off_multiplier: int = 5,
+        send_to_dlq_if_max_retries_exceeded: bool = True,
+    ) -> None:
+        self.maximum_redeliveries = maximum_redeliveries
+        self.initial_redelivery_delay_ms = initial_redelivery_delay_ms
+        self.redelivery_delay_ms = redelivery_delay_ms
+        self.maximum_redelivery_delay_ms = maximum_redelivery_delay_ms
+        self.use_exponential_back_off = use_exponential_back_off
+        self.back_off_multiplier = back_off_multiplier
+        self.send_to_dlq_if_max_retries_exceeded = send_to_dlq_if_max_retries_exceeded
+
+
 class DestinationPolicy:
     """A policy entry. ``match`` is a destination name, or a pattern with ``*`` (one element) and a last ``>`` (the
     rest).
@@ -132,6 +165,7 @@ class DestinationPolicy:
         "producer_flow_control",
         "queue_browser_prefetch",
         "queue_prefetch",
+        "redelivery",
         "send_fail_if_no_space",
         "send_fail_if_no_space_after_ms",
         "topic_prefetch",
@@ -162,12 +196,15 @@ class DestinationPolicy:
         durable_topic_prefetch: int = 100,
         use_prefetch_extension: bool = True,
         dead_letter: DeadLetterStrategy | None = None,
+        redelivery: BrokerRedelivery | None = None,
         pending_message_limit: int = -1,
         pending_message_limit_multiplier: float = -1,
     ) -> None:
         self.match = match
         #: None: the shared strategy, with the broker's ``dead_letter_non_persistent``.
         self.dead_letter = dead_letter
+        #: None: what a client gives up becomes a dead letter at once.
+        self.redelivery = redelivery
         #: Period of the expiry sweep; 0 or less: no sweep.
         self.expire_period_ms = expire_period_ms
         #: 0: no limit of its own, the broker's limit applies.

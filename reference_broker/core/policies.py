@@ -33,6 +33,7 @@ from reference_broker.core.priority import Priority
 from reference_broker.core.pull import Pulling
 from reference_broker.core.recording import Recording
 from reference_broker.core.redelivery import Ordering, Redelivery
+from reference_broker.core.rescheduling import Rescheduling
 from reference_broker.core.rotation import Rotation
 from reference_broker.core.routing import Spreading
 from reference_broker.core.selection import Selection
@@ -75,6 +76,7 @@ BASES: Final[dict[str, type]] = {
     "priority": Priority,
     "pulling": Pulling,
     "redelivery": Redelivery,
+    "rescheduling": Rescheduling,
     "selection": Selection,
     "routing": Spreading,
     "temporary": Ownership,
@@ -97,7 +99,14 @@ class Policies:
     __slots__ = tuple(BASES)
 
     def __init__(
-        self, *, expiry: Expiry, lifetime: Lifetime, memory: Memory, timestamping: Stamping, dead_letter: DeadLetter
+        self,
+        *,
+        expiry: Expiry,
+        lifetime: Lifetime,
+        memory: Memory,
+        timestamping: Stamping,
+        dead_letter: DeadLetter,
+        rescheduling: Rescheduling,
     ) -> None:
         self.acknowledgement = Acknowledgement()
         self.backlog = Backlog()
@@ -119,6 +128,7 @@ class Policies:
         self.priority = Priority()
         self.pulling = Pulling()
         self.redelivery = Redelivery()
+        self.rescheduling = rescheduling
         self.selection = Selection()
         self.routing = Spreading()
         self.temporary = Ownership()
@@ -134,6 +144,7 @@ class Policies:
             memory=memory_policy(config),
             timestamping=TIMESTAMPING[config.generation["timestamping"]](config.timestamping),
             dead_letter=DeadLetter(config),
+            rescheduling=Rescheduling(config),
         )
 
     def replace(self, name: str, policy: object) -> Policies:

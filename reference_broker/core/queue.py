@@ -28,8 +28,10 @@ from reference_broker.core.deadletter import poison_cause
 from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
 from reference_broker.core.dispatching import pump
+from reference_broker.core.instant import NS_PER_MS
 from reference_broker.core.line import Line
 from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, PLEDGED, WAITING, Reference
+from reference_broker.core.rescheduling import DEAD, PROPERTY, VANISHES
 
 if TYPE_CHECKING:
     from reference_broker.core.config import DestinationPolicy
@@ -268,12 +270,27 @@ class Queue(Destination):
             self._leave(reference)
         elif outcome == POISONED:
             self._leave(reference)
-            self.region.dead_letter(message, self.name, poison_cause(cause))
+            self._give_up(message, cause)
         elif outcome == CLIENT_EXPIRED:
             if self.region.policies.expiry.believes_client(message.expiration_ms, self.region.now.wall_ms):
                 self.expire(reference)
             else:
                 self._refuse(delivery.subscription, reference)
+
+    def _give_up(self, message: Message, cause: str) -> None:
+        """A client does not want it, or not any more: it comes again later if the broker redelivers, or is dead."""
+        region = self.region
+        pause_ms = region.policies.rescheduling.pause_ms(message, self.name)
+        if pause_ms == DEAD:
+            region.dead_letter(message, self.name, poison_cause(cause))
+        elif pause_ms != VANISHES:
+            message.redelivery_count += 1
+            message.properties[PROPERTY] = pause_ms
+            region.number(message)
+            if pause_ms > 0:
+                self.schedule(message, region.now.mono_ns + pause_ms * NS_PER_MS)
+            else:
+                self.publish(message)
 
     def redeem(self, delivery: Delivery) -> None:
         del self.pledged[delivery.reference.order]

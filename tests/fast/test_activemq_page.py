@@ -61,7 +61,7 @@ def targets(*tables: str) -> set[str]:
 @pytest.mark.parametrize(
     ("rows", "tables", "ours_alone"),
     [
-        ("_DESTINATION", ("_POLICY", "_PENDING_LIMITS"), {"match", "dead_letter"}),
+        ("_DESTINATION", ("_POLICY", "_PENDING_LIMITS"), {"match", "dead_letter", "redelivery"}),
         ("_DEAD_LETTER", ("_STRATEGIES",), {"strategy", "dead_letter_queue"}),
         ("_TIMESTAMPING", ("_TIMESTAMPING",), set()),
         ("_VIRTUAL_TOPIC", ("_VIRTUAL_TOPIC",), set()),

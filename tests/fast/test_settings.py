@@ -8,7 +8,13 @@ import pytest
 
 from reference_broker import server
 from reference_broker import settings as settings_module
-from reference_broker.core.config import BrokerConfig, ConfigError, DeadLetterStrategy, DestinationPolicy
+from reference_broker.core.config import (
+    BrokerConfig,
+    BrokerRedelivery,
+    ConfigError,
+    DeadLetterStrategy,
+    DestinationPolicy,
+)
 from reference_broker.settings import ServerSettings, broker_config, read_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -94,6 +100,14 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             durable_topic_prefetch = 15
             use_prefetch_extension = false
             pending_message_limit_multiplier = 0.5
+            [broker.destinations.redelivery]
+            maximum_redeliveries = -1
+            initial_redelivery_delay_ms = 1
+            redelivery_delay_ms = 2
+            maximum_redelivery_delay_ms = 3
+            use_exponential_back_off = true
+            back_off_multiplier = 4
+            send_to_dlq_if_max_retries_exceeded = false
             [broker.destinations.dead_letter]
             strategy = "individual"
             process_expired = false
@@ -181,6 +195,15 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                     "topic_prefetch": 14,
                     "durable_topic_prefetch": 15,
                     "use_prefetch_extension": False,
+                    "redelivery": {
+                        "maximum_redeliveries": -1,
+                        "initial_redelivery_delay_ms": 1,
+                        "redelivery_delay_ms": 2,
+                        "maximum_redelivery_delay_ms": 3,
+                        "use_exponential_back_off": True,
+                        "back_off_multiplier": 4,
+                        "send_to_dlq_if_max_retries_exceeded": False,
+                    },
                     "dead_letter": {
                         "strategy": "individual",
                         "process_expired": False,
@@ -222,21 +245,31 @@ def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_document_shows_every_key_with_its_default(tmp_path: Path) -> None:
-    """The admin port, the time-stamping plug-in and a dead-letter strategy are shown although they are absent by
-    default.
+    """The admin port, the time-stamping plug-in, redelivery and a dead-letter strategy are shown although they are
+    absent by default.
     """
     example = DOCUMENT.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
     settings = read_settings(written(tmp_path, example))
     assert settings.admin_port == 0
     assert settings.broker.timestamping is not None
     assert flat(settings.broker.destinations[0].dead_letter) == flat(DeadLetterStrategy())
-    settings.broker.destinations[0].dead_letter = None
+    assert flat(settings.broker.destinations[0].redelivery) == flat(BrokerRedelivery())
+    settings.broker.destinations[0].dead_letter = settings.broker.destinations[0].redelivery = None
     settings.admin_port = settings.broker.timestamping = None
     assert flat(settings) == flat(ServerSettings())
     shown = {line.split("=")[0].strip() for line in example.splitlines() if "=" in line.split("#")[0]}
-    tables = {"timestamping", "monitor", "generation", "destinations", "connector", "dead_letter"}
+    tables = {"timestamping", "monitor", "generation", "destinations", "connector", "dead_letter", "redelivery"}
     tables |= {"virtual_topics", "composite_destinations"}
-    for rows in ("_SERVER", "_STOMP", "_BROKER", "_TIMESTAMPING", "_MONITOR", "_DESTINATION", "_DEAD_LETTER"):
+    for rows in (
+        "_SERVER",
+        "_STOMP",
+        "_BROKER",
+        "_TIMESTAMPING",
+        "_MONITOR",
+        "_DESTINATION",
+        "_DEAD_LETTER",
+        "_REDELIVERY",
+    ):
         assert set(getattr(settings_module, rows)) - tables <= shown
     assert set(settings_module._VIRTUAL_TOPIC) <= shown
 
