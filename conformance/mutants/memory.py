@@ -216,3 +216,10 @@ class KeepsRefused(Broker):
             again = self._kept.pop(0)  # its own connection was closed by the refusal
             effects += super().handle(Send(next(iter(self._connections)), again.message), now)
         return effects
+
+
+class OvertakesStore(Memory):
+    """A message that arrives stays in memory although others of its queue are in the store only."""
+
+    def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        return self._has_space(tree, queue, size_bytes)

@@ -17,6 +17,7 @@ from conformance.oracles.lifespan import LifespanOracle
 from conformance.oracles.marks import MarksOracle
 from conformance.oracles.memory import MemoryOracle
 from conformance.oracles.onlookers import OnlookerOracle
+from conformance.oracles.paging import PagingOracle
 from conformance.oracles.prefetch import PrefetchOracle
 from conformance.oracles.redelivery import RedeliveryOracle
 from conformance.oracles.selection import SelectionOracle
@@ -34,6 +35,7 @@ ORACLES: tuple[type[Oracle], ...] = (
     MemoryOracle,
     UsageOracle,
     InterferenceOracle,
+    PagingOracle,
     InFlightOracle,
     PrefetchOracle,
     DelayOracle,

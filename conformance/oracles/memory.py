@@ -50,7 +50,7 @@ REFUSALS: Final = ("memory", "space", "limit", "full", "usage", "resource")
 
 
 class MemoryOracle(BookOracle):
-    """The five claims about memory."""
+    """The claims about limits and starvation."""
 
     name = "memory"
     requirements = ("MEM-001", "MEM-002", "MEM-003", "MEM-004", "MEM-005", "MEM-020", "MEM-022", "MEM-026")

@@ -116,6 +116,7 @@ BASELINE: tuple[str, ...] = (
     "MEM-021",
     "MEM-022",
     "MEM-024",
+    "MEM-025",
     "MEM-026",
     "MEM-027",
     "PRE-001",
