@@ -112,6 +112,7 @@ class Management:
                 if target.holds(message.message_id) or not (selector is None or selector.selects(message)):
                     kept[reference.order] = True
                     continue
+                region.policies.dead_letter.forget(message)
                 copy = message.copy_to(target.name)
                 copy.redelivery_count = 0
                 copy.original_destination = source.name

@@ -8,7 +8,7 @@ import pytest
 
 from reference_broker.core.config import ConfigError, DeadLetterStrategy, DestinationPolicy
 from reference_broker.core.deadletter import AUDIT_IDS, DeadLetter
-from reference_broker.core.events import EXPIRED, POISON, Ack, Send, Subscribe
+from reference_broker.core.events import EXPIRED, POISON, Ack, Move, Send, Subscribe
 from reference_broker.core.message import Message
 from reference_broker.core.policies import Policies
 from tests.fast.core_driver import DLQ, START_MS, Driver, Q, T, config_of
@@ -244,6 +244,17 @@ def test_a_letter_that_an_operator_took_may_die_again() -> None:
         d.purge(DLQ)
         policies.dead_letter.forget(letter)
     assert d.counter("enqueued", DLQ) == 2
+
+
+def test_a_letter_that_was_moved_back_may_die_again() -> None:
+    d = Driver()
+    d.subscribe(prefetch=1)
+    d.send()
+    for letters in (1, 2):
+        d.ack("m1", kind=POISON)
+        assert d.counter("enqueued", DLQ) == letters
+        assert type(d.handle(Move(DLQ, Q, request=9))[0]).__name__ == "Counted"
+    assert d.got() == ["m1", "m1", "m1"]
 
 
 def test_the_audit_forgets_the_oldest() -> None:
