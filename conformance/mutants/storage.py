@@ -61,7 +61,7 @@ class ReadsBackwards(Recording):
 # fmt: off
 ALL = (
     Mutant("journal-forgets-message", "GEN-080", "Every second message is not written down.", "journal",
-           fresh(ForgetsToWrite)),
+           fresh(ForgetsToWrite), live=True),
     Mutant("journal-after-the-receipt", "GEN-080", "A record is written with the next one, too late.", "journal",
            fresh(WritesLater)),
     Mutant("journal-forgets-delayed", "GEN-080", "Delayed messages are written down when they become visible.",
