@@ -101,3 +101,33 @@ def test_a_directory_in_use_and_a_missing_storage_are_refused(tmp_path: Path) ->
     )
     assert missing.returncode == 2
     assert "name a directory with --data or storage.path" in missing.stderr
+
+
+def test_a_full_storage_refuses_messages_until_consumers_have_made_room(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text(f"[storage]\npath = '{tmp_path / 'data'}'\nmax_bytes = 200000\n")
+    server = Server("--config", str(config))
+    headers = {"destination": "/queue/q", "persistent": "true"}
+    body = b"x" * 20_000
+
+    def send_until_refused(most: int) -> tuple[int, str]:
+        client = Client(server)
+        for number in range(most):
+            answer = client.request("SEND", headers, body)
+            if answer.command == "ERROR":
+                assert answer.headers["code"] == "storage-full"
+                return number, answer.body.decode()
+        return most, ""
+
+    accepted, text = send_until_refused(50)
+    assert 3 < accepted < 12
+    assert "of 200000 bytes; consume messages or raise storage.max_bytes" in text
+    assert Client(server).request("SEND", {"destination": "/queue/volatile"}, body).command == "RECEIPT"
+    consumer = Client(server)
+    consumer.send("SUBSCRIBE", {"id": "s", "destination": "/queue/q", "ack": "client-individual"})
+    messages = [consumer.frame() for _ in range(accepted)]
+    for message in messages:
+        assert consumer.request("ACK", {"id": message.headers["ack"]}).command == "RECEIPT"
+    again, _ = send_until_refused(3)
+    assert again == 3
+    server.stop()
