@@ -2,7 +2,8 @@
 
 Words, joined by ``+`` in this order: ``consumed`` (an application of the program got it), ``drained`` (it was still on
 its queue at the end), ``dead-letter`` (it was on the dead-letter queue at the end). ``refused``: the send failed.
-``gone``: none of these.
+``gone``: none of these. What a durable subscription is still owed when the run drains counts as ``consumed``: its own
+host takes it.
 
 This is a summary for people and for comparing worlds; verdicts are the oracles' business.
 """

@@ -119,7 +119,7 @@ class Found:
 
 
 def probe(host: str, port: int) -> Found:
-    """Ask everything; about four seconds.
+    """Ask everything; about six seconds.
 
     Raises ``OSError`` when nothing listens, ``ProbeError`` when it is no STOMP.
     """

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from conformance.adapters.reference import ReferenceAdapter
+from conformance.corpus.chapters import feature_stories
 from conformance.corpus.stories import stories
 from conformance.exits import OK
 from conformance.generate.programs import program_for_seed
@@ -34,7 +35,11 @@ def test_seeded_programs_agree(laboratory: Laboratory, seed: int) -> None:
     assert run.differences == []
 
 
-@pytest.mark.parametrize("name", ["live-delay", "live-in-flight", "live-redelivery", "live-000-1-stomp", "live-limit"])
+STORIES = ["live-delay", "live-in-flight", "live-redelivery", "live-000-1-stomp", "live-limit"]
+STORIES += [story.name for story in feature_stories() if not ReferenceAdapter().refusal(story.program)]
+
+
+@pytest.mark.parametrize("name", STORIES)
 def test_stories_agree(laboratory: Laboratory, name: str) -> None:
     run, _, _ = run_parity(ReferenceAdapter(), laboratory, name, paced(stories()[name].program))
     assert run.differences == []
