@@ -273,6 +273,9 @@ class Counters(Event, tag="counters"):
     dispatched: int | None = None
     expired: int | None = None
     scheduled: int | None = None
+    #: Dispatches that were acknowledged, and that came to nothing because their consumer left.
+    acknowledged: int | None = None
+    wasted: int | None = None
     consumers: int | None = None
     memory_percent: int | None = None
     memory_bytes: int | None = None

@@ -114,6 +114,8 @@ TABLES: dict[str, dict[str, str]] = {
         "dispatched": INT,
         "expired": INT,
         "scheduled": INT,
+        "acknowledged": INT,
+        "wasted": INT,
         "consumers": INT,
         "memory_percent": INT,
         "memory_bytes": INT,

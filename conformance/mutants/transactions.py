@@ -99,6 +99,14 @@ class CountsSettlementsTwice(Ledger):
         counters.in_flight -= count
 
 
+class ForgetsWaste(Ledger):
+    """What a departure takes off is counted as acknowledged."""
+
+    def left(self, counters: Counters, count: int) -> None:
+        super().left(counters, count)
+        counters.wasted -= count
+
+
 class SubtractsUntilWritten(Ledger):
     """A message is taken off the in-flight count before its frame is written, and put on it afterwards, as where a
     protocol converter acknowledges before it writes (ActiveMQ with STOMP ``auto``).
@@ -238,6 +246,8 @@ ALL = (
            fresh(SubtractsUntilWritten)),
     Mutant("ledger-charges-every-place", "INF-018", "A departure is charged to each place of the consumer, whole.",
            broker=ChargesEveryPlace),
+    Mutant("ledger-forgets-waste", "INF-019", "Dispatches that came to nothing count as acknowledged.", "ledger",
+           fresh(ForgetsWaste)),
     Mutant("ledger-reset-forgets-levels", "INF-012", "A reset sets the in-flight count to 0.", "ledger",
            fresh(ForgetsLevels)),
     Mutant("purge-counts-again", "INF-013", "A late settlement of a purged message is counted out again.",

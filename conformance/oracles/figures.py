@@ -1,5 +1,5 @@
 """Figures: a queue's counters after an operator's request, of consumers that read nothing, and of wildcards. Judges
-INF-008, INF-018, INF-012 and INF-013.
+INF-008, INF-012, INF-013, INF-018 and INF-019.
 
 Model. Resetting the statistics begins the totals anew and leaves the levels (size, in flight) as they are. A purge
 empties a queue at once; what was in flight then leaves the in-flight count with its late settlement, and is counted
@@ -15,6 +15,9 @@ Analyses:
 3. INF-012: at rest after a reset, a count is below zero, or less than what consumers hold for certain.
 4. INF-013: at rest after a purge, with nothing sent since, the size is not 0; or more has been counted out than in.
 
+5. INF-019: at rest, the count of wasted dispatches is above zero though no consumer has left, or less than the
+   deliveries that consumers were seen to leave behind unsettled.
+
 Not checked: after a restart of the broker; purged queues with delayed messages or sends of unknown result (4).
 """
 
@@ -25,7 +28,7 @@ from collections.abc import Callable
 from conformance.destinations import is_pattern, is_topic
 from conformance.history import Commit, Counters, Event, Operate, Send, Subscribe
 from conformance.oracles.inference import BookOracle
-from conformance.oracles.records import DEAD_LETTERS, Consumer
+from conformance.oracles.records import DEAD_LETTERS, RETURNED, Consumer
 from conformance.oracles.wall import WallClocks
 
 
@@ -43,7 +46,7 @@ class FiguresOracle(BookOracle):
     """The four claims about figures."""
 
     name = "figures"
-    requirements = ("INF-008", "INF-018", "INF-012", "INF-013")
+    requirements = ("INF-008", "INF-012", "INF-013", "INF-018", "INF-019")
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
@@ -107,6 +110,8 @@ class FiguresOracle(BookOracle):
             self._after_reset(event, reset, count)
         if count is not None and self._wild:
             self._after_wild(event, dest, count)
+        if event.wasted is not None and reset is None:
+            self._waste(event, dest, event.wasted)
         purge = self._purges.get(dest)
         if purge is not None and dest not in self._fed and dest != DEAD_LETTERS and event.t0 >= purge.event.t1:
             self._after_purge(event, purge, reset is not None)
@@ -125,6 +130,24 @@ class FiguresOracle(BookOracle):
             self.claims["INF-008"].fail(text, [event.seq], outcome="negative")
         elif any(consumer.host.stall is not None for consumer in queue.consumers):
             self.claims["INF-008"].hold("a consumer did not read", outcome="counted")
+
+    def _waste(self, event: Counters, dest: str, wasted: int) -> None:
+        queue = self.books.queues.get(dest)
+        if queue is None or queue.topic or not queue.consumers or self.books.lens.clouded(dest):
+            return
+        claim = self.claims["INF-019"]
+        gone = [consumer for consumer in queue.consumers if consumer.end or not consumer.known]
+        left = sum(
+            1 for c in gone for passage in c.passages if c.known and passage.fate == RETURNED and passage.settle is None
+        )
+        if wasted < left:
+            text = f"at rest {dest} counts {wasted} wasted dispatches; {left} were left behind by consumers that went"
+            claim.fail(text, [event.seq], outcome="uncounted")
+        elif wasted and not gone:
+            text = f"at rest {dest} counts {wasted} wasted dispatches, though no consumer has left"
+            claim.fail(text, [event.seq], outcome="invented")
+        else:
+            claim.hold("consumers had left messages behind" if left else "", outcome="counted")
 
     def _after_reset(self, event: Counters, reset: Request, count: int) -> None:
         claim = self.claims["INF-012"]

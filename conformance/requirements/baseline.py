@@ -98,6 +98,7 @@ BASELINE: tuple[str, ...] = (
     "INF-012",
     "INF-013",
     "INF-018",
+    "INF-019",
     "MEM-001",
     "MEM-002",
     "MEM-003",

@@ -109,3 +109,23 @@ def test_a_wildcards_consumer_takes_off_each_place_its_own(count: int, expected:
 def test_topics_are_not_queues() -> None:
     story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "t*").lose("c0")
     assert outcome(story.rest("q1", in_flight=-2), "INF-018")[0] is SILENT
+
+
+# -- INF-019
+
+
+@pytest.mark.parametrize(
+    ("wasted", "expected"), [(2, (HOLDS, "counted")), (3, (HOLDS, "counted")), (1, (FAILS, "uncounted"))]
+)
+def test_what_a_consumer_left_behind_was_wasted(wasted: int, expected: tuple[VerdictKind, str]) -> None:
+    assert outcome(held().lose("c0").rest(wasted=wasted), "INF-019") == expected
+
+
+@pytest.mark.parametrize(("wasted", "expected"), [(0, (HOLDS, "counted")), (1, (FAILS, "invented"))])
+def test_nothing_is_wasted_while_nobody_leaves(wasted: int, expected: tuple[VerdictKind, str]) -> None:
+    assert outcome(held().ack("c0/1", "p0/1").rest(wasted=wasted), "INF-019") == expected
+
+
+def test_a_reset_or_an_absent_counter_says_nothing() -> None:
+    assert outcome(held().operate("reset").lose("c0").rest(wasted=0), "INF-019")[0] is SILENT
+    assert outcome(held().lose("c0").rest(size=2), "INF-019")[0] is SILENT
