@@ -207,6 +207,7 @@ _ALL = (
     Mutant("client-monitor-asleep", "INA-006", "The client's end notices nothing.",
            client_monitor=cores.patient_client(100_000)),
     Mutant("monitor-own-offer", "INA-008", "The broker watches by its own offer.", monitor=cores.own_offer),
+    Mutant("monitor-shared", "INA-018", "A live link keeps all others open.", monitor=cores.SharedSilence()),
     Mutant("monitor-counts-frames", "INA-012", "Only complete frames are signs of life.", monitor=cores.frames_only),
     Mutant("monitor-late-start", "INA-007", "Watching begins long after the initial delay.",
            monitor=cores.patient(100, 10_000)),

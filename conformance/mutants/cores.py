@@ -148,3 +148,28 @@ def own_offer(config: BrokerConfig, address: str, now_ns: int) -> Monitor:
 
     made: Monitor = OwnOffer(address, now_ns, connect_timeout_ms=settings.connect_timeout_ms)
     return made
+
+
+class SharedSilence:
+    """A monitor factory whose monitors share the time of the last byte: one live link keeps all others open."""
+
+    def __init__(self) -> None:
+        self._last_ns = 0
+
+    def __call__(self, config: BrokerConfig, address: str, now_ns: int) -> Monitor:
+        base: Any = GENERATIONS[config.generation["monitor"]]
+        box = self
+        box._last_ns = min(box._last_ns, now_ns)  # another broker: its time begins anew
+
+        class Shared(base):  # type: ignore[misc]  # the base is the generation's class
+            def bytes_received(self, now_ns: int) -> None:
+                box._last_ns = now_ns
+                super().bytes_received(now_ns)
+
+            def tick(self, now_ns: int) -> Any:
+                super().bytes_received(box._last_ns)
+                return super().tick(now_ns)
+
+        settings = config.monitor
+        made: Monitor = Shared(address, now_ns, connect_timeout_ms=settings.connect_timeout_ms)
+        return made

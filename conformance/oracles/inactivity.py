@@ -1,4 +1,4 @@
-"""Inactivity monitors: judges INA-001 to INA-008 and INA-012 from stalls, closes and what connections survived.
+"""Inactivity monitors: judges INA-001 to -008, -012 and -018 from stalls, closes and what connections survived.
 
 Model (seed 001). Each end closes a connection on which nothing arrived for a while; keep-alives see to it that on a
 healthy link something always arrives. The windows of each generation, and how the time of the last byte is bounded,
@@ -22,7 +22,8 @@ Analyses, per connection with a declared monitor:
 7. INA-007: a stall that began before the initial delay was over is noticed all the same.
 8. INA-008: on a link whose broker was told to offer something of its own, 1, 3, 4, 6 and 7 hold for the shorter of the
    two offers, each value by itself, and without a monitor if either offered none.
-9. INA-012: a large message was on its way to the broker, over a link that nothing stalled, when the broker closed it;
+9. INA-018: where several links have monitors, 1, 4, 6 and 7 hold for each of them, and one at least was closed in time.
+10. INA-012: a large message was on its way to the broker, over a link that nothing stalled, when the broker closed it;
    it survives if it took longer than the limit.
 
 Not checked: connections of paused processes and of brokers that were restarted; closes that give no reason; health
@@ -49,13 +50,26 @@ SILENT_NS = 1_000_000_000
 LARGE_BYTES = 64 * 1024
 #: What shows which periods two ends agreed on.
 WINDOWS = ("INA-001", "INA-003", "INA-004", "INA-006", "INA-007")
+#: Outcome of what holds under another name as well.
+MIRRORED = {"INA-008": "the-shorter", "INA-018": "independent"}
 
 
 class InactivityOracle(BookOracle):
     """The claims about silent links."""
 
     name = "inactivity"
-    requirements = ("INA-001", "INA-002", "INA-003", "INA-004", "INA-005", "INA-006", "INA-007", "INA-008", "INA-012")
+    requirements = (
+        "INA-001",
+        "INA-002",
+        "INA-003",
+        "INA-004",
+        "INA-005",
+        "INA-006",
+        "INA-007",
+        "INA-008",
+        "INA-012",
+        "INA-018",
+    )
     faults = ("stall",)
 
     def judge(self) -> None:
@@ -64,11 +78,16 @@ class InactivityOracle(BookOracle):
             return
         self._cleaned_up()
         declared = books.header.declared
+        watched = {name for name, monitor in declared.monitor.items() if monitor.read_ms > 0}
         generation = declared.generation.get("monitor", "documented" if books.simulated else "")
         for host in books.hosts.values():
             monitor = declared.monitor.get(host.name)
             if declared.monitor_offer is not None and host.via == "jms":
-                self._negotiated(host, monitor, declared.monitor_offer, generation)
+                offer = declared.monitor_offer
+                told = f"the broker offered {offer.read_ms} and {offer.initial_delay_ms} ms; "
+                self._mirror("INA-008", host, monitor, generation, told)
+            if monitor is not None and sum(1 for other in books.hosts.values() if other.name in watched) > 1:
+                self._mirror("INA-018", host, monitor, generation, "beside other links with monitors ")
             self._judge_host(host, monitor, generation)
 
     def _judge_host(self, host: Host, monitor: MonitorSpec | None, generation: str) -> None:
@@ -90,20 +109,19 @@ class InactivityOracle(BookOracle):
             self._slow_frames(connection, broker)
             self._client_end(connection, client)
 
-    def _negotiated(self, host: Host, monitor: MonitorSpec | None, offer: MonitorSpec, generation: str) -> None:
-        """INA-008: all that is judged of a link whose ends were told different things, by what they had to agree on."""
+    def _mirror(self, requirement: str, host: Host, monitor: MonitorSpec | None, generation: str, prefix: str) -> None:
+        """INA-008, INA-018: all that is judged of such a link, once more under another name."""
         whole = self.claims
-        self.claims = {requirement: Claim(requirement) for requirement in whole}
+        self.claims = {name: Claim(name) for name in whole}
         self._judge_host(host, monitor, generation)
         found, self.claims = self.claims, whole
-        claim = whole["INA-008"]
-        offered = f"the broker offered {offer.read_ms} and {offer.initial_delay_ms} ms"
-        for requirement in WINDOWS:
-            one = found[requirement]
+        claim = whole[requirement]
+        for name in WINDOWS:
+            one = found[name]
             if one.violated:
-                claim.fail(f"{offered}; {one.text}", one.witness, outcome="other", slack_ns=one.violated_slack_ns)
-            elif one.exercised and not one.unsure_text:
-                claim.hold("no monitor" if monitor is None else "a monitor", outcome="the-shorter")
+                claim.fail(f"{prefix}{one.text}", one.witness, outcome="other", slack_ns=one.violated_slack_ns)
+            elif one.exercised and not one.unsure_text and (requirement != "INA-018" or name == "INA-001"):
+                claim.hold("no monitor" if monitor is None else "a monitor", outcome=MIRRORED[requirement])
 
     # -- INA-002, INA-003
 

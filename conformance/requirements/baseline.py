@@ -87,6 +87,7 @@ BASELINE: tuple[str, ...] = (
     "INA-007",
     "INA-008",
     "INA-012",
+    "INA-018",
     "INF-001",
     "INF-002",
     "INF-003",
