@@ -191,6 +191,8 @@ _ALL = (
            fresh(memory.SleepsOn)),
     Mutant("memory-overtakes-store", "MEM-025", "What arrives stays in memory though others are in the store only.",
            "memory", fresh(memory.OvertakesStore)),
+    Mutant("memory-full-after-restart", "MEM-015", "After a restart everything is in memory again at once.",
+           broker=memory.RestoresIntoMemory),
     Mutant("memory-keeps-refused", "MEM-027", "A send that is refused for want of memory goes through later.",
            broker=memory.KeepsRefused),
     Mutant("memory-loads-without-demand", "MEM-024", "The sweep reads into memory whatever fits.", "memory",

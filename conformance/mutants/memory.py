@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig
 from reference_broker.core.destination import Destination
@@ -13,6 +15,7 @@ from reference_broker.core.message import Message
 from reference_broker.core.paging import G1Memory
 from reference_broker.core.policies import Policies
 from reference_broker.core.queue import Queue
+from reference_broker.core.records import Record
 from reference_broker.core.reference import Reference
 from reference_broker.core.subscription import Subscription
 
@@ -223,3 +226,14 @@ class OvertakesStore(Memory):
 
     def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
         return self._has_space(tree, queue, size_bytes)
+
+
+class RestoresIntoMemory(Broker):
+    """After a restart everything is in memory again at once."""
+
+    def restore(self, records: Iterable[Record], now: Now) -> list[Effect]:
+        effects = super().restore(records, now)
+        for queue in self._region.memory.queues:
+            while queue.line.stored:
+                queue.line.page_in()
+        return effects

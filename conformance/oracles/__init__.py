@@ -9,6 +9,7 @@ from conformance.oracles.delivery import DeliveryOracle
 from conformance.oracles.durability import DurabilityOracle
 from conformance.oracles.expiry import ExpiryOracle
 from conformance.oracles.figures import FiguresOracle
+from conformance.oracles.fresh import FreshOracle
 from conformance.oracles.inactivity import InactivityOracle
 from conformance.oracles.inflight import InFlightOracle
 from conformance.oracles.interference import InterferenceOracle
@@ -36,6 +37,7 @@ ORACLES: tuple[type[Oracle], ...] = (
     UsageOracle,
     InterferenceOracle,
     PagingOracle,
+    FreshOracle,
     InFlightOracle,
     PrefetchOracle,
     DelayOracle,
