@@ -167,7 +167,7 @@ class OnlookerOracle(BookOracle):
         for one, other in pairwise(fresh):
             assert one.send is not None
             assert other.send is not None
-            if one.send.t1 < other.send.t0 and place[one.name] > place[other.name]:
+            if one.send.t1 <= other.send.t0 and place[one.name] > place[other.name]:
                 text = f"the browser {look.subscribe.consumer} was shown {other.name} before {one.name}, the older one"
                 self.claims["GEN-026"].fail(text, [one.send.seq, other.send.seq, look.witness], outcome="disordered")
                 return
@@ -179,7 +179,7 @@ class OnlookerOracle(BookOracle):
         since_ns = send.t0 if send is not None else 0
         return any(
             consumer.opened_ns <= look.ended_ns
-            and consumer.lost_ns <= look.ended_ns
+            and consumer.lost_ns < look.ended_ns
             and self.ask.gone(consumer) >= since_ns
             for consumer in queue.consumers
         )
