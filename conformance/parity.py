@@ -9,7 +9,7 @@ Rules
 * Programs are *paced*: after each step some time passes, so that nothing is still on its way when the next one begins.
   What would then still be a race of two hosts is not compared: orders are per consumer, never between consumers.
 * Only what the live world can do is asked for: STOMP hosts, waits of a few hundred milliseconds, no stalls in seeded
-  programs (a stalled link is compared by a corpus program), no restarts, no absolute delivery times.
+  programs (a stalled link is compared by a corpus program), no absolute delivery times.
 * Memory figures are not compared: a message's name is longer on the live wire. Nor is what a broker counts for all its
   queues together.
 
@@ -35,7 +35,6 @@ from conformance.program import HostSpec, LinkSpec, Program
 from conformance.steps import AnyStep
 from conformance.steps.consume import Leave, Subscribe, Take
 from conformance.steps.fault import Clock, Resume, Stall
-from conformance.steps.operation import Restart
 from conformance.steps.passage import Advance
 from conformance.steps.send import Send as SendStep
 from conformance.worlds.base import DRAIN_HOST
@@ -188,7 +187,7 @@ def fit_for_parity(program: Program) -> Program:
             zero_expiration_override_ms=_distant(stamping.zero_expiration_override_ms),
         )
     broker = msgspec.structs.replace(broker, timestamping=stamping)
-    steps = [_shortened(step) for step in program.steps if not isinstance(step, Stall | Resume | Restart)][:STEPS_MAX]
+    steps = [_shortened(step) for step in program.steps if not isinstance(step, Stall | Resume)][:STEPS_MAX]
     return paced(msgspec.structs.replace(program, broker=broker, hosts=hosts, links=links, steps=steps))
 
 
