@@ -126,6 +126,8 @@ class Region:
             self.memory.queues.remove(destination)
         self.memory.blocked.pop(name, None)
         del self.destinations[name]
+        if self.journal is not None:
+            self.journal.destination_removed(self, name)
         self.temporaries.owners.pop(name, None)
         self.sweeps.disarm(destination)
         self.routing.removed(destination)

@@ -13,6 +13,8 @@ from reference_broker.core.events import (
     POISON,
     Begin,
     Commit,
+    Move,
+    RemoveQueue,
     RemoveSubscription,
     Send,
     StorageChanged,
@@ -118,6 +120,21 @@ def test_a_commit_is_one_unit_and_an_open_transaction_none() -> None:
     effects = driver.handle(Commit(1, "t", request=driver.request()))
     assert len([e for e in effects if isinstance(e, Journalled)]) == 2
     assert drained(restarted(driver)) == ["t0", "t1"]
+
+
+@pytest.mark.parametrize("memory", ["fair", "G1", "G2"])
+def test_what_an_operator_did_is_remembered(memory: str) -> None:
+    driver = Driver(config_of(persistent=True, generation={"memory": memory}))
+    for number in range(3):
+        driver.send(Q)
+        driver.send("queue://gone", delay_ms=number * 1000)
+    driver.handle(Move(Q, "queue://there", count=2, request=driver.request()))
+    driver.handle(RemoveQueue("queue://gone", request=driver.request()))
+    driver = restarted(driver)
+    assert drained(driver) == ["m5"]
+    driver.subscribe("there", "queue://there", 10)
+    assert driver.got("there") == ["m1", "m3"]
+    assert "queue://gone" not in driver.broker.destinations()
 
 
 # -- delays
