@@ -78,6 +78,7 @@ texts = st.text(alphabet=st.characters(), max_size=8)
 properties = st.dictionaries(texts, texts | st.booleans() | st.integers() | st.floats(allow_nan=False), max_size=3)
 
 
+@settings(deadline=None)
 @given(name=texts, props=properties, body=st.binary(max_size=9), number=st.integers(), text=texts)
 def test_a_message_survives_the_codec(
     name: str, props: dict[str, str | bool | int | float], body: bytes, number: int, text: str
