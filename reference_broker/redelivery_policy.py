@@ -18,7 +18,8 @@ Rules:
 * A commit ends the series: the next rollback begins with the initial pause again.
 * ``pre_dispatch_check``: a transacted session gives up what arrives with a count above the maximum, undelivered.
 
-Change together: ``openwire/client.py`` (calls it), requirements RDL-007 and RDL-013.
+Change together: ``openwire/client.py`` (calls it), ``core/rescheduling.py`` (the broker's own redelivery, the same
+numbers), requirements RDL-007 and RDL-013.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Exceptions: ActiveMQ marks an id as seen before it asks whether the message gets
 whether it expired; here the reason of the death counts, also if it was a client that saw it expired. Whatever the audit
 says, a queue holds no two messages with one id.
 
-Change together: ``config.py``, ``settings.py``, requirements RDL-004, RDL-006 and RDL-017 to RDL-020."""
+Change together: ``config.py``, ``settings.py``, requirements RDL-004, RDL-006, RDL-017 and RDL-018."""
 
 from __future__ import annotations
 
