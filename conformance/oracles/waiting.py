@@ -146,6 +146,7 @@ class WaitingOracle(Oracle):
         if is_topic(send.dest):
             for arrival in life.arrivals:
                 self._judge_audience(life, arrival)
+            self._judge_ended(life)
             return
         due = self._due_of(life)
         if due is None:
@@ -387,6 +388,24 @@ class WaitingOracle(Oracle):
             [send.seq, since.seq, arrival.seq],
             outcome="late-subscriber",
         )
+
+    def _judge_ended(self, life: Life) -> None:
+        """DLY-022, the good end: a name ended and began again while the message waited, and nothing came under it."""
+        send = life.send
+        due = self._due_of(life)
+        end_ns = self._scene.end_ns
+        if due is None or send.result != "ok" or end_ns is None or due[1] > end_ns:
+            return
+        got = [arrival.consumer for arrival in life.arrivals]
+        for key, ends in self._unsubscribed.items():
+            ended = next((e for e in ends if e.result == "ok" and send.t1 <= e.t0 and e.t1 < due[0]), None)
+            if ended is None:
+                continue
+            mine = [one for one in self._durables.get(key, []) if one.dest == send.dest]
+            before = any(one.t1 <= send.t0 for one in mine)
+            after = [one.consumer for one in mine if ended.t1 <= one.t0 and one.t1 < due[0]]
+            if before and after and not any(consumer in got for consumer in after):
+                self.claims["DLY-022"].hold("its name began again", outcome="those-at-the-send")
 
     # -- absolute times
 

@@ -154,6 +154,15 @@ def test_a_durable_name_that_was_ended_is_another_subscription(ended: bool) -> N
     assert found["DLY-020"].verdict is (NOT_EXERCISED if ended else SATISFIED)
 
 
+def test_nothing_came_under_a_name_that_began_again() -> None:
+    tale = started(consumer=False).at(5).subscribe("c0/1", "t0", durable="d").at(6).leave("c0/1")
+    tale.at(10).post("p0/1", "t0", delay_ms=100)
+    tale.at(20)._add(Unsubscribe, "c0", 0.1, result="ok", durable="d")
+    tale.at(30).subscribe("c0/2", "t0", durable="d")
+    found = waiting(tale.close(at_ms=500).finish())["DLY-022"]
+    assert (found.verdict, found.situations) == (SATISFIED, ["its name began again"])
+
+
 # -- DLY-026
 
 
