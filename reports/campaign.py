@@ -224,6 +224,7 @@ def _summary(
         "cells": totals,
         "violated": violated,
         "in_flight_sql": outcome.inflight.counts,
+        "in_flight_left_out": outcome.inflight.beyond,
         "problems": [note.text for note in outcome.problems],
         "report": str(options.out / "report.json"),
         "verdict_digest": outcome.digest,

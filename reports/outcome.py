@@ -35,10 +35,12 @@ NOTES_MAX = 20
 class InFlight:
     """The in-flight count judged twice.
 
-    How many runs got which verdict from SQL, and where the oracle says otherwise.
+    How many runs got which verdict from SQL, and where the oracle says otherwise. ``beyond``: runs that use what the
+    query leaves out.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, runs: int) -> None:
+        self.beyond = runs - len(rows)
         self.reads = sum(int(row["reads"]) for row in rows)
         self.counts: dict[str, int] = {}
         self.disagreements: list[Note] = []
@@ -61,7 +63,9 @@ class InFlight:
         if not self.compared:
             return f"in-flight consistency by SQL: {counts}; no oracle judges INF-001, so nothing was compared"
         agree = "agrees with the oracle" if not self.disagreements else f"DISAGREES in {len(self.disagreements):,} runs"
-        return f"in-flight consistency by SQL, {self.reads:,} reads at rest: {counts}; {agree} ({self.compared:,} runs)"
+        beyond = f"; {self.beyond:,} runs use what the query leaves out" if self.beyond else ""
+        reads = f"{self.reads:,} reads at rest"
+        return f"in-flight consistency by SQL, {reads}: {counts}; {agree} ({self.compared:,} runs){beyond}"
 
 
 class Outcome:
@@ -74,7 +78,7 @@ class Outcome:
         self.runs = int(row["runs"])
         self.events = int(row["events"])
         self.source = f"campaign of {plan.programs:,} programs from seed {plan.seed}"
-        self.inflight = InFlight(answers["inflight"])
+        self.inflight = InFlight(answers["inflight"], self.runs)
         self.problems = [Note(note["run"], note["problem"]) for note in answers["notes"] if note["problem"]]
         self.problems += self.inflight.disagreements
         self.capabilities = sorted(str(item["capability"]) for item in answers["capabilities"])

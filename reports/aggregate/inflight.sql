@@ -7,8 +7,17 @@
 -- whose goodbye was refused. Consumers for which the broker settles as it writes (STOMP's auto) hold nothing. A read that
 -- took time, on a queue where a timer may act, is never called violated.
 --
+-- Left out, whole runs: transactions, operators, browsers, wildcard consumers and restarts of the broker. What these do to
+-- the count is told by their own oracles; a second copy of all that would be no second opinion.
+--
 -- Few joins on purpose: planning, not data, is what this query costs.
-WITH context AS (
+WITH beyond AS (
+    SELECT DISTINCT run
+    FROM events
+    WHERE kind IN ('begin', 'commit', 'abort', 'operate', 'browse') OR fault = 'restart'
+        OR (kind = 'subscribe' AND (browser OR dest LIKE '%*'))
+),
+context AS (
     SELECT
         run, broker,
         GET_JSON_OBJECT(header, '$.broker_host') AS broker_host,
@@ -20,6 +29,7 @@ WITH context AS (
             CAST(GET_JSON_OBJECT(header, '$.declared.timestamping.zero_expiration_override_ms') AS BIGINT), 0
         ) > 0 AS stamps_expiry
     FROM runs
+    LEFT ANTI JOIN beyond USING (run)
 ),
 reads AS (
     SELECT run, seq, dest, in_flight, t1_ns > t0_ns AS took_time, a_timer_at

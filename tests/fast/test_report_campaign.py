@@ -250,7 +250,7 @@ def test_a_deep_temporary_folder_means_tcp(tmp_path: Path) -> None:
 
 def inflight(verdict: str, oracle: str | None) -> InFlight:
     """One run."""
-    return InFlight([{"run": "r", "verdict": verdict, "reads": 2, "oracle_verdict": oracle}])
+    return InFlight([{"run": "r", "verdict": verdict, "reads": 2, "oracle_verdict": oracle}], 1)
 
 
 def test_a_disagreement_about_the_in_flight_count_is_a_problem() -> None:
