@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conformance.exits import OK, SUITE, VIOLATED, SuiteProblem, under_ci
+from conformance.exits import OK, SUITE, VIOLATED, SuiteProblem, UsageError, under_ci
 from conformance.generate.programs import program_for_seed
 from conformance.history import Arrive, Closed, Consume, Counters, Fault, History, Send
 from conformance.outcomes import outcomes
@@ -242,20 +242,27 @@ def run_parity(
     return ParityRun(name, time.monotonic() - started, compare(simulated, live)), simulated, live
 
 
-def parity_programs(count: int, seed: int) -> Iterator[tuple[str, Program, int | None]]:
-    """The corpus programs that the reference server can run live, paced, then ``count`` seeds."""
+def parity_programs(count: int, seed: int, names: Sequence[str] = ()) -> Iterator[tuple[str, Program, int | None]]:
+    """The corpus programs (these, or all) that the reference server can run live, paced, then ``count`` seeds. Raises
+    ``UsageError`` for a name that no such program has.
+    """
     from conformance.adapters.reference import ReferenceAdapter
     from conformance.worlds.live.runs import plan_of
 
-    for name, program in plan_of(ReferenceAdapter()):
-        yield name, paced(program), None
+    plan = dict(plan_of(ReferenceAdapter()))
+    for name in names:
+        if name not in plan:
+            raise UsageError(f"no program {name!r} of the corpus can be compared; one of {', '.join(sorted(plan))}")
+    for name in names or plan:
+        yield name, paced(plan[name]), None
     for number in range(seed, seed + count):
         yield f"seed-{number}", fit_for_parity(program_for_seed(number)), number
 
 
 def main(argv: Sequence[str]) -> int:
-    """``brokerproof parity [--programs N] [--seed S] [--json]``."""
+    """``brokerproof parity [NAME …] [--programs N] [--seed S] [--json]``."""
     parser = argparse.ArgumentParser(prog="brokerproof parity", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these programs of the corpus (default: all)")
     parser.add_argument(
         "--programs", type=int, default=PROGRAMS, metavar="N", help=f"seeded programs (default {PROGRAMS})"
     )
@@ -269,7 +276,7 @@ def main(argv: Sequence[str]) -> int:
     different = not_run = 0
     with Laboratory() as laboratory:
         adapter = ReferenceAdapter()
-        for name, program, seed in parity_programs(options.programs, options.seed):
+        for name, program, seed in parity_programs(options.programs, options.seed, options.names):
             try:
                 run, _, _ = run_parity(adapter, laboratory, name, program, seed)
             except ToolMissing as error:

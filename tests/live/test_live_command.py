@@ -115,13 +115,17 @@ def test_replay_live(tmp_path: Path) -> None:
 
 
 def test_parity_command() -> None:
-    done = brokerproof("parity", "--programs", "2", "--seed", "11", "--json", timeout_s=200)
+    named = ("live-redelivery", "live-in-flight", "live-transacted-sends")
+    done = brokerproof("parity", *named, "--programs", "2", "--seed", "11", "--json", timeout_s=200)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(rows) >= 2
-    other = brokerproof("parity", "--programs", "1", "--seed", "12", "--json", timeout_s=200)
+    assert [row["name"] for row in rows] == [*named, "seed-11", "seed-12"]
+    other = brokerproof("parity", "live-limit", "--programs", "0", timeout_s=200)
     assert other.returncode == 0, other.stdout + other.stderr
-    assert other.stdout != done.stdout
+    assert other.stdout.startswith("live-limit: agree")
+    wrong = brokerproof("parity", "nonsense", timeout_s=200)
+    assert wrong.returncode == 2
+    assert "no program 'nonsense' of the corpus can be compared" in wrong.stderr
 
 
 def test_serve_plants_a_defect(tmp_path: Path) -> None:

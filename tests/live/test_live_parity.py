@@ -79,7 +79,9 @@ def test_the_command_says_so(
 ) -> None:
     del laboratory
     whole = parity_programs
-    monkeypatch.setattr("conformance.parity.parity_programs", lambda count, seed: list(whole(count, seed))[-count:])
+    monkeypatch.setattr(
+        "conformance.parity.parity_programs", lambda count, seed, names: list(whole(count, seed, names))[-count:]
+    )
     assert main(["--programs", "2", "--seed", "5", "--json"]) == OK
     lines = [msgspec.json.decode(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["name"] for line in lines] == ["seed-5", "seed-6"]
