@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from conformance.adapters.activemq import ActiveMQAdapter
+from conformance.corpus import programs
 from conformance.corpus.stories import SKEW_MS, TTL_MS, Story, stories
 from conformance.history import Ack, Arrive, ClockSample, Closed, Consume, Counters, Discard, Fault, History, Send
 from conformance.known import load_known
@@ -150,7 +151,8 @@ def test_a_silent_link_is_closed_by_the_broker_and_proven(stage: Stage) -> None:
 
 def judged(stage: Stage, name: str) -> dict[str, VerdictKind]:
     wanted = tuple(requirement.id for requirement in _catalogue())
-    result = run_live(stage.adapter, stage.laboratory, STORIES[name].program, name, wanted=wanted)
+    program = STORIES[name].program if name in STORIES else programs()[name]
+    result = run_live(stage.adapter, stage.laboratory, program, name, wanted=wanted)
     assert result.problem == ""
     return {verdict.requirement: verdict.verdict for verdict in result.verdicts}
 

@@ -26,7 +26,18 @@ from conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, events, make_laboratory, program
 
 pytestmark = pytest.mark.live
-OFFERED = {"dead-letter", "delay", "monitor", "nack", "persistent", "prefetch", "topics", "ttl"}
+OFFERED = {
+    "dead-letter",
+    "delay",
+    "monitor",
+    "nack",
+    "persistent",
+    "prefetch",
+    "selectors",
+    "topics",
+    "transactions",
+    "ttl",
+}
 
 
 @pytest.fixture(scope="module")
