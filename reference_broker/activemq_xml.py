@@ -42,7 +42,6 @@ WITHOUT_EFFECT: Final = {
     "dataDirectory",
     "enableStatistics",
     "managementContext",
-    "persistent",
     "schedulerSupport",  # delays need no switch here
     "shutdownHooks",
     "start",
@@ -51,6 +50,25 @@ WITHOUT_EFFECT: Final = {
     "tempUsage",
     "useJmx",
     "useShutdownHook",
+}
+#: Of the store's element; the rest of it is about its files.
+_STORE: Final[Rows] = {
+    "directory": ("path", TEXT),
+    "concurrentStoreAndDispatchQueues": ("concurrent_store", FLAG),
+}
+_STORE_FILES: Final = {
+    "checkForCorruptJournalFiles",
+    "cleanupInterval",
+    "enableJournalDiskSyncs",
+    "journalMaxFileLength",
+}
+_REDELIVERY: Final[Rows] = {
+    "maximumRedeliveries": ("maximum_redeliveries", NUMBER),
+    "initialRedeliveryDelay": ("initial_redelivery_delay_ms", NUMBER),
+    "redeliveryDelay": ("redelivery_delay_ms", NUMBER),
+    "maximumRedeliveryDelay": ("maximum_redelivery_delay_ms", NUMBER),
+    "useExponentialBackOff": ("use_exponential_back_off", FLAG),
+    "backOffMultiplier": ("back_off_multiplier", NUMBER),
 }
 _BROKER: Final[Rows] = {
     "brokerName": ("name", TEXT),
@@ -139,18 +157,49 @@ class _Reader:
         self._where = where
 
     def broker(self, element: ElementTree.Element) -> None:
-        self._found.broker.update(self._fields(element, _BROKER))
-        for child in element:
+        self._found.broker.update(self._fields(element, _BROKER, known={"persistent"}))
+        stored = self._value("broker.persistent", element.attrib.get("persistent", "true"), FLAG)
+        children = sorted(element, key=_name)  # the policy entries before the plug-ins that add to them
+        for child in children:
             name = _name(child)
             handler = _SECTIONS.get(name)
             if handler is not None:
                 handler(self, child)
+            elif name == "persistenceAdapter":
+                self._store(child, stored=bool(stored))
             elif name in WITHOUT_EFFECT:
                 self._note(name)
             else:
-                raise self._unknown("element", name, {*_SECTIONS, *WITHOUT_EFFECT})
+                raise self._unknown("element", name, {*_SECTIONS, "persistenceAdapter", *WITHOUT_EFFECT})
 
     # -- sections
+
+    def _store(self, element: ElementTree.Element, *, stored: bool) -> None:
+        """Where persistent messages are kept; nowhere if the broker is not persistent."""
+        for store in element:
+            if _name(store) != "kahaDB":
+                raise self._unknown("store", _name(store), {"kahaDB"})
+            fields = self._fields(store, _STORE, known=_STORE_FILES)
+            if "concurrent_store" in fields:
+                self._found.broker["concurrent_store"] = fields["concurrent_store"]
+            if stored and "path" in fields:
+                self._found.table("storage")["path"] = fields["path"]
+
+    def _redelivery(self, element: ElementTree.Element) -> None:
+        """The plug-in's policies belong to entries that exist: ours have no map of their own."""
+        exceeded = self._fields(
+            element, {"sendToDlqIfMaxRetriesExceeded": ("send", FLAG)}, known={"fallbackToDeadLetter"}
+        )
+        path = ("redeliveryPolicyMap", "redeliveryPolicyMap", "redeliveryPolicyEntries", "redeliveryPolicy")
+        entries = {entry["match"]: entry for entry in self._found.broker.get("destinations", [])}
+        for policy in _each(element, *path):
+            name = _KINDS["queue"] + policy.attrib.get("queue", "")
+            if name not in entries:
+                raise ConfigError(f"{self._where}: the redeliveryPolicy of {name} needs a policyEntry of the same name")
+            made = self._fields(policy, _REDELIVERY, known={"queue"})
+            if "send" in exceeded:
+                made["send_to_dlq_if_max_retries_exceeded"] = exceeded["send"]
+            entries[name]["redelivery"] = made
 
     def policies(self, element: ElementTree.Element) -> None:
         destinations = self._found.broker.setdefault("destinations", [])
@@ -214,10 +263,12 @@ class _Reader:
             name = _name(plugin)
             if name == "timeStampingBrokerPlugin":
                 self._found.broker["timestamping"] = self._fields(plugin, _TIMESTAMPING)
+            elif name == "redeliveryPlugin":
+                self._redelivery(plugin)
             elif name in WITHOUT_EFFECT:
                 self._note(name)
             else:
-                raise self._unknown("plug-in", name, {"timeStampingBrokerPlugin", *WITHOUT_EFFECT})
+                raise self._unknown("plug-in", name, {"redeliveryPlugin", "timeStampingBrokerPlugin", *WITHOUT_EFFECT})
 
     def usage(self, element: ElementTree.Element) -> None:
         for part in _each(element, "systemUsage"):

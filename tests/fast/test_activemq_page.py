@@ -65,6 +65,7 @@ def targets(*tables: str) -> set[str]:
         ("_DEAD_LETTER", ("_STRATEGIES",), {"strategy", "dead_letter_queue"}),
         ("_TIMESTAMPING", ("_TIMESTAMPING",), set()),
         ("_VIRTUAL_TOPIC", ("_VIRTUAL_TOPIC",), set()),
+        ("_REDELIVERY", ("_REDELIVERY",), {"send_to_dlq_if_max_retries_exceeded"}),
     ],
 )
 def test_every_key_that_activemq_has_is_translated(rows: str, tables: tuple[str, ...], ours_alone: set[str]) -> None:

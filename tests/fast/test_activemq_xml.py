@@ -53,10 +53,25 @@ def test_what_has_no_effect_is_noted() -> None:
     assert found.notes == ["useJmx has no effect here", "managementContext has no effect here"]
 
 
+def test_a_broker_that_is_not_persistent_stores_nothing() -> None:
+    store = '<persistenceAdapter><kahaDB directory="d" journalMaxFileLength="8mb"/></persistenceAdapter>'
+    assert translate(f"<broker>{store}</broker>").data["storage"] == {"path": "d"}
+    assert "storage" not in translate(f'<broker persistent="false">{store}</broker>').data
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("<broker", ["is not XML"]),
+        (within("<persistenceAdapter><jdbcPersistenceAdapter/></persistenceAdapter>"), ["jdbcPersistenceAdapter"]),
+        (
+            within(
+                "<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap><redeliveryPolicyEntries>"
+                '<redeliveryPolicy queue="q"/></redeliveryPolicyEntries></redeliveryPolicyMap></redeliveryPolicyMap>'
+                "</redeliveryPlugin></plugins>"
+            ),
+            ["queue://q", "needs a policyEntry of the same name"],
+        ),
         ("<beans/>", ["0 broker elements"]),
         ("<!DOCTYPE a><broker/>", ["document type"]),
         ('<broker brokerNam="x"/>', ["'brokerNam'", "did you mean brokerName"]),
