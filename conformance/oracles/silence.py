@@ -123,7 +123,7 @@ class Silence:
 class Connection:
     """One connection of a host. Times are those at which the broker's or the client's end can have changed."""
 
-    __slots__ = ("broker_close", "client_close", "connect", "end_ns", "host", "latency_ns", "left_ns")
+    __slots__ = ("broker_close", "client_close", "connect", "end_ns", "ended_ns", "host", "latency_ns", "left_ns")
 
     def __init__(self, host: Host, connect: Connect) -> None:
         self.host = host
@@ -134,6 +134,8 @@ class Connection:
         #: The client's end went for another reason (or the run ended), and the first end of any sort.
         self.left_ns = NEVER
         self.end_ns = NEVER
+        #: By when it had ended for certain.
+        self.ended_ns = NEVER
         #: More than one way: the handshake went there and back.
         self.latency_ns = connect.t1 - connect.t0
 
@@ -145,6 +147,7 @@ class Connection:
     def take(self, event: Event, broker: str) -> None:
         """One end of this connection, in order."""
         self.end_ns = min(self.end_ns, event.t0)
+        self.ended_ns = min(self.ended_ns, event.t1)
         if not isinstance(event, Closed) or not is_inactivity(event):
             self.left_ns = min(self.left_ns, event.t0)
         elif event.who == "client":
@@ -159,7 +162,8 @@ class Connection:
         base_low = self.connect.t0 + terms.delay_ns
         base_high = self.connect.t1 + terms.delay_ns
         for stall in self.host.stalls:
-            if stall.toward not in {toward, "both"} or stall.begin.t1 < self.connect.t0 or stall.begin.t0 > self.end_ns:
+            elsewhen = stall.begin.t1 < self.connect.t0 or stall.begin.t0 > self.ended_ns
+            if elsewhen or stall.toward not in {toward, "both"}:
                 continue
             slack_ns = terms.gap_ns + self.latency_ns + terms.late_ns
             life_ns = stall.last_op_ns if toward == "broker" else stall.last_heard_ns

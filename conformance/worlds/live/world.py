@@ -73,6 +73,8 @@ class LiveWorld(Conduct):
             raise NotOfferedError("the agents have no words for an absolute delivery time")
         if step.life_ms:
             self.require(client, "lifetimes")
+            if "broker-ttl" not in self.adapter.capabilities():
+                raise NotOfferedError("the broker knows no time to live by its own clock")
         if step.group:
             self.require(client, "groups")
         message = client.next_message()
