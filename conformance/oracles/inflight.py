@@ -184,8 +184,10 @@ class InFlightOracle(BookOracle):
                 claim.hold("a consumer had left", outcome="bounded")
             return
         bound = 0
+        # A broker that has no synchronous dispatch to offer gives everybody the other one, whatever was asked.
+        offered = "sync-dispatch" in self.books.header.capabilities
         for consumer in queue.consumers:
-            if consumer.sync or consumer.opened_ns > event.t1:
+            if (consumer.sync and offered) or consumer.opened_ns > event.t1:
                 continue
             if not self.books.simulated:
                 bound += 1
