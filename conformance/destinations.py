@@ -10,6 +10,8 @@ What must change together: ``worlds/translation.py``, which writes them as a bro
 
 from __future__ import annotations
 
+#: The shared dead-letter queue, in the suite's words; worlds translate it for their broker.
+DEAD_LETTERS = "ActiveMQ.DLQ"
 #: What a wildcard consumer consumes from.
 ALL_QUEUES = "q*"
 ALL_TOPICS = "t*"

@@ -10,8 +10,9 @@ This is a summary for people and for comparing worlds; verdicts are the oracles'
 
 from __future__ import annotations
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import Arrive, Consume, History, Send
-from conformance.worlds.base import DEAD_LETTERS, DRAIN_HOST
+from conformance.worlds.base import DRAIN_HOST
 
 CONSUMED = "consumed"
 DRAINED = "drained"

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import (
     Abort,
     Ack,
@@ -50,7 +51,6 @@ from conformance.history import (
 from conformance.oracles.attendance import Attendance
 from conformance.oracles.lens import Lens
 from conformance.oracles.records import (
-    DEAD_LETTERS,
     DOUBTFUL,
     HELD,
     JMS_DELIVERIES,

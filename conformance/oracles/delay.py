@@ -38,14 +38,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic
+from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
 from conformance.oracles.base import Claim, Oracle
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from conformance.oracles.fate import Fate, Mortality
 from conformance.oracles.life import NEVER_NS, Life
 from conformance.oracles.promptness import Promptness
-from conformance.oracles.scene import DEAD_LETTERS, KINDS, Scene
+from conformance.oracles.scene import KINDS, Scene
 from conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:

@@ -29,19 +29,10 @@ scarce.
 
 from __future__ import annotations
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import Send
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import (
-    DEAD_LETTERS,
-    RETURNED,
-    Consumer,
-    Message,
-    Passage,
-    Queue,
-    Read,
-    Window,
-    is_limited,
-)
+from conformance.oracles.records import RETURNED, Consumer, Message, Passage, Queue, Read, Window, is_limited
 
 
 class DeliveryOracle(BookOracle):

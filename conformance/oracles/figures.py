@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.destinations import is_pattern, is_topic
+from conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
 from conformance.history import Commit, Counters, Event, Operate, Send, Subscribe
 from conformance.oracles.inference import BookOracle
-from conformance.oracles.records import DEAD_LETTERS, RETURNED, Consumer
+from conformance.oracles.records import RETURNED, Consumer
 from conformance.oracles.wall import WallClocks
 
 

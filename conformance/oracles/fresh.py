@@ -12,9 +12,9 @@ Not checked: that persistent messages are there (GEN-080).
 
 from __future__ import annotations
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import Abort, Arrive, Commit, Counters, Event, Fault, Header, Operate, Send, Subscribe
 from conformance.oracles.base import NS_PER_MS, Oracle
-from conformance.oracles.records import DEAD_LETTERS
 from conformance.oracles.wall import WallClocks
 
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from conformance.destinations import is_topic
+from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import Event, Header, Send
 from conformance.oracles.base import NS_PER_MS, Oracle
 from conformance.oracles.books import OVERHEAD_MIN_BYTES
 from conformance.oracles.inference import PRESSURE_PERCENT, ms
 from conformance.oracles.life import NEVER_NS, Life
 from conformance.oracles.promptness import Promptness
-from conformance.oracles.scene import DEAD_LETTERS, KINDS, Scene
+from conformance.oracles.scene import KINDS, Scene
 from conformance.oracles.wall import WallClocks
 
 REQUIREMENT: Final = "MEM-021"

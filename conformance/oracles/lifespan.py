@@ -21,14 +21,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic
+from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
 from conformance.oracles.base import Oracle
 from conformance.oracles.decision import may_be_swallowed
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from conformance.oracles.fate import Fate, Mortality
 from conformance.oracles.life import Life
-from conformance.oracles.scene import DEAD_LETTERS, KINDS, Scene, clients_may_have_discarded
+from conformance.oracles.scene import KINDS, Scene, clients_may_have_discarded
 
 if TYPE_CHECKING:
     from conformance.oracles.wall import WallClocks

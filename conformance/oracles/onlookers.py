@@ -26,11 +26,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import Arrive, Browse, Consume, Discard, Event, Subscribe
 from conformance.oracles import wishes
 from conformance.oracles.base import NS_PER_MS
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import DEAD_LETTERS, NEVER, Consumer, Message, Passage, Queue
+from conformance.oracles.records import NEVER, Consumer, Message, Passage, Queue
 from conformance.oracles.wall import WallClocks
 
 #: A message on a healthy link is never this late for the sake of another link.

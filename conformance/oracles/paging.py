@@ -14,9 +14,10 @@ whose messages come and go unseen.
 
 from __future__ import annotations
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import Send
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import DEAD_LETTERS, Consumer, Passage, Queue
+from conformance.oracles.records import Consumer, Passage, Queue
 
 
 class PagingOracle(BookOracle):

@@ -20,8 +20,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic
-from conformance.oracles.scene import DEAD_LETTERS
+from conformance.destinations import DEAD_LETTERS, is_topic
 
 if TYPE_CHECKING:
     from conformance.history import Arrive, Event, Send

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.destinations import is_topic
+from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import Ack, Arrive, Closed, Connect, Counters, Discard, Event, Fault, Nack, Send, Subscribe
 from conformance.oracles.lens import is_choosy
 from conformance.program import DestinationSpec
 
 #: Later than any instant of a run, and more than any count.
 NEVER: Final = 1 << 61
-#: The destination of dead letters, in the suite's words.
-DEAD_LETTERS: Final = "ActiveMQ.DLQ"
 
 #: How often a JMS client delivers a message, by default, before it gives it up by itself.
 JMS_DELIVERIES: Final = 7

@@ -28,9 +28,10 @@ per subscription may be right); rejections of dead letters.
 
 from __future__ import annotations
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import Nack
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import DEAD_LETTERS, LATE, NEVER, RETURNED, Consumer, Message, Passage, Queue
+from conformance.oracles.records import LATE, NEVER, RETURNED, Consumer, Message, Passage, Queue
 from conformance.oracles.strategies import gets_letter
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic
+from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import (
     Ack,
     Arrive,
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from conformance.history import Header
 
 NS_PER_MS = 1_000_000
-#: The dead-letter destination, in the suite's words.
-DEAD_LETTERS = "ActiveMQ.DLQ"
 #: Bytes that a broker may charge for a message beside its body.
 OVERHEAD_BYTES = 2048
 KINDS = (

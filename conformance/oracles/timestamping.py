@@ -43,10 +43,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
 from conformance.oracles.base import Oracle
 from conformance.oracles.dial import NS_PER_MS, Dial
-from conformance.oracles.scene import DEAD_LETTERS
 from conformance.oracles.stamp import INT64_MAX, Stamps, divided, documented_ms, skew_of, stamps_of, ttl_ms
 
 if TYPE_CHECKING:

@@ -35,9 +35,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.history import Abort, Ack, Begin, Browse, Commit, Consume, Counters, Event, Nack, Send
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import DEAD_LETTERS, JMS_DELIVERIES, LATE, NEVER, Consumer, Message, Passage
+from conformance.oracles.records import JMS_DELIVERIES, LATE, NEVER, Consumer, Message, Passage
 from conformance.oracles.wall import WallClocks
 
 LOST = "the connection was lost"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic
+from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import (
     Arrive,
     Browse,
@@ -37,7 +37,6 @@ from conformance.history import (
 from conformance.oracles.base import Oracle
 from conformance.oracles.dial import NS_PER_MS, Dial
 from conformance.oracles.lens import is_choosy
-from conformance.oracles.scene import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from conformance.oracles.wall import WallClocks

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 #: Name of the host that drains what is left. A program must not use it.
 DRAIN_HOST = "drain"
-#: The destination of dead letters, in the suite's words; worlds translate it for their broker.
-DEAD_LETTERS = "ActiveMQ.DLQ"
 
 
 class NotOfferedError(Exception):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.destinations import is_pattern, is_topic
+from conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
 from conformance.program import DeadLetterSpec, Program
-from conformance.worlds.base import DEAD_LETTERS
 from reference_broker.core.config import BrokerConfig, DeadLetterStrategy, DestinationPolicy, Monitor, TimeStamping
 from reference_broker.core.events import Move, Operation, Purge, ResetStatistics
 from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC

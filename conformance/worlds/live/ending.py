@@ -15,11 +15,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic
+from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import Ack, Arrive, Send
 from conformance.program import HostSpec, LinkSpec
 from conformance.steps.consume import Subscribe
-from conformance.worlds.base import DEAD_LETTERS, DRAIN_HOST
+from conformance.worlds.base import DRAIN_HOST
 from conformance.worlds.live.clocks import NS_PER_MS, HostClock
 from conformance.worlds.live.links import Path
 from conformance.worlds.state import ClientState

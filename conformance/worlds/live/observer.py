@@ -16,12 +16,12 @@ import msgspec
 
 from conformance.agents import protocol
 from conformance.agents.protocol import AgentError, AnyAgentEvent, AnyRequest, Reply
-from conformance.destinations import is_pattern
+from conformance.destinations import DEAD_LETTERS, is_pattern
 from conformance.exits import SuiteProblem
 from conformance.history import Arrive, Browse, ClockSample, Closed, Discard, Event, Header, History, Leave, Result
 from conformance.program import Program
 from conformance.steps.fault import Stall
-from conformance.worlds.base import DEAD_LETTERS, Recorder, World
+from conformance.worlds.base import Recorder, World
 from conformance.worlds.live import clocks
 from conformance.worlds.live.agent import OWN_MS, AgentHost, await_lines
 from conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample

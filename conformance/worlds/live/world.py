@@ -32,11 +32,11 @@ import msgspec
 
 from conformance.agents import protocol
 from conformance.agents.protocol import AgentError
-from conformance.destinations import is_topic, pattern_of
+from conformance.destinations import DEAD_LETTERS, is_topic, pattern_of
 from conformance.history import Ack, Consume, Counters, Fault, Leave, Nack, Send, Skipped, Subscribe
 from conformance.steps.fault import Clock
 from conformance.steps.passage import Advance
-from conformance.worlds.base import DEAD_LETTERS, NotOfferedError
+from conformance.worlds.base import NotOfferedError
 from conformance.worlds.live import clocks
 from conformance.worlds.live.agent import OWN_MS
 from conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, Sample

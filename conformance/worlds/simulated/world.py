@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic, pattern_of
+from conformance.destinations import DEAD_LETTERS, is_topic, pattern_of
 from conformance.history import (
     Abort,
     Ack,
@@ -32,7 +32,7 @@ from conformance.history import (
 )
 from conformance.program import HostSpec, LinkSpec
 from conformance.steps.consume import Subscribe as SubscribeStep
-from conformance.worlds.base import DEAD_LETTERS, DRAIN_HOST, NotOfferedError
+from conformance.worlds.base import DRAIN_HOST, NotOfferedError
 from conformance.worlds.simulated.broker import DOWN_NS
 from conformance.worlds.simulated.host import REQUEST_NS, ClientHost
 from conformance.worlds.simulated.stage import NS_PER_MS, Stage, make_host
