@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import msgspec
 
@@ -171,61 +171,46 @@ class Take(_OfConsumer, frozen=True, tag="take"):
                 break
 
 
-class Ack(_OfConsumer, frozen=True, tag="ack"):
+class _OfUnsettled(_OfConsumer, frozen=True):
+    """Shared by steps that name one of the messages that a consumer took and has not settled: the ``upto``-th."""
+
+    upto: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Self:
+        return cls(host=chooser.below(shape.clients), consumer=chooser.below(2), upto=chooser.below(4))
+
+    def normalise(self, state: WorldState) -> Self | None:
+        found = self._locate(state)
+        if found is None:
+            return None
+        consumer = consumers_of(state, found[0])[1][found[1]]
+        unsettled = [] if consumer.ack == "auto" else consumer.unsettled
+        if not unsettled:
+            return None
+        return msgspec.structs.replace(self, host=found[0], consumer=found[1], upto=self.upto % len(unsettled))
+
+
+class Ack(_OfUnsettled, frozen=True, tag="ack"):
     """The application acknowledges messages that it took: up to and including the ``upto``-th unsettled one
     (cumulative), or that one alone (individual).
     """
 
     weight = 15
-    upto: Ordinal = 0
-
-    @classmethod
-    def draw(cls, chooser: Chooser, shape: Shape) -> Ack:
-        return cls(host=chooser.below(shape.clients), consumer=chooser.below(2), upto=chooser.below(4))
-
-    def normalise(self, state: WorldState) -> Ack | None:
-        found = self._locate(state)
-        if found is None:
-            return None
-        unsettled = _unsettled(state, found)
-        if not unsettled:
-            return None
-        return msgspec.structs.replace(self, host=found[0], consumer=found[1], upto=self.upto % len(unsettled))
 
     def perform(self, world: World) -> None:
         _, consumers = consumers_of(world.state, self.host)
-        consumer = consumers[self.consumer]
-        world.ack(consumer, self.upto)
+        world.ack(consumers[self.consumer], self.upto)
 
 
-class Nack(_OfConsumer, frozen=True, tag="nack"):
+class Nack(_OfUnsettled, frozen=True, tag="nack"):
     """The application rejects the ``upto``-th unsettled message that it took (STOMP NACK, OpenWire POISON)."""
 
     weight = 2
-    upto: Ordinal = 0
-
-    @classmethod
-    def draw(cls, chooser: Chooser, shape: Shape) -> Nack:
-        return cls(host=chooser.below(shape.clients), consumer=chooser.below(2), upto=chooser.below(4))
-
-    def normalise(self, state: WorldState) -> Nack | None:
-        found = self._locate(state)
-        if found is None:
-            return None
-        unsettled = _unsettled(state, found)
-        if not unsettled:
-            return None
-        return msgspec.structs.replace(self, host=found[0], consumer=found[1], upto=self.upto % len(unsettled))
 
     def perform(self, world: World) -> None:
         _, consumers = consumers_of(world.state, self.host)
         world.nack(consumers[self.consumer], self.upto)
-
-
-def _unsettled(state: WorldState, found: tuple[int, int]) -> list[str]:
-    _, consumers = consumers_of(state, found[0])
-    consumer = consumers[found[1]]
-    return [] if consumer.ack == "auto" else consumer.unsettled
 
 
 class Leave(_OfConsumer, frozen=True, tag="leave"):
