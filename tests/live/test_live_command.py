@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,23 @@ def brokerproof(*arguments: str, timeout_s: float = 120) -> subprocess.Completed
         check=False,
         timeout=timeout_s,
     )
+
+
+@contextmanager
+def served(mutant: str) -> Iterator[str]:
+    """The URL of a broker that ``serve --mutant`` runs, until the block ends."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "conformance", "serve", "--port", "0", "--mutant", mutant],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip().removeprefix("listening on ")
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(10)
 
 
 def descendants(pid: int) -> list[int]:
@@ -94,19 +112,8 @@ def test_replay_live(tmp_path: Path) -> None:
     done = brokerproof("replay", str(program), "--tier", "live", "--out", str(tmp_path / "a"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"world":"live"' in (tmp_path / "a" / "history.jsonl").read_text().splitlines()[0]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "conformance", "serve", "--port", "0", "--mutant", "redelivery-unmarked"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        url = server.stdout.readline().strip().removeprefix("listening on ")
+    with served("redelivery-unmarked") as url:
         done = brokerproof("replay", str(program), "--tier", "live", "--broker", "stomp", "--url", url)
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(10)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "RDL-002 (MUST)" in done.stdout
     done = brokerproof("replay", str(program), "--broker", "activemq")
@@ -130,21 +137,10 @@ def test_parity_command() -> None:
 
 def test_serve_plants_a_defect(tmp_path: Path) -> None:
     """A served mutant behaves like one: the suite, which is only given the URL, finds it."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "conformance", "serve", "--port", "0", "--mutant", "redelivery-unmarked"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        url = server.stdout.readline().strip().removeprefix("listening on ")
+    with served("redelivery-unmarked") as url:
         assert url.startswith("stomp://127.0.0.1:")
         done = brokerproof(
             "run", "--broker", "stomp", "--url", url, "--requirement", "RDL-002", "--out", str(tmp_path), timeout_s=200
         )
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(10)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "RDL-002" in done.stdout
