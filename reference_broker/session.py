@@ -11,6 +11,7 @@ Rules
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,7 @@ class Session:
         raise NotImplementedError
 
 
-class Client:
+class Client(ABC):
     """What a client's end of a connection is in every protocol: an outbox and a monitor.
 
     It never closes a socket itself.
@@ -135,6 +136,22 @@ class Client:
         self.closed = True
         self.outbox.clear()
         self.monitor.stop()
+
+    @abstractmethod
+    def begin(self, transaction: str, *, receipt: bool = False) -> str:
+        """Begin a transaction; returns the name under which the broker's receipt will come, as do all requests."""
+
+    @abstractmethod
+    def commit(self, transaction: str, *, receipt: bool = True) -> str:
+        """What was sent and acknowledged in the transaction takes effect."""
+
+    @abstractmethod
+    def rollback(self, transaction: str, *, receipt: bool = True) -> str:
+        """What was sent and acknowledged in the transaction does not take effect."""
+
+    @abstractmethod
+    def unsubscribe_durable(self, name: str, *, receipt: bool = True) -> str:
+        """End a durable subscription of this client id that no consumer uses."""
 
 
 def parse_long(name: str, text: str) -> int:

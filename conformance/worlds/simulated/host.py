@@ -340,20 +340,28 @@ class ClientHost(ABC):
         """Reject one message, outside of any transaction; returns the receipt's name."""
 
     @abstractmethod
+    def library(self) -> Client:
+        """The library session of the latest connection."""
+
     def begin(self, transaction: str) -> str:
         """Begin a transaction; returns the receipt's name."""
+        return self._asked(self.library().begin(transaction, receipt=True))
 
-    @abstractmethod
     def commit(self, transaction: str) -> str:
         """Commit; returns the receipt's name."""
+        return self._asked(self.library().commit(transaction))
 
-    @abstractmethod
     def rollback(self, transaction: str) -> str:
         """Roll back; returns the receipt's name."""
+        return self._asked(self.library().rollback(transaction))
 
-    @abstractmethod
     def unsubscribe_durable(self, name: str) -> str:
         """End a durable subscription; returns the receipt's name."""
+        return self._asked(self.library().unsubscribe_durable(name))
+
+    def _asked(self, receipt: str) -> str:
+        self.flush()
+        return receipt
 
 
 def body_of(message: str, size: int) -> bytes:

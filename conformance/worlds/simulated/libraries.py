@@ -43,6 +43,9 @@ class StompHost(ClientHost):
         self.taken: dict[str, Delivered] = {}
         return session
 
+    def library(self) -> Client:
+        return self.stomp
+
     def feed(self, frame: object) -> list[Notice]:
         return self.stomp.receive(frame, self.world.agenda.now_ns)
 
@@ -136,22 +139,6 @@ class StompHost(ClientHost):
         self._settled(consumer, [message])
         return receipt
 
-    def begin(self, transaction: str) -> str:
-        return self._asked(self.stomp.begin(transaction, receipt=True))
-
-    def commit(self, transaction: str) -> str:
-        return self._asked(self.stomp.commit(transaction))
-
-    def rollback(self, transaction: str) -> str:
-        return self._asked(self.stomp.rollback(transaction))
-
-    def unsubscribe_durable(self, name: str) -> str:
-        return self._asked(self.stomp.unsubscribe_durable(name))
-
-    def _asked(self, receipt: str) -> str:
-        self.flush()
-        return receipt
-
     def _settled(self, consumer: ConsumerState, messages: list[str]) -> None:
         for message in messages:
             self.taken.pop(_key(consumer, message), None)
@@ -185,6 +172,9 @@ class JmsHost(ClientHost):
         #: Consumers without a prefetch.
         self.pulling: dict[str, bool] = {}
         return session
+
+    def library(self) -> Client:
+        return self.jms
 
     def feed(self, frame: object) -> list[Notice]:
         return self.jms.receive(frame, self.now())
@@ -300,22 +290,6 @@ class JmsHost(ClientHost):
     def nack(self, consumer: ConsumerState, message: str) -> str:
         self.jms.poison(consumer.name, self.taken[_key(consumer, message)], receipt=True)
         return self._settled(consumer, [message])
-
-    def begin(self, transaction: str) -> str:
-        return self._asked(self.jms.begin(transaction, receipt=True))
-
-    def commit(self, transaction: str) -> str:
-        return self._asked(self.jms.commit(transaction))
-
-    def rollback(self, transaction: str) -> str:
-        return self._asked(self.jms.rollback(transaction))
-
-    def unsubscribe_durable(self, name: str) -> str:
-        return self._asked(self.jms.unsubscribe_durable(name))
-
-    def _asked(self, receipt: str) -> str:
-        self.flush()
-        return receipt
 
     def _settled(self, consumer: ConsumerState, messages: list[str]) -> str:
         receipt = self.jms.last_command
