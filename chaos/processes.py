@@ -35,7 +35,8 @@ LOG_TAIL_BYTES = 3000
 READY_TIMEOUT_MS = 60_000
 READY_POLL_MS = 20
 _ANSWER_TIMEOUT_S = 20.0
-_WHOLE_LOG_BYTES = 100_000
+#: Enough for a log with the report of a crashed JVM, which has 100 KB and its point at the beginning.
+WHOLE_LOG_BYTES = 1_000_000
 _TELLING = re.compile(r"^Caused by: |Reason: |^\w*Error: |\berror: ", re.IGNORECASE)
 Ready = TypeVar("Ready")
 
@@ -75,6 +76,7 @@ class Process:
         *,
         name: str,
         argv: Sequence[str],
+        number: int,
         pid: int,
         pidfd: int,
         log: Path,
@@ -86,6 +88,7 @@ class Process:
         self.pid = pid
         self.log = log
         self._owner = owner
+        self.number = number
         self._pidfd = pidfd
         self._log_start = log_start
         self._channel = channel
@@ -107,7 +110,7 @@ class Process:
         """Wait for its end, at most that long; the exit code, or None if it still runs."""
         if self._returncode is None and _readable(self._pidfd, timeout_ms):
             # The kernel says that it ended; the supervisor, its parent, knows how.
-            self.ended(int(self._owner.request({"do": "poll", "pid": self.pid})["returncode"]))
+            self.ended(int(self._owner.request({"do": "poll", "child": self.number})["returncode"]))
         return self._returncode
 
     def ended(self, returncode: int) -> None:
@@ -119,7 +122,7 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Send a signal to its whole process group; nothing happens if it has ended."""
-        self._owner.request({"do": "signal", "pid": self.pid, "signal": number})
+        self._owner.request({"do": "signal", "child": self.number, "signal": number})
 
     def pause(self, timeout_ms: int = 2000) -> None:
         """Stop it in its tracks (SIGSTOP); returns when the kernel shows it stopped, else raises `NotReady`."""
@@ -150,6 +153,16 @@ class Process:
         self.close_channel()
         return code
 
+    def state(self) -> str:
+        """Whether it runs, how it ended, and the end of its log: what an error about its silence should tell."""
+        code = self.poll()
+        how = "still runs" if code is None else f"ended with exit code {code}"
+        # A JVM that crashes marks what matters, and writes it twice.
+        marked = [line for line in self.log_tail(WHOLE_LOG_BYTES).splitlines() if line.startswith("# ")]
+        report = "\n".join(dict.fromkeys(marked))
+        shown = f"its crash report:\n{report}" if report else f"end of its log:\n{self.log_tail()}"
+        return f"{self.name} (pid {self.pid}) {how}; {shown}"
+
     def log_tail(self, limit_bytes: int = LOG_TAIL_BYTES) -> str:
         """The end of what it wrote to its log since it was started."""
         if not self.log.exists():
@@ -170,7 +183,7 @@ class Process:
                 return found
             code = self.wait(poll_ms)
             if code is not None:
-                raise ProcessDiedAtStart(self.name, self.argv, code, self.log_tail(_WHOLE_LOG_BYTES))
+                raise ProcessDiedAtStart(self.name, self.argv, code, self.log_tail(WHOLE_LOG_BYTES))
             if time.monotonic_ns() > deadline_ns:
                 raise NotReady(f"{self.name} (pid {self.pid}) was not ready after {timeout_ms} ms\n{self.log_tail()}")
 
@@ -279,6 +292,7 @@ class Supervisor:
             self,
             name=name,
             argv=words,
+            number=int(answer["ok"]["child"]),
             pid=int(answer["ok"]["pid"]),
             pidfd=descriptors[0],
             log=log_path,
@@ -305,7 +319,7 @@ class Supervisor:
         try:
             answer = self.request({"do": "shutdown"})
             left = answer["left"]
-            ends = {row["pid"]: row["returncode"] for row in answer["children"] if row["returncode"] is not None}
+            ends = {row["child"]: row["returncode"] for row in answer["children"] if row["returncode"] is not None}
         except SupervisorGone:
             pass  # then the kernel has killed the children with it
         self._control.close()
@@ -316,7 +330,7 @@ class Supervisor:
             self._started.wait()
         for process in self.processes:
             process.close_channel()
-            process.ended(ends.get(process.pid, -signal.SIGKILL))
+            process.ended(ends.get(process.number, -signal.SIGKILL))
         if left:
             raise NotReady(f"processes that did not die after SIGKILL: {left}")
 

@@ -10,6 +10,9 @@ Rules:
 * Each child leads a session and process group of its own. The supervisor is a sub-reaper, so orphans come to it; when a
   leader ends, what is left of its group is killed before the leader is reaped, while its number cannot be given to
   anybody else.
+* A child is named by a number of ours that is never given twice. Process numbers come again: threads use them up too,
+  and the shipped limit is 32,768, so a long run of JVMs goes round; a late word about a dead child must not reach its
+  number's next owner.
 * Children ask the kernel to be killed if the supervisor itself dies.
 * A dead pid's libfaketime objects in shared memory are removed before the pid is free: a successor with the same number
   would die of them.
@@ -47,9 +50,10 @@ class BadRequest(Exception):
 
 
 class Child:
-    """One process that the runner asked for: its number, how it ended (None while it runs)."""
+    """One process that the runner asked for: our number and the kernel's, how it ended (None while it runs)."""
 
-    def __init__(self, name: str, started: subprocess.Popen[bytes]) -> None:
+    def __init__(self, number: int, name: str, started: subprocess.Popen[bytes]) -> None:
+        self.number = number
         self.name = name
         self.pid = started.pid
         self.started = started
@@ -120,7 +124,8 @@ class Warden:
     def __init__(self, control: socket.socket, runner_pid: int) -> None:
         self.control = control
         self.runner = os.pidfd_open(runner_pid)
-        self.children: dict[int, Child] = {}
+        self.children: dict[int, Child] = {}  # by our number
+        self.running: dict[int, Child] = {}  # by process number
         self.stopped = False
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -215,8 +220,9 @@ class Warden:
                 start_new_session=True,
                 preexec_fn=before_exec,  # noqa: PLW1509  # safe here: this program has one thread and is never faked
             )
-        self.children[started.pid] = Child(request["name"], started)
-        return {"pid": started.pid}, [os.pidfd_open(started.pid)]
+        child = Child(len(self.children) + 1, request["name"], started)
+        self.children[child.number] = self.running[child.pid] = child
+        return {"child": child.number, "pid": child.pid}, [os.pidfd_open(started.pid)]
 
     def _signal(self, request: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[int]]:
         child = self._child(request)
@@ -246,12 +252,15 @@ class Warden:
         return {"left": left, "children": self._rows()}, []
 
     def _rows(self) -> list[dict[str, Any]]:
-        return [{"pid": c.pid, "name": c.name, "returncode": c.returncode} for c in self.children.values()]
+        return [
+            {"child": child.number, "pid": child.pid, "name": child.name, "returncode": child.returncode}
+            for child in self.children.values()
+        ]
 
     def _child(self, request: dict[str, Any]) -> Child:
-        child = self.children.get(request.get("pid", -1))
+        child = self.children.get(request.get("child", -1))
         if child is None:
-            raise BadRequest(f"no child has the number {request.get('pid')!r}")
+            raise BadRequest(f"no child has the number {request.get('child')!r}")
         return child
 
     def _reap(self) -> None:
@@ -264,13 +273,13 @@ class Warden:
             if ended is None:
                 return
             pid = ended.si_pid
-            child = self.children.get(pid)
-            if child is not None and child.returncode is None:
+            child = self.running.pop(pid, None)
+            if child is not None:
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
             remove_shared_memory(pid)
             _, status = os.waitpid(pid, 0)
-            if child is not None and child.returncode is None:
+            if child is not None:
                 child.returncode = os.waitstatus_to_exitcode(status)
                 # Else subprocess would later wait for this number itself, and take another child's end for it.
                 child.started.returncode = child.returncode

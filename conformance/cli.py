@@ -22,7 +22,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mutants": ("conformance.mutants.command:main", "prove that every oracle can fail: plant each defect and find it"),
     "parity": ("conformance.parity:main", "compare the simulated and the live world on the reference broker"),
     "campaign": ("reports.campaign:main", "large randomized runs on Spark"),
-    "serve": ("conformance.serving:main", "serve STOMP from the reference broker"),
+    "serve": ("conformance.serving:main", "serve STOMP and OpenWire from the reference broker"),
+    "password": ("reference_broker.security.command:main", "make a password hash for the broker's configuration"),
+    "diagnose": ("conformance.operating.diagnose:main", "ask a running broker why consumers get nothing"),
+    "clocks": ("conformance.operating.clocks:main", "measure a broker's clock and say which time to live is safe"),
     "doctor": ("conformance.doctor:main", "probe what works on this machine; --install builds what is missing"),
     "report": ("reports.command:main", "write the reports of an earlier run again"),
 }

@@ -1,8 +1,7 @@
 """History: what outside observers saw of one run, as ``brokerproof/history/1`` (contracts.md section 2,
 docs/history.md).
 
-Rules:
-
+Rules
 * One JSON object per line. The first is the ``Header``, the rest are events, ordered by ``t1``.
 * ``t0`` and ``t1`` are true nanoseconds since the start of the run, on the observer's monotonic clock; the thing
   happened somewhere in ``[t0, t1]``.
@@ -24,6 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from conformance.program import DeclaredSpec
+from conformance.sight import Heard, Said
 
 FORMAT = "brokerproof/history/1"
 
@@ -37,9 +37,7 @@ class HistoryError(ValueError):
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line: what ran. ``declared`` is what the tester says about the broker, in the words of a program's
-    ``broker`` object.
-    """
+    """The first line: what ran. ``declared``: what the tester says of the broker, as in a program's ``broker``."""
 
     format: str
     broker: str
@@ -105,6 +103,7 @@ class Subscribe(Event, tag="subscribe"):
     exclusive: bool = False
     no_local: bool = False
     priority: int = 0
+    asked: int | None = None  # the prefetch that was asked for (-1: none), where ``prefetch`` is another's word
 
 
 class Unsubscribe(Event, tag="unsubscribe"):
@@ -145,12 +144,23 @@ class Send(Event, tag="send"):
     #: The string property ``kind``, and JMSXGroupID; "" was not sent. (An event's own ``kind`` is another thing.)
     message_kind: str = ""
     group: str = ""
-    #: Time to live by the broker's clock; 0 is none, and then ``expiration_ms`` counts.
-    life_ms: int = 0
+    life_ms: int = 0  # time to live by the broker's clock; 0 is none, and then ``expiration_ms`` counts
+    #: The time to live that the application asked for; null: not told.
+    ttl_ms: int | None = None
+    body: int | None = None  # CRC-32
+    forged: int = 0  # the delivery count that headers of a STOMP SEND pretended
+    network: bool = False  # a network bridge sent it
+    delivery_time_ms: int | None = None  # as its sender could read it after the send
+    preset_ms: int | None = None  # as its application had set it on the message before
+    again: bool = False  # once more, over another connection: nobody knows which of both the broker took it from
 
     def mortal(self) -> bool:
         """Whether its producer wanted it to die."""
         return self.expiration_ms > 0 or self.life_ms > 0
+
+    def timed(self) -> bool:
+        """Whether its producer wanted it to die, or to wait."""
+        return self.expiration_ms != 0 or self.life_ms > 0 or self.delay_ms != 0 or self.deliver_at_ms is not None
 
 
 class Arrive(Event, tag="arrive"):
@@ -169,6 +179,13 @@ class Arrive(Event, tag="arrive"):
     message_kind: str | None = None
     group: str | None = None
     priority: int | None = None
+    body: int | None = None  # CRC-32
+    #: Of a dead letter: the properties ``originalExpiration`` and ``dlqDeliveryFailureCause``.
+    original_expiration_ms: int | None = None
+    cause: str | None = None
+    #: Of an advisory about a message: the broker's id of that message. Two are compared, nothing is read out of them.
+    original_id: str | None = None
+    delivery_time_ms: int | None = None
 
 
 class Consume(Event, tag="consume"):
@@ -176,6 +193,14 @@ class Consume(Event, tag="consume"):
 
     consumer: str
     message: str
+
+
+class Poll(Event, tag="poll"):
+    """A consumer without a prefetch asked, and got this message or none; ``answered``: the broker owes no answer."""
+
+    consumer: str
+    message: str | None = None
+    answered: bool = False
 
 
 class Discard(Event, tag="discard"):
@@ -206,6 +231,18 @@ class Nack(Event, tag="nack"):
     consumer: str
     messages: list[str]
     tx: str | None = None
+    refusal: str | None = None
+
+
+class Acknowledge(Event, tag="acknowledge"):
+    """An acknowledgement past the library: ``open_start`` names no first message, ``wrong_end`` no real last one."""
+
+    result: Result
+    consumer: str
+    type: Literal["delivered", "poison", "standard", "redelivered", "individual", "unmatched", "expired"]
+    messages: list[str]
+    open_start: bool = False
+    wrong_end: bool = False
     refusal: str | None = None
 
 
@@ -252,11 +289,12 @@ class Operate(Event, tag="operate"):
     """
 
     result: Result
-    op: Literal["purge", "move", "reset"]
+    op: Literal["purge", "move", "reset", "limit"]
     dest: str
     to: str = ""
     count: int | None = None
     refusal: str | None = None
+    limit_bytes: int | None = None
 
 
 class Counters(Event, tag="counters"):
@@ -295,6 +333,13 @@ class Closed(Event, tag="closed"):
     idle_ns: int | None = None
 
 
+class Visit(Event, tag="visit"):
+    """What a stranger (the ``host``) with a bare socket said and heard, from ``t0`` (it began to connect) to ``t1``."""
+
+    said: Said
+    heard: Heard
+
+
 class Start(Event, tag="start"):
     """A process was started."""
 
@@ -314,7 +359,7 @@ class Kill(Event, tag="kill"):
 
 
 class Pause(Event, tag="pause"):
-    """A process was suspended."""
+    """A process was suspended from ``t0`` to ``t1``, or from then on."""
 
     target: str
 
@@ -348,33 +393,13 @@ class Skipped(Event, tag="skipped"):
     step: dict[str, Any]
 
 
+# fmt: off
 AnyEvent = (
-    ClockSample
-    | Connect
-    | Subscribe
-    | Unsubscribe
-    | Leave
-    | Send
-    | Arrive
-    | Consume
-    | Discard
-    | Ack
-    | Nack
-    | Begin
-    | Commit
-    | Abort
-    | Browse
-    | Operate
-    | Counters
-    | Closed
-    | Start
-    | Stop
-    | Kill
-    | Pause
-    | Fault
-    | Phase
-    | Skipped
+    ClockSample | Connect | Subscribe | Unsubscribe | Leave | Send | Arrive | Consume | Discard | Ack | Nack
+    | Begin | Commit | Abort | Browse | Operate | Counters | Closed | Start | Stop | Kill | Pause | Fault
+    | Phase | Skipped | Visit | Acknowledge | Poll
 )
+# fmt: on
 
 _encoder = msgspec.json.Encoder()
 _header_decoder = msgspec.json.Decoder(Header)

@@ -3,6 +3,9 @@
 Rules:
 
 * Oracles see only the event kinds that they name, in order; wall clocks are fed first.
+* What happens at destinations that only the broker fills (advisory topics, dead-letter queues of one source) is shown
+  to the oracles alone that ask for it, so that no other one takes a copy for the message.
+* A history that goes beyond the common ground (``program.beyond``) is judged by those oracles alone that know it.
 * A requirement whose capability the header does not list is *not applicable*, naming the capability; its oracle's
   opinion is dropped.
 * A fault without evidence makes every verdict that depends on that kind of fault *not run*: trust nothing injected
@@ -14,29 +17,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from conformance.history import ClockSample, Event, Fault, Header, History
+from conformance.destinations import is_aside
+from conformance.history import Arrive, ClockSample, Counters, Event, Fault, Header, History, Send, Subscribe
 from conformance.oracles import ORACLES
 from conformance.oracles.base import Oracle
 from conformance.oracles.wall import WallClocks
+from conformance.program import beyond
 from conformance.requirements.catalogue import Catalogue, default_catalogue
 from conformance.verdict import Verdict, VerdictKind
 
 Feed = Callable[[Event], None]
+#: Kinds that name a destination.
+_PLACED = frozenset({Arrive, Counters, Send, Subscribe})
 
 
 class Judge:
     """All oracles on one history: ``feed`` every event, then ``finish``."""
 
-    __slots__ = ("_catalogue", "_clocks", "_dispatch", "_header", "_oracles", "_unproved", "_wanted")
+    # fmt: off
+    __slots__ = ("_aside", "_catalogue", "_clocks", "_dispatch", "_header", "_onlookers", "_oracles", "_unproved",
+                 "_wanted")
+    # fmt: on
 
     def __init__(self, header: Header, catalogue: Catalogue | None = None, wanted: Iterable[str] | None = None) -> None:
         self._catalogue = catalogue if catalogue is not None else default_catalogue()
         self._wanted = tuple(wanted) if wanted is not None else tuple(r.id for r in self._catalogue.judged())
         self._header = header
         self._clocks = WallClocks()
+        unusual = beyond(header.declared)
         self._oracles: list[Oracle] = [
-            make(self._clocks) for make in ORACLES if any(r in self._wanted for r in make.requirements)
+            make(self._clocks)
+            for make in ORACLES
+            if unusual.issubset(make.knows) and any(r in self._wanted for r in make.requirements)
         ]
+        #: Consumers of destinations that only the broker fills, and who wants to know.
+        self._aside: dict[str, bool] = {}
+        self._onlookers = [oracle for oracle in self._oracles if oracle.sees_aside]
         #: Kinds of faults that were injected without evidence, with the first such event.
         self._unproved: dict[str, Fault] = {}
         self._dispatch: dict[type[Event], tuple[Feed, ...]] = {}
@@ -50,13 +66,31 @@ class Judge:
             self._clocks.sample(event)  # type: ignore[arg-type]  # its type was just compared
         elif kind is Fault:
             self._note_fault(event)  # type: ignore[arg-type]  # its type was just compared
+        elif (kind in _PLACED and self._is_aside(event)) or (self._aside and self._concerns_aside(event)):
+            for oracle in self._onlookers:
+                oracle.feed_aside(event)
+            return
         feeds = self._dispatch.get(kind)
         if feeds is None:
             tag = str(kind.__struct_config__.tag)
             sinks = [oracle.sink(kind) for oracle in self._oracles if tag in oracle.kinds]
-            feeds = self._dispatch[kind] = tuple(dict.fromkeys(sinks))
+            wanted = dict.fromkeys(sink for sink in sinks if sink is not None)
+            feeds = self._dispatch[kind] = tuple(wanted)
         for feed in feeds:
             feed(event)
+
+    def _is_aside(self, event: Event) -> bool:
+        """Whether it happened at a destination that only the broker fills."""
+        dest: str | None = event.dest  # type: ignore[attr-defined]  # those in _PLACED have one
+        if dest is None or not is_aside(dest):
+            return False
+        if isinstance(event, Subscribe):
+            self._aside[event.consumer] = True
+        return True
+
+    def _concerns_aside(self, event: Event) -> bool:
+        """Whether a consumer of such a destination did it."""
+        return getattr(event, "consumer", None) in self._aside
 
     def _note_fault(self, event: Fault) -> None:
         self._clocks.fault(event)
@@ -73,7 +107,7 @@ class Judge:
         missing = [requirement for requirement in self._wanted if requirement not in verdicts]
         for requirement in missing:
             verdicts[requirement] = Verdict(
-                requirement, VerdictKind.NOT_EXERCISED, text="no oracle of this release judges it"
+                requirement, VerdictKind.NOT_EXERCISED, text="no oracle of this release judges it in such a history"
             )
         return [verdicts[requirement] for requirement in sorted(self._wanted)]
 

@@ -10,7 +10,7 @@ This is a summary for people and for comparing worlds; verdicts are the oracles'
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS
+from conformance.destinations import DEAD_LETTERS, is_aside
 from conformance.history import Arrive, Consume, History, Send
 from conformance.worlds.base import DRAIN_HOST
 
@@ -34,7 +34,7 @@ def outcomes(history: History) -> dict[str, str]:
         elif isinstance(event, Consume) and event.host != DRAIN_HOST:
             seen.setdefault(event.message, set()).add(CONSUMED)
         elif isinstance(event, Arrive) and event.host == DRAIN_HOST:
-            word = DEAD_LETTER if event.dest == DEAD_LETTERS else DRAINED
+            word = DEAD_LETTER if event.dest == DEAD_LETTERS or is_aside(event.dest) else DRAINED
             seen.setdefault(event.message, set()).add(word)
     return {
         message: "+".join(word for word in _ORDER if word in words) or (REFUSED if message in refused else GONE)

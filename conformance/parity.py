@@ -10,6 +10,8 @@ Rules
   What would then still be a race of two hosts is not compared: orders are per consumer, never between consumers.
 * Only what the live world can do is asked for: STOMP hosts, waits of a few hundred milliseconds, no stalls in seeded
   programs (a stalled link is compared by a corpus program), no absolute delivery times.
+* What one world cannot do is skipped there, and then nothing else can agree: such a program is *not compared*, with the
+  steps, which is no agreement.
 * Memory figures are not compared: a message's name is longer on the live wire. Nor is what a broker counts for all its
   queues together.
 
@@ -29,7 +31,7 @@ import msgspec
 
 from conformance.exits import OK, SUITE, VIOLATED, SuiteProblem, UsageError, under_ci
 from conformance.generate.programs import program_for_seed
-from conformance.history import Arrive, Closed, Consume, Counters, Fault, History, Send
+from conformance.history import Arrive, Closed, Consume, Counters, Fault, History, Send, Skipped
 from conformance.outcomes import outcomes
 from conformance.program import HostSpec, LinkSpec, Program
 from conformance.steps import AnyStep
@@ -68,6 +70,16 @@ class Difference(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.what} of {self.about}: simulated {self.simulated}, live {self.live}"
+
+
+def skipped_in_one(simulated: History, live: History) -> list[str]:
+    """Steps that only one of the worlds skipped, each once, as JSON."""
+    left, right = _skipped(simulated), _skipped(live)
+    return list(dict.fromkeys([*(step for step in left if step not in right), *(s for s in right if s not in left)]))
+
+
+def _skipped(history: History) -> list[str]:
+    return [msgspec.json.encode(event.step).decode() for event in history.events if isinstance(event, Skipped)]
 
 
 def compare(simulated: History, live: History) -> list[Difference]:
@@ -227,6 +239,7 @@ class ParityRun(msgspec.Struct):
     name: str
     seconds: float
     differences: list[Difference]
+    not_compared: list[str] = msgspec.field(default_factory=list)
 
 
 def run_parity(
@@ -239,7 +252,9 @@ def run_parity(
     started = time.monotonic()
     simulated = SimulatedWorld(seed=seed).run(program)
     live = LiveWorld(adapter, laboratory, seed=seed).run(program)
-    return ParityRun(name, time.monotonic() - started, compare(simulated, live)), simulated, live
+    skipped = skipped_in_one(simulated, live)
+    differences = [] if skipped else compare(simulated, live)
+    return ParityRun(name, time.monotonic() - started, differences, skipped), simulated, live
 
 
 def parity_programs(count: int, seed: int, names: Sequence[str] = ()) -> Iterator[tuple[str, Program, int | None]]:
@@ -297,6 +312,8 @@ def _tell(run: ParityRun, *, as_json: bool) -> None:
         sys.stdout.write(msgspec.json.encode(run).decode() + "\n")
         return
     word = "agree" if not run.differences else f"{len(run.differences)} differences"
+    if run.not_compared:
+        word = f"not compared: one world skips {', '.join(run.not_compared)}"
     sys.stdout.write(f"{run.name}: {word} ({run.seconds:.1f} s)\n")
     for difference in run.differences:
         sys.stdout.write(f"  {difference}\n")

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from conformance.destinations import is_copied, is_temporary
 from conformance.steps import AnyStep
 
 FORMAT = "brokerproof/program/1"
@@ -39,6 +40,9 @@ class TimeStampingSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     future_only: bool = False
     ttl_ceiling_ms: int = 0
     zero_expiration_override_ms: int = 0
+    #: Whether it acts on what came over a network bridge, and on what an operator moves (whose life begins anew then).
+    process_network_messages: bool = False
+    restamp_moved: bool = False
 
 
 class DeadLetterSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -49,6 +53,22 @@ class DeadLetterSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     process_non_persistent: bool = False
 
 
+class RedeliverySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A policy entry's redelivery by the broker (redeliveryPlugin): how often a rejected message comes again, and after
+    which pauses.
+    """
+
+    maximum: Annotated[int, msgspec.Meta(ge=-1)] = 6
+    initial_ms: Annotated[int, msgspec.Meta(ge=0)] = 1000
+    pause_ms: Annotated[int, msgspec.Meta(ge=0)] = 1000
+    #: Each pause is so many times the one before; 1: all are alike.
+    multiplier: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    #: The longest pause; -1: no limit.
+    longest_ms: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    #: Whether it becomes a dead letter after the last time; otherwise it vanishes.
+    dead_letter: bool = True
+
+
 class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A policy entry; ``match`` is a destination's name or a pattern (``>`` is all)."""
 
@@ -57,6 +77,10 @@ class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     memory_limit_bytes: int | None = None
     #: cursorMemoryHighWaterMark; 0: the broker's default (70).
     high_water_percent: int = 0
+    #: maxPageSize, 0: the broker's (200), and maxExpirePageSize: messages that are loaded from the store at once, for a
+    #: consumer or by the sweep.
+    max_page_size: int = 0
+    max_expire_page_size: int = 400
     #: What happens to a send while memory is full: it waits, unless there is no flow control; or it fails at once.
     producer_flow_control: bool = True
     send_fail_if_no_space: bool = False
@@ -64,8 +88,17 @@ class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     prioritized_messages: bool = False
     #: Topics: how many messages may wait for a subscriber that is not durable, beyond its window; absent: any number.
     pending_message_limit: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    #: What consumers get that ask for the default of their kind, or for nothing; absent: the default.
+    queue_prefetch: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    durable_topic_prefetch: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    #: useTopicSubscriptionInflightStats; a broker that keeps lists anyway has nothing to switch.
+    topic_inflight_stats: bool = True
     #: None: the shared strategy, with the broker's ``dead_letter_non_persistent``.
     dead_letter: DeadLetterSpec | None = None
+    #: None: what a client rejects is a dead letter at once.
+    redelivery: RedeliverySpec | None = None
+    #: Whether advisories tell of what expires and of what becomes a dead letter.
+    advisories: bool = False
 
 
 class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +106,20 @@ class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     read_ms: int
     initial_delay_ms: int
+
+
+class ConnectorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How the broker's end of every connection is watched, whatever the clients' ends do: the options of a transport
+    connector, 0 or less in a time is off. ``heart_beat_grace`` (STOMP) is hbGracePeriodMultiplier.
+    """
+
+    use_monitor: bool = True
+    use_keep_alive: bool = True
+    connect_timeout_ms: int = 30_000
+    #: soTimeout, soWriteTimeout.
+    read_timeout_ms: int = 0
+    write_timeout_ms: int = 0
+    heart_beat_grace: float = 1.0
 
 
 class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -85,8 +132,16 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     dead_letter_non_persistent: bool = False
     #: Persistent messages and durable subscriptions outlive the broker's process; without it there is no ``restart``.
     persistent: bool = False
+    #: storeUsage (of a persistent broker) and tempUsage; 0: no limit.
+    store_limit_bytes: int = 0
+    temp_limit_bytes: int = 0
+    #: Whether it takes messages with a delay or a delivery time at all, and the longest delay (0: its own maximum).
+    delay_support: bool = True
+    delay_max_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: What the broker offers on OpenWire links; null: its defaults, which are longer than any link's.
     monitor_offer: MonitorSpec | None = None
+    #: The broker's own end of the links; null: its defaults.
+    connector: ConnectorSpec | None = None
 
 
 class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -97,6 +152,10 @@ class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_def
     monitor: dict[str, MonitorSpec] = {}
     #: Kept for brokers whose only known setting is the sweep's period.
     expire_period_ms: int | None = None
+    #: Some messages become several, one for each of the names or queues that they are sent to.
+    copies: bool = False
+    #: Some queues live as long as a connection.
+    temporaries: bool = False
     #: How late a due message may be on an idle broker before "on time" is in doubt.
     lateness_ms: int = 1000
 
@@ -177,7 +236,14 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             destinations=broker.destinations,
             dead_letter_non_persistent=broker.dead_letter_non_persistent,
             monitor_offer=broker.monitor_offer,
+            connector=broker.connector,
             persistent=broker.persistent,
+            store_limit_bytes=broker.store_limit_bytes,
+            temp_limit_bytes=broker.temp_limit_bytes,
+            delay_support=broker.delay_support,
+            delay_max_ms=broker.delay_max_ms,
+            copies=any(is_copied(dest) for dest in self.dests),
+            temporaries=any(is_temporary(dest) for dest in self.dests),
             monitor={
                 host.name: effective
                 for host in self.clients()
@@ -193,6 +259,18 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def monitor_generation(self) -> str:
         """The generation of inactivity monitor that the program asks for."""
         return self.broker.generation.get("monitor", "documented")
+
+
+def beyond(declared: DeclaredSpec) -> frozenset[str]:
+    """What a history may be about that most oracles know nothing of: ``broker-redelivery``, ``copies``,
+    ``temporaries``.
+    """
+    about = {
+        "broker-redelivery": any(entry.redelivery for entry in declared.destinations),
+        "copies": declared.copies,
+        "temporaries": declared.temporaries,
+    }
+    return frozenset(name for name, is_so in about.items() if is_so)
 
 
 _decoder = msgspec.json.Decoder(Program)

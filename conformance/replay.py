@@ -40,6 +40,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--url", metavar="URL", help="a running broker, for --broker stomp")
     parser.add_argument("--home", metavar="DIR", help="the broker's home folder, for --broker activemq")
+    parser.add_argument("--client", default="as-written", metavar="WHO", help="as for `run`; needs --tier live")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect (`brokerproof list mutants`)")
     parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match")
     parser.add_argument("--shrink", action="store_true", help="shrink the program if something is violated")
@@ -52,6 +53,8 @@ def main(argv: Sequence[str]) -> int:
     wanted = catalogue.select(options.requirement)
     if options.tier == "simulated" and options.broker != REFERENCE:
         raise UsageError(f"only the reference broker runs in virtual time; --broker {options.broker} needs --tier live")
+    if options.tier == "simulated" and options.client != "as-written":
+        raise UsageError(f"--client {options.client} is for the live world; add --tier live")
     result = _run(name, program, options, tuple(wanted))
     if result.problem or result.not_run:
         raise SuiteProblem(result.problem or f"not run: {result.not_run}")
@@ -75,8 +78,10 @@ def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple
     from conformance.adapters import make_adapter
     from conformance.worlds.live.runs import run_all
 
-    adapter = make_adapter(options.broker, url=options.url, home=options.home, mutant=options.mutant)
-    return next(iter(run_all(adapter, [(name, program)], wanted, options.mutant)))
+    adapter = make_adapter(
+        options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client
+    )
+    return next(iter(run_all(adapter, [(name, adapter.cast(program))], wanted, options.mutant)))
 
 
 def _program(name: str | None, seed: int | None) -> tuple[str, Program]:

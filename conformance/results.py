@@ -20,6 +20,9 @@ from conformance.history import History
 from conformance.program import Program
 from conformance.verdict import Verdict
 
+#: How the column of a broker ends whose hosts were all played by our OpenWire client (``adapters/through.py``).
+THROUGH_OPENWIRE = " openwire"
+
 
 class RunResult:
     """One program on one broker in one world, judged.

@@ -35,7 +35,19 @@ PROGRAMS = 1500
 class SuiteOptions:
     """What ``brokerproof run`` was asked for."""
 
-    __slots__ = ("broker", "budget_s", "home", "jobs", "mutant", "programs", "requirement", "seed", "tier", "url")
+    __slots__ = (
+        "broker",
+        "budget_s",
+        "client",
+        "home",
+        "jobs",
+        "mutant",
+        "programs",
+        "requirement",
+        "seed",
+        "tier",
+        "url",
+    )
 
     def __init__(
         self,
@@ -50,6 +62,7 @@ class SuiteOptions:
         mutant: str | None = None,
         url: str | None = None,
         home: str | None = None,
+        client: str = "as-written",
     ) -> None:
         self.broker = broker
         self.tier = tier
@@ -61,6 +74,7 @@ class SuiteOptions:
         self.mutant = mutant
         self.url = url
         self.home = home
+        self.client = client
 
 
 def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:

@@ -1,9 +1,11 @@
 """What a node wants its edge to do: the server with sockets, the simulation with virtual links (``node.py`` says when).
 
-What must change together: ``server.py`` and the simulated world for a new action.
+What must change together: ``edge.py`` and the simulated world for a new action.
 """
 
 from __future__ import annotations
+
+from reference_broker.security.identity import Credentials
 
 
 class Action:
@@ -44,6 +46,16 @@ class Throttle(Action):
     def __init__(self, connection: int, blocked: bool) -> None:
         self.connection = connection
         self.blocked = blocked
+
+
+class Authenticate(Action):
+    """Find out who a peer is, beside the loop, and tell ``Node.admit``."""
+
+    __slots__ = ("connection", "credentials")
+
+    def __init__(self, connection: int, credentials: Credentials) -> None:
+        self.connection = connection
+        self.credentials = credentials
 
 
 class Answered(Action):

@@ -7,7 +7,7 @@ that file and passes through the same checks (``settings.py``).
 Rules
 * Everything that we have is translated: ``broker`` with its attributes, ``destinationPolicy``, ``plugins``,
   ``systemUsage``, ``transportConnectors``, ``persistenceAdapter``, ``destinationInterceptors``.
-* What concerns ActiveMQ's own machinery (JMX, shutdown hooks, thread pools, advisories) is listed in ``WITHOUT_EFFECT``
+* What concerns ActiveMQ's own machinery (JMX, shutdown hooks, thread pools) is listed in ``WITHOUT_EFFECT``
   and gives a note. Anything else that is not known is an error: a setting must not silently do nothing.
 * Sizes as ActiveMQ writes them: digits and an optional unit (b, k, kb, m, mb, g, gb), powers of 1024.
 * Property placeholders (``${…}``) are not filled in: an error says so.
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
+from reference_broker import activemq_security, connector
 from reference_broker.core.config import ConfigError
 
 #: What a value is: a text, a number, a flag, a size in bytes, a ratio.
@@ -31,6 +32,8 @@ NUMBER: Final = "number"
 FLAG: Final = "flag"
 SIZE: Final = "size"
 RATIO: Final = "ratio"
+#: Texts with commas between them.
+TEXTS: Final = "texts"
 
 Rows = dict[str, tuple[str, str]]
 
@@ -38,19 +41,21 @@ _UNITS: Final = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1024**2, "mb": 1024*
 
 #: Attributes (and elements) of ActiveMQ's machinery, which has no counterpart here.
 WITHOUT_EFFECT: Final = {
-    "advisorySupport",
     "dataDirectory",
     "enableStatistics",
     "managementContext",
-    "schedulerSupport",  # delays need no switch here
     "shutdownHooks",
     "start",
-    "statisticsBrokerPlugin",
-    "storeUsage",
-    "tempUsage",
     "useJmx",
     "useShutdownHook",
 }
+_PLUGINS: Final = (
+    "authorizationPlugin",
+    "redeliveryPlugin",
+    "simpleAuthenticationPlugin",
+    "statisticsBrokerPlugin",
+    "timeStampingBrokerPlugin",
+)
 #: Of the store's element; the rest of it is about its files.
 _STORE: Final[Rows] = {
     "directory": ("path", TEXT),
@@ -71,6 +76,8 @@ _REDELIVERY: Final[Rows] = {
     "backOffMultiplier": ("back_off_multiplier", NUMBER),
 }
 _BROKER: Final[Rows] = {
+    "advisorySupport": ("advisory_support", FLAG),
+    "schedulerSupport": ("delay_support", FLAG),
     "brokerName": ("name", TEXT),
     "enableMessageExpirationOnActiveDurableSubs": ("enable_message_expiration_on_active_durable_subs", FLAG),
 }
@@ -87,12 +94,23 @@ _POLICY: Final[Rows] = {
     "producerFlowControl": ("producer_flow_control", FLAG),
     "sendFailIfNoSpace": ("send_fail_if_no_space", FLAG),
     "sendFailIfNoSpaceAfterTimeout": ("send_fail_if_no_space_after_ms", NUMBER),
+    "storeUsageHighWaterMark": ("store_high_water_percent", NUMBER),
     "prioritizedMessages": ("prioritized_messages", FLAG),
     "queuePrefetch": ("queue_prefetch", NUMBER),
     "queueBrowserPrefetch": ("queue_browser_prefetch", NUMBER),
     "topicPrefetch": ("topic_prefetch", NUMBER),
     "durableTopicPrefetch": ("durable_topic_prefetch", NUMBER),
     "usePrefetchExtension": ("use_prefetch_extension", FLAG),
+}
+_ADVISORIES: Final[Rows] = {"includeBodyForAdvisory": ("include_body", FLAG)}
+_USAGE: Final[Rows] = {
+    "sendFailIfNoSpace": ("send_fail_if_no_space", FLAG),
+    "sendFailIfNoSpaceAfterTimeout": ("send_fail_if_no_space_after_ms", NUMBER),
+}
+_LIMITS: Final = {
+    "memoryUsage": "memory_limit_bytes",
+    "storeUsage": "store_limit_bytes",
+    "tempUsage": "temp_limit_bytes",
 }
 _KINDS: Final = {"queue": "queue://", "topic": "topic://", "tempQueue": "temp-queue://", "tempTopic": "temp-topic://"}
 _TIMESTAMPING: Final[Rows] = {
@@ -209,7 +227,10 @@ class _Reader:
                 raise ConfigError(
                     f"{self._where}: a policyEntry names {len(kinds)} of {', '.join(_KINDS)}; it must name one"
                 )
-            fields = self._fields(entry, _POLICY, known=set(_KINDS))
+            fields = self._fields(entry, {**_POLICY, **_ADVISORIES}, known=set(_KINDS))
+            advisories = {key: fields.pop(key) for key, _ in _ADVISORIES.values() if key in fields}
+            if advisories:
+                fields["advisories"] = advisories
             for child in entry:
                 handler = _POLICY_ELEMENTS.get(_name(child))
                 if handler is None:
@@ -237,6 +258,16 @@ class _Reader:
                 raise self._unknown("element", _name(strategy), set(_PENDING_LIMITS))
             fields.update(self._fields(strategy, rows))
 
+    def recovery(self, element: ElementTree.Element, fields: dict[str, Any]) -> None:
+        """What a topic remembers for retroactive consumers."""
+        for policy in element:
+            rows = _RECOVERIES.get(_name(policy))
+            if rows is None:
+                raise self._unknown("element", _name(policy), set(_RECOVERIES))
+            name = _RECOVERY_NAMES[_name(policy)]
+            if name:
+                fields["recovery"] = {"policy": name, **self._fields(policy, rows)}
+
     def interceptors(self, element: ElementTree.Element) -> None:
         """Virtual topics and composite destinations."""
         path = ("virtualDestinationInterceptor", "virtualDestinations")
@@ -263,35 +294,39 @@ class _Reader:
             name = _name(plugin)
             if name == "timeStampingBrokerPlugin":
                 self._found.broker["timestamping"] = self._fields(plugin, _TIMESTAMPING)
+            elif name == "statisticsBrokerPlugin":
+                self._found.broker["statistics"] = True
             elif name == "redeliveryPlugin":
                 self._redelivery(plugin)
+            elif name == "simpleAuthenticationPlugin":
+                self._found.table("security").update(activemq_security.users(plugin, self._fields, _each))
+            elif name == "authorizationPlugin":
+                found = activemq_security.permissions(plugin, self._fields, _each, self._where)
+                self._found.table("security").update(found)
             elif name in WITHOUT_EFFECT:
                 self._note(name)
             else:
-                raise self._unknown("plug-in", name, {"redeliveryPlugin", "timeStampingBrokerPlugin", *WITHOUT_EFFECT})
+                raise self._unknown("plug-in", name, {*_PLUGINS, *WITHOUT_EFFECT})
 
     def usage(self, element: ElementTree.Element) -> None:
         for part in _each(element, "systemUsage"):
+            self._found.broker.update(self._fields(part, _USAGE))
             for outer in part:
                 name = _name(outer)
-                if name == "memoryUsage":
-                    for inner in _each(outer, "memoryUsage"):
-                        self._found.broker.update(self._fields(inner, {"limit": ("memory_limit_bytes", SIZE)}))
-                elif name in WITHOUT_EFFECT:
-                    self._note(name)
-                else:
-                    raise self._unknown("element", name, {"memoryUsage", *WITHOUT_EFFECT})
+                key = _LIMITS.get(name)
+                if key is None:
+                    raise self._unknown("element", name, set(_LIMITS))
+                for inner in _each(outer, name):
+                    self._found.broker.update(self._fields(inner, {"limit": (key, SIZE)}))
 
     def connectors(self, element: ElementTree.Element) -> None:
-        uris = [connector.attrib.get("uri", "") for connector in _each(element, "transportConnector")]
-        ours = [uri for uri in uris if uri.startswith("stomp")]
+        uris = [found.attrib.get("uri", "") for found in _each(element, "transportConnector")]
+        ours = [uri for uri in uris if uri.partition(":")[0] in (*connector.SCHEMES, *connector.SECURE_SCHEMES)]
         for uri in uris:
             if uri not in ours:
-                self._found.notes.append(f"transportConnector {uri} is not served in this release")
-        if len(ours) > 1:
-            raise ConfigError(f"{self._where}: {len(ours)} STOMP connectors ({', '.join(ours)}); keep one")
+                self._found.notes.append(f"transportConnector {uri} is not served")
         if ours:
-            self._found.table("server")["connector"] = ours[0]
+            self._found.table("server")["connectors"] = ours
 
     # -- what they share
 
@@ -315,6 +350,8 @@ class _Reader:
             raise ConfigError(f"{self._where}: {name}={text!r} has a placeholder; write the value")
         if kind == TEXT:
             return text
+        if kind == TEXTS:
+            return [part.strip() for part in text.split(",") if part.strip()]
         if kind == RATIO:
             try:
                 return float(text)
@@ -382,11 +419,26 @@ _PENDING_LIMITS: Final[dict[str, Rows]] = {
     "constantPendingMessageLimitStrategy": {"limit": ("pending_message_limit", NUMBER)},
     "prefetchRatePendingMessageLimitStrategy": {"multiplier": ("pending_message_limit_multiplier", RATIO)},
 }
+_RECOVERIES: Final[dict[str, Rows]] = {
+    "noSubscriptionRecoveryPolicy": {},
+    "lastImageSubscriptionRecoveryPolicy": {},
+    "fixedCountSubscriptionRecoveryPolicy": {"maximumSize": ("maximum_messages", NUMBER)},
+    "fixedSizedSubscriptionRecoveryPolicy": {"maximumSize": ("maximum_bytes", NUMBER)},
+    "timedSubscriptionRecoveryPolicy": {"recoverDuration": ("duration_ms", NUMBER)},
+}
+_RECOVERY_NAMES: Final = {
+    "noSubscriptionRecoveryPolicy": "",
+    "lastImageSubscriptionRecoveryPolicy": "last-image",
+    "fixedCountSubscriptionRecoveryPolicy": "fixed-count",
+    "fixedSizedSubscriptionRecoveryPolicy": "fixed-size",
+    "timedSubscriptionRecoveryPolicy": "timed",
+}
 _VIRTUAL_TOPIC: Final[Rows] = {"name": ("name", TEXT), "prefix": ("prefix", TEXT), "postfix": ("postfix", TEXT)}
 _COMPOSITES: Final = {"compositeQueue": "queue://", "compositeTopic": "topic://"}
 _POLICY_ELEMENTS: Final = {
     "deadLetterStrategy": _Reader.dead_letters,
     "pendingMessageLimitStrategy": _Reader.pending_limit,
+    "subscriptionRecoveryPolicy": _Reader.recovery,
 }
 _SECTIONS: Final = {
     "destinationInterceptors": _Reader.interceptors,

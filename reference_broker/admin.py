@@ -13,7 +13,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from reference_broker.actions import Answered
 from reference_broker.core.events import Move, Operation, Purge, RemoveQueue, ResetStatistics, SetMemoryLimit
@@ -25,6 +25,7 @@ _LONGEST_LINE: Final = 64 * 1024
 _Request = dict[str, object]
 _Result = dict[str, object]
 Reply = Callable[[_Result], None]
+Then = Callable[[Answered], None]
 
 
 class BadRequestError(Exception):
@@ -45,7 +46,7 @@ class Admin:
         self._flush = flush
         self._stopping = stopping
         #: Operations that the broker has not answered yet.
-        self._waiting: dict[int, Reply] = {}
+        self._waiting: dict[int, Then] = {}
 
     def ask(self, line: bytes, reply: Reply) -> None:
         """One line; ``reply`` gets the answer, at once or when the broker has given it."""
@@ -61,14 +62,21 @@ class Admin:
 
     def answered(self, action: Answered) -> None:
         """The broker has carried out an operation, or refused it."""
-        reply = self._waiting.pop(action.request, None)
-        if reply is not None:
-            reply(_failed(action.code, action.text) if action.code else {"ok": {"count": action.count}})
+        then = self._waiting.pop(action.request, None)
+        if then is not None:
+            then(action)
+
+    def submit(self, operation: Operation, then: Then) -> None:
+        """Have the broker carry out an operation; ``then`` is told what became of it."""
+        now = self._clocks()
+        self._waiting[self._node.submit(operation, now)] = then
+        self._flush(now)
 
     def _operate(self, operation: Operation, reply: Reply) -> None:
-        now = self._clocks()
-        self._waiting[self._node.submit(operation, now)] = reply
-        self._flush(now)
+        self.submit(
+            operation,
+            lambda done: reply(_failed(done.code, done.text) if done.code else {"ok": {"count": done.count}}),
+        )
 
     def _perform(self, request: _Request) -> _Result:
         command = request.get("do")
@@ -132,9 +140,9 @@ class AdminConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
-            self._open_ones.add(transport)
+        # Of uvloop's transports not all are subclasses of asyncio's.
+        self._transport = made = cast("asyncio.Transport", transport)
+        self._open_ones.add(made)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         if self._transport is not None:

@@ -20,11 +20,18 @@ Two generations (DESIGN section 4)
 * The lines in the log are those of the seed page, and those of ActiveMQ 5.17: other spaces, and a WARN where the page
   has a DEBUG line with the exception.
 
+The socket's own timeouts (both generations, off unless configured)
+* ``soWriteTimeout``: a write that the peer has not taken for that long closes the link, whatever else arrives: the
+  monitor alone never ends a peer that sends but does not read. The edge says when writing stops and goes on.
+* ``soTimeout``: reading gives up and begins anew. That is no sign of life. (ActiveMQ up to 5.19.10 and 6.3.1 counts it
+  as one, so that a dead link stays open for ever.)
+
 Known exceptions to ``classic``
 * ActiveMQ abandons a check that comes less than 0.9 R after the previous one. On elapsed time with checks planned from
   the previous one's actual start this cannot happen, so it is not here.
 * ActiveMQ skips read checks while a frame is being processed. Nothing blocks inside our broker, so no frame is ever
-  "being processed" between two calls.
+  "being processed" between two calls. A producer that flow control has stopped is the exception: see ``working``.
+* ActiveMQ looks for blocked writes every 5 s; here the timer is exact.
 
 What must change together: ``negotiate`` and the WireFormatInfo handling of ``openwire/``; ``stomp_periods`` and the
 CONNECT handling of ``stomp/``; the windows in the conformance catalogue (area INA).
@@ -117,19 +124,19 @@ def negotiate(
     return Periods(read, write_period_ms(read), delay)
 
 
-def stomp_periods(generation: str, incoming_ms: int, outgoing_ms: int) -> Periods:
+def stomp_periods(generation: str, incoming_ms: int, outgoing_ms: int, grace: float = 1.0) -> Periods:
     """STOMP: the peer promised a beat every ``incoming_ms``, this side one every ``outgoing_ms``; 0 is no promise.
 
     ``classic`` takes both numbers as they are (read period = incoming, beat every outgoing). ``documented`` allows for
     sockets and schedulers, as STOMP 1.2 asks of a receiver ("Heart-beating": it should allow for an error margin): it
     reads with R = 2 x incoming, so that a beat may be late by a whole period before the link is cut in [R, 1.1 R]; and
     it beats every outgoing/2, so that its own promise survives a late timer. The initial delay is the smaller number in
-    both.
+    both. ``grace`` above 1 (hbGracePeriodMultiplier) is what the incoming period is multiplied by instead.
     """
     delay = min(incoming_ms, outgoing_ms)
-    if generation == "classic":
-        return Periods(incoming_ms, outgoing_ms, delay)
-    return Periods(2 * incoming_ms, (outgoing_ms + 1) // 2, delay)
+    factor = 1 if generation == "classic" else 2
+    read = int(incoming_ms * grace) if grace > 1 else incoming_ms * factor
+    return Periods(read, (outgoing_ms + factor - 1) // factor, delay)
 
 
 class Monitor:
@@ -140,16 +147,21 @@ class Monitor:
 
     __slots__ = (
         "_address",
+        "_blocked_ns",
         "_connect_due_ns",
         "_connect_timeout_ms",
         "_last_byte_ns",
         "_read_due_ns",
         "_read_ms",
         "_read_ns",
+        "_read_timeout_ns",
+        "_reading_due_ns",
         "_started",
         "_use_keep_alive",
         "_write_due_ns",
         "_write_ns",
+        "_write_timeout_ms",
+        "_writing_due_ns",
     )
 
     def __init__(
@@ -170,6 +182,18 @@ class Monitor:
         self._write_ns = 0
         self._read_due_ns = _NEVER
         self._write_due_ns = _NEVER
+        self._read_timeout_ns = 0
+        self._reading_due_ns = _NEVER
+        self._write_timeout_ms = 0
+        self._writing_due_ns = _NEVER
+        self._blocked_ns = _NEVER
+
+    def limit_socket(self, now_ns: int, *, read_timeout_ms: int, write_timeout_ms: int) -> None:
+        """soTimeout and soWriteTimeout; 0 or less is none."""
+        if read_timeout_ms > 0:
+            self._read_timeout_ns = read_timeout_ms * NS_PER_MS
+            self._reading_due_ns = now_ns + self._read_timeout_ns
+        self._write_timeout_ms = max(0, write_timeout_ms)
 
     def start(self, now_ns: int, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
         """The handshake is complete.
@@ -198,6 +222,22 @@ class Monitor:
     def frame_sent(self, now_ns: int) -> None:
         """A frame was written. Not called for the keep-alives that this monitor asked for."""
 
+    def working(self, now_ns: int) -> None:
+        """A command of the peer is still being worked on (flow control has stopped it), so nobody listens to it: it
+        counts as alive.
+        """
+        self.bytes_received(now_ns)
+
+    def write_blocked(self, now_ns: int) -> None:
+        """The transport takes nothing more for now."""
+        self._blocked_ns = now_ns
+        if self._write_timeout_ms and self._writing_due_ns == _NEVER:
+            self._writing_due_ns = now_ns + self._write_timeout_ms * NS_PER_MS
+
+    def write_resumed(self) -> None:
+        """The transport has taken what it was given. The timer finds out when it is due."""
+        self._blocked_ns = _NEVER
+
     def idle_ns(self, now_ns: int) -> int:
         """Time since the last byte."""
         return now_ns - self._last_byte_ns
@@ -205,6 +245,8 @@ class Monitor:
     def next_due_ns(self) -> int | None:
         """When ``tick`` wants to be called; None: not at all."""
         due = min(self._connect_due_ns, self._read_due_ns, self._write_due_ns)
+        if self._write_timeout_ms or self._read_timeout_ns:
+            due = min(due, self._writing_due_ns, self._reading_due_ns)
         return due if due < _NEVER else None
 
     def tick(self, now_ns: int) -> MonitorAction:
@@ -217,12 +259,29 @@ class Monitor:
             return self._check_read(now_ns)
         if now_ns >= self._write_due_ns:
             return self._check_write(now_ns)
+        if now_ns >= self._writing_due_ns:
+            return self._check_writing(now_ns)
+        if now_ns >= self._reading_due_ns:
+            self._reading_due_ns = now_ns + self._read_timeout_ns
+            self.read_timed_out(now_ns)
         return _QUIET
+
+    def _check_writing(self, now_ns: int) -> MonitorAction:
+        due_ns = self._blocked_ns + self._write_timeout_ms * NS_PER_MS
+        if due_ns > now_ns:
+            self._writing_due_ns = min(due_ns, _NEVER)
+            return _QUIET
+        text = f"Forced write timeout: {self._address} took nothing for too (>{self._write_timeout_ms}) long"
+        return self._fail(text, now_ns, ())
+
+    def read_timed_out(self, now_ns: int) -> None:
+        """Reading gave up and begins anew: nothing has arrived, so nothing changes."""
 
     def stop(self) -> None:
         """The connection is over, for whatever reason."""
         self._started = True
         self._connect_due_ns = self._read_due_ns = self._write_due_ns = _NEVER
+        self._writing_due_ns = self._reading_due_ns = _NEVER
 
     def _plan(self, base_ns: int) -> None:
         """Set the first due times.
@@ -384,11 +443,19 @@ GENERATIONS: Final[dict[str, type[Monitor]]] = {"documented": DocumentedMonitor,
 MonitorFactory = Callable[[BrokerConfig, str, int], Monitor]
 
 
+def make_monitor(kind: type[Monitor], config: BrokerConfig, address: str, now_ns: int) -> Monitor:
+    """A monitor of a class, with the broker's settings."""
+    settings = config.monitor
+    made = kind(address, now_ns, connect_timeout_ms=settings.connect_timeout_ms, use_keep_alive=settings.use_keep_alive)
+    made.limit_socket(now_ns, read_timeout_ms=settings.read_timeout_ms, write_timeout_ms=settings.write_timeout_ms)
+    return made
+
+
 def monitor_for(config: BrokerConfig, address: str, now_ns: int) -> Monitor:
     """The monitor that the broker's configuration asks for."""
     settings = config.monitor
-    if not settings.use_monitor:
-        return NoMonitor(address, now_ns)
-    return GENERATIONS[config.generation["monitor"]](
-        address, now_ns, connect_timeout_ms=settings.connect_timeout_ms, use_keep_alive=settings.use_keep_alive
-    )
+    if settings.use_monitor:
+        return make_monitor(GENERATIONS[config.generation["monitor"]], config, address, now_ns)
+    made = NoMonitor(address, now_ns)
+    made.limit_socket(now_ns, read_timeout_ms=0, write_timeout_ms=settings.write_timeout_ms)
+    return made

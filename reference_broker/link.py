@@ -6,10 +6,15 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from reference_broker.actions import OutputReady
+from reference_broker.core.effects import Credited, Dispatch, Displaced, Granted, NoMessage
+from reference_broker.core.events import Event, Subscribe
 from reference_broker.safekeeping import Waiter
 
 if TYPE_CHECKING:
+    from reference_broker.admission import Door
     from reference_broker.inactivity import Monitor
+    from reference_broker.security.authority import Rights
+    from reference_broker.security.identity import Identity
     from reference_broker.session import Session
 
 
@@ -21,11 +26,16 @@ class Link(Waiter):
         "announced",
         "blocked",
         "closed",
+        "door",
         "due_ns",
+        "greeting",
         "held",
+        "identity",
         "monitor",
         "number",
+        "parked",
         "ready",
+        "rights",
         "session",
         "started",
     )
@@ -39,10 +49,54 @@ class Link(Waiter):
         #: The same object every time: an action is a fact about the connection, not about a frame.
         self.ready = OutputReady(number)
         self.announced = False
+        #: Requests to subscribe whose answers wait; and messages that wait because no message may come before that.
+        self.greeting: dict[int, bool] = {}
+        self.parked: deque[Dispatch | NoMessage] = deque()
         self.closed = False
         self.started = False
+        #: What it has to pass before its frames are worked on; None: it is inside. Who it is then, and what it may do.
+        self.door: Door | None = None
+        self.identity: Identity | None = None
+        self.rights: Rights | None = None
         #: Flow control has stopped it; what came from it since then, or while a refusal waits.
         self.blocked = False
         self.held: deque[object] = deque()
         #: The one entry of this connection in the node's heap that counts; -1: none does.
         self.due_ns = -1
+
+    def waiting(self) -> int:
+        """How much is to be written, now or when the journal is safe."""
+        return len(self.session.outbox) + self.owed
+
+    def answers(self) -> int:
+        """How much of that is no message. It takes a while if much waits."""
+        return self.owed + sum(1 for item in self.session.outbox if not isinstance(item, Dispatch))
+
+    def waits_to(self, event: Event, request: int) -> None:
+        """The answer to a request must wait; if it was to subscribe, messages wait behind it."""
+        if isinstance(event, Subscribe) and event.request == request:
+            self.greeting[request] = True
+
+    def tell(self, effect: NoMessage | Credited | Granted | Displaced) -> None:
+        """The session is told something; that a pull, or a look, has ended not before the messages that wait."""
+        if self.greeting and isinstance(effect, NoMessage):
+            self.parked.append(effect)
+        else:
+            self.session.tell(effect)
+
+    def left_over(self) -> list[object]:
+        """What will not be written, in order; it is no longer there. The end of a pull is no loss."""
+        waiting = [*self.session.outbox, *(one for one in self.parked if isinstance(one, Dispatch))]
+        self.session.outbox.clear()
+        self.parked.clear()
+        return waiting
+
+    def has_answered(self, request: int) -> None:
+        """The answer is out, and with the last one that messages wait for, they are."""
+        if self.greeting.pop(request, False) and not self.greeting:
+            while self.parked:
+                effect = self.parked.popleft()
+                if isinstance(effect, NoMessage):
+                    self.session.tell(effect)
+                else:
+                    self.session.outbox.append(effect)

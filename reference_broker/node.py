@@ -1,6 +1,6 @@
 """The whole broker without sockets and clocks: the core, and per connection a session, a monitor and an outbox.
 
-``server.py`` puts sockets around it, the simulation virtual links, so both worlds share every decision. The edge brings
+``edge.py`` puts sockets around it, the simulation virtual links, so both worlds share every decision. The edge brings
 decoded frames and asks for frames to write; it is told what to do through ``take_actions``.
 
 Rules
@@ -10,13 +10,15 @@ Rules
 * ``OutputReady`` is edge-triggered: it is given once, and given again only after ``next_output`` has emptied the
   outbox. Whoever gets it pops until None or remembers that it stopped before.
 * ``Close`` comes last for a connection. The core was told already; the edge writes what ``next_output`` still gives,
-  closes, and calls ``disconnect``, which forgets the connection. On an inactivity close there is nothing to write
-  (inactivity.md 3.7).
+  closes, and calls ``disconnect``, which forgets the connection. On an inactivity close there is nothing to write.
 * The core is never entered from inside itself: effects are carried out after ``handle`` has returned.
 * A producer that flow control has stopped (``Throttled``) is not listened to: the node keeps what the edge still brings
   and goes on with it, in order, when the producer may go on. ``Throttle`` tells the edge, which stops reading so that
   the peer's transport fills up. Meanwhile the monitor takes the connection for alive, as ActiveMQ's does while a
   command is being worked on.
+* An edge says when its transport takes nothing more (``write_blocked``) and when it does again (``write_resumed``):
+  soWriteTimeout counts from there.
+* A guarded broker (``guard``) asks the edge who a peer is (``Authenticate``) and goes on when it is told (``admit``).
 * An operator's request is answered by the action ``Answered``, not by a return value: the answer may have to wait.
 * Connection numbers are the edge's and are never used twice, not even after a restart: message ids and consumer names
   are built from them.
@@ -25,34 +27,33 @@ Rules
   An edge whose sync fails, or whose storage ``is_troubled``, tries again after a while. Which answers wait for it is
   said in ``safekeeping.py``.
 
-What must change together: ``actions.py``, the protocols' sessions (``session.py``), and ``server.py`` and the simulated
-world for a new action.
+What must change together: ``actions.py``, the sessions (``session.py``), ``edge.py`` and the simulated world.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from typing import Final
 
 from reference_broker.actions import Action, Answered, Close, Log, Sync, Throttle
+from reference_broker.admission import Door, objection
+from reference_broker.alarms import Alarms
 from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig, ConfigError
-from reference_broker.core.effects import Accepted, Counted, Dispatch, Effect, Logged, NoMessage, Refused, Throttled
-from reference_broker.core.events import Disconnect, Event, Operation, StorageChanged, Tick, Transmitted
-from reference_broker.core.instant import Now
+from reference_broker.core.effects import Accepted, Counted, Dispatch, Effect, Logged, Refused, Throttled, ToConnection
+from reference_broker.core.events import Disconnect, Event, Operation, Tick, Transmitted
+from reference_broker.core.instant import Now, earlier
 from reference_broker.core.policies import Policies
 from reference_broker.inactivity import FAIL, KEEP_ALIVE, MonitorAction, MonitorFactory, monitor_for
 from reference_broker.link import Link
-from reference_broker.openwire.broker import BrokerSession as OpenWireSession
+from reference_broker.protocols import equipped, session_for
 from reference_broker.safekeeping import OPERATOR, Safekeeping
+from reference_broker.security.authority import Authority
+from reference_broker.security.identity import Identity
 from reference_broker.session import MONITOR_LOGGER, Session
-from reference_broker.stomp.broker import BrokerSession as StompSession
-from reference_broker.storage.journal import Journal, Trouble
+from reference_broker.storage.journal import Journal
 
 TRANSPORT_LOGGER: Final = "org.apache.activemq.broker.TransportConnection.Transport"
-PROTOCOLS: Final = ("stomp", "openwire")
-STORAGE_LOGGER: Final = "reference_broker.storage"
 
 
 #: Makes the core; a planted defect that no single policy can enact replaces it.
@@ -74,10 +75,12 @@ class Node:
             raise ConfigError("broker.persistent = true needs a storage; name one or set it to false")
         self.config = config
         self._keeping = Safekeeping(journal) if config.persistent and journal is not None else None
-        self.broker = broker_factory(config, policies)
+        self.broker = equipped(broker_factory(config, policies))
         self._monitor_factory = monitor_factory
         self._links: dict[int, Link] = {}
-        self._heap: list[tuple[int, int]] = []
+        self._alarms = Alarms(self._links)
+        #: What new connections have to pass.
+        self._door: Door | None = None
         self._actions: list[Action] = []
         #: Dispatches to connections that are gone, to be reported as failed.
         self._strays: list[Dispatch] = []
@@ -90,22 +93,41 @@ class Node:
     # -- what the edge tells
 
     def connect(self, connection: int, protocol: str, now: Now, address: str = "") -> None:
-        """A socket was accepted. ``protocol`` is "stomp" or "openwire"; ``address`` is the peer's, for the texts."""
+        """A socket was accepted. ``protocol`` is "stomp", "openwire" or "auto"; ``address`` is the peer's."""
         if connection in self._links:
             raise ValueError(f"connection {connection} exists already; never use a number twice")
-        session: Session
-        if protocol == "stomp":
-            session = StompSession(connection, self.config)
-        elif protocol == "openwire":
-            session = OpenWireSession(connection, self.config)
-        else:
-            raise ValueError(f"protocol {protocol!r} is unknown; one of {', '.join(PROTOCOLS)}")
+        session = self.make_session(protocol, connection)
         where = address or f"tcp://connection-{connection}"
         link = Link(connection, where, session, self._monitor_factory(self.config, where, now.mono_ns))
+        link.door = self._door
         self._links[connection] = link
-        self._schedule(link)
+        self._alarms.plan(link)
         session.open()
         self._after(link, now)
+
+    def decide(self, connection: int, protocol: str, now: Now) -> None:
+        """A connection that was ``auto`` speaks this."""
+        link = self._links.get(connection)
+        if link is not None and not link.closed:
+            link.session = self.make_session(protocol, connection)
+            link.session.open()
+            self._after(link, now)
+
+    def guard(self, authority: Authority | None) -> None:
+        """From now on a peer must be let in (``admit``) before its frames are worked on."""
+        self._door = Door(authority, self.broker.has)
+
+    def admit(self, connection: int, identity: Identity | None, text: str, now: Now) -> None:
+        """The answer to ``Authenticate``: who the peer is; None: it may not come in, and ``text`` says why."""
+        link = self._links.get(connection)
+        if link is not None and link.door is not None and not link.closed:
+            link.door.answer(link, identity, text, self._actions)
+            self._released.append(link)
+            self._after(link, now)
+
+    def make_session(self, protocol: str, connection: int) -> Session:
+        """The broker's end of a new connection."""
+        return session_for(protocol, connection, self.config)
 
     def recover(self, now: Now) -> None:
         """Build the broker again from its journal. Raises ``StorageError`` if it cannot be read."""
@@ -136,10 +158,6 @@ class Node:
         if keeping.wants_sync():
             self._actions.append(Sync())
 
-    def is_safe(self) -> bool:
-        """Whether everything that must outlive the process is in safety."""
-        return self._keeping is None or self._keeping.is_safe()
-
     def is_troubled(self) -> bool:
         """Whether the storage refuses messages; only another sync can tell when it takes them again."""
         return self._keeping is not None and self._keeping.is_troubled()
@@ -149,6 +167,19 @@ class Node:
         link = self._links.get(connection)
         if link is not None:
             link.monitor.bytes_received(now.mono_ns)
+
+    def write_blocked(self, connection: int, now: Now) -> None:
+        """The connection's transport takes nothing more for now."""
+        link = self._links.get(connection)
+        if link is not None and not link.closed:
+            link.monitor.write_blocked(now.mono_ns)
+            self._alarms.plan(link)
+
+    def write_resumed(self, connection: int) -> None:
+        """It has taken what it was given."""
+        link = self._links.get(connection)
+        if link is not None:
+            link.monitor.write_resumed()
 
     def receive(self, connection: int, frame: object, now: Now) -> None:
         """One decoded frame or command, keep-alives included. What comes after a close is ignored."""
@@ -161,6 +192,8 @@ class Node:
         link.monitor.frame_received(now.mono_ns)
         if session.closing:
             return  # its last answers wait
+        if link.door is not None and link.door.stops(link, frame, self._actions):
+            return
         if link.blocked or link.refusing or link.held:
             link.held.append(frame)
         else:
@@ -172,6 +205,9 @@ class Node:
         events = session.receive(frame, now)
         self._withhold(link, mark)
         for event in events:
+            if link.rights is not None and (refusal := objection(link, event)) is not None:
+                self._tell(link, refusal)
+                break
             self._handle(event, now)
             if session.closing or link.refusing:
                 break  # refused: what the same frame would have caused next does not happen
@@ -179,7 +215,7 @@ class Node:
             link.started = True
             periods = session.periods
             link.monitor.start(now.mono_ns, periods.read_ms, periods.write_ms, periods.initial_delay_ms)
-            self._schedule(link)
+            self._alarms.plan(link)
         self._after(link, now)
 
     def protocol_error(self, connection: int, text: str, now: Now, receipt: str = "") -> None:
@@ -216,15 +252,9 @@ class Node:
         if due is not None and due <= now.mono_ns:
             self._handle(Tick(), now)
             self._settle(now)
-        heap = self._heap
-        while heap and heap[0][0] <= now.mono_ns:
-            entry_ns, number = heapq.heappop(heap)
-            link = self._links.get(number)
-            if link is None or link.due_ns != entry_ns:
-                continue
-            link.due_ns = -1
+        for link in self._alarms.due(now.mono_ns):
             self._check(link, now)
-            self._schedule(link)
+            self._alarms.plan(link)
 
     # -- what the edge asks
 
@@ -263,15 +293,11 @@ class Node:
 
     def next_due_ns(self) -> int | None:
         """Elapsed time at which ``tick`` is wanted; None: nothing is planned."""
-        heap = self._heap
-        while heap:
-            due_ns, number = heap[0]
-            link = self._links.get(number)
-            if link is not None and link.due_ns == due_ns:
-                core_ns = self.broker.next_due_ns()
-                return due_ns if core_ns is None or due_ns < core_ns else core_ns
-            heapq.heappop(heap)
-        return self.broker.next_due_ns()
+        return earlier(self._alarms.next_due_ns(), self.broker.next_due_ns())
+
+    def resources(self) -> dict[str, int]:
+        """What connections cost this process: how many there are, and planned times of monitors."""
+        return {"connections": len(self._links), "timers": len(self._alarms)}
 
     def take_actions(self) -> list[Action]:
         """What is to be done since the last call, in order."""
@@ -279,6 +305,14 @@ class Node:
         if actions:
             self._actions = []
         return actions
+
+    def links(self) -> list[Link]:
+        """The connections, oldest first, for who reads about them."""
+        return list(self._links.values())
+
+    def link(self, connection: int) -> Link | None:
+        """One connection; None if it is gone."""
+        return self._links.get(connection)
 
     # -- inside
 
@@ -295,13 +329,16 @@ class Node:
                 if link is None or link.closed:
                     self._strays.append(effect)
                     continue
-                link.session.outbox.append(effect)
+                (link.parked if link.greeting else link.session.outbox).append(effect)
                 if not link.announced:
                     link.announced = True
                     self._actions.append(link.ready)
             elif isinstance(effect, Accepted):
                 link = links.get(effect.connection)
-                if link is None or link.closed or (keeping is not None and keeping.keeps_back(link, effect)):
+                if link is None or link.closed:
+                    continue
+                if keeping is not None and keeping.keeps_back(link, effect):
+                    link.waits_to(event, effect.request)
                     continue
                 link.session.accepted(effect.request)
                 self._announce(link)
@@ -315,12 +352,12 @@ class Node:
         elif isinstance(effect, Counted) or (isinstance(effect, Refused) and effect.connection == OPERATOR):
             if self._keeping is None or not self._keeping.keeps_back(self._keeping.operator, effect):
                 self._answer_operator(effect)
-        elif isinstance(effect, Refused | NoMessage | Throttled):
+        elif isinstance(effect, ToConnection):
             link = self._links.get(effect.connection)
             if link is not None and not link.closed:
                 self._tell(link, effect)
 
-    def _tell(self, link: Link, effect: Refused | NoMessage | Throttled) -> None:
+    def _tell(self, link: Link, effect: ToConnection) -> None:
         if isinstance(effect, Throttled):
             link.blocked = effect.blocked
             self._actions.append(Throttle(link.number, effect.blocked))
@@ -332,17 +369,15 @@ class Node:
             if self._keeping is not None and self._keeping.keeps_back(link, effect):
                 return
             session.refused(effect)
-            if session.closing:
-                self._doomed.append(link)
         else:
-            session.no_message(effect.consumer)
+            link.tell(effect)
+        if session.closing:
+            self._doomed.append(link)
         self._announce(link)
 
     def _answer_operator(self, effect: Counted | Refused) -> None:
-        if isinstance(effect, Counted):
-            self._actions.append(Answered(effect.request, effect.count))
-        else:
-            self._actions.append(Answered(effect.request, 0, effect.code, effect.text))
+        count, code, text = (effect.count, "", "") if isinstance(effect, Counted) else (0, effect.code, effect.text)
+        self._actions.append(Answered(effect.request, count, code, text))
 
     # -- what waits for the journal
 
@@ -357,6 +392,7 @@ class Node:
         session = link.session
         if isinstance(answer, Accepted):
             session.accepted(answer.request)
+            link.has_answered(answer.request)
         elif isinstance(answer, Refused):
             session.refused(answer)
             link.refusing = False
@@ -370,13 +406,10 @@ class Node:
 
     def _hear_trouble(self, keeping: Safekeeping, now: Now) -> None:
         """Tell the core whether the storage takes messages."""
-        change = keeping.change()
-        if isinstance(change, Trouble):
-            self._actions.append(Log("WARN", STORAGE_LOGGER, f"persistent messages are refused: {change.text}"))
-            self._handle(StorageChanged(change.code, change.text), now)
-        elif change is None:
-            self._actions.append(Log("INFO", STORAGE_LOGGER, "the storage takes messages again"))
-            self._handle(StorageChanged("", ""), now)
+        news = keeping.news()
+        if news is not None:
+            self._actions.append(news[0])
+            self._handle(news[1], now)
 
     # -- endings
 
@@ -425,15 +458,14 @@ class Node:
         link.monitor.stop()
         link.due_ns = -1
         session = link.session
-        waiting = list(session.outbox)
-        session.outbox.clear()
+        waiting = link.left_over()
         for item in waiting:
-            if not isinstance(item, Dispatch):
-                session.outbox.append(item)
-            else:
+            if isinstance(item, Dispatch):
                 # Counted as transmitted although it failed, and taken back by the disconnect: a dropped connection ends
                 # balanced (AMQ-4248).
                 self._handle(Transmitted(item, failed=True), now)
+            else:
+                session.outbox.append(item)
         if session.connected:
             self._handle(Disconnect(link.number, clean), now)
 
@@ -441,7 +473,7 @@ class Node:
         """Run this connection's due checks."""
         monitor = link.monitor
         if link.blocked:
-            monitor.bytes_received(now.mono_ns)
+            monitor.working(now.mono_ns)
         due_ns = monitor.next_due_ns()
         while due_ns is not None and due_ns <= now.mono_ns:
             action = monitor.tick(now.mono_ns)
@@ -464,12 +496,3 @@ class Node:
         link.session.outbox.clear()
         self._actions.append(Close(link.number, action.reason, action.idle_ns, inactive=True))
         self._settle(now)
-
-    def _schedule(self, link: Link) -> None:
-        """Put the monitor's next due time on the heap, unless it is there."""
-        due_ns = link.monitor.next_due_ns()
-        if due_ns is None:
-            link.due_ns = -1
-        elif due_ns != link.due_ns:
-            link.due_ns = due_ns
-            heapq.heappush(self._heap, (due_ns, link.number))

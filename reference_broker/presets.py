@@ -18,24 +18,45 @@ from typing import Any, Final
 from reference_broker.core.config import ConfigError
 
 MIB: Final = 1024 * 1024
-HEAP_BYTES: Final = 1024 * MIB
+GIB: Final = 1024 * MIB
+HEAP_BYTES: Final = GIB
 
 PRESETS: Final[dict[str, dict[str, Any]]] = {
-    # 5.4 to 5.8: one megabyte for each queue.
+    # 5.4: one megabyte for each queue and topic; the rest is what the broker had without being told.
     "activemq-5.4": {
         "generation": {"memory": "G0"},
-        "destinations": [{"match": "queue://>", "memory_limit_bytes": MIB}],
+        "memory_limit_bytes": 64 * MIB,
+        "destinations": [
+            {"match": "queue://>", "memory_limit_bytes": MIB},
+            {"match": "topic://>", "memory_limit_bytes": MIB},
+        ],
     },
-    # 5.9 to 5.14: no limits of queues, 1000 pending messages for each subscriber of a topic.
+    # The end of that line: one megabyte for each queue, 1000 pending messages for each subscriber of a topic.
+    "activemq-5.8": {
+        "generation": {"memory": "G0"},
+        "memory_limit_bytes": 64 * MIB,
+        "store_limit_bytes": 100 * GIB,
+        "temp_limit_bytes": 50 * GIB,
+        "destinations": [
+            {"match": "queue://>", "memory_limit_bytes": MIB},
+            {"match": "topic://>", "pending_message_limit": 1000},
+        ],
+    },
+    # 5.9 to 5.14: no limits of queues, 1000 pending messages for each subscriber of a topic. 5.14.4 and 5.14.5 count
+    # after a purge.
     "activemq-5.9": {
-        "generation": {"memory": "G1"},
+        "generation": {"memory": "G1", "purge": "zeroed"},
         "memory_limit_bytes": (HEAP_BYTES * 70 + 50) // 100,
+        "store_limit_bytes": 100 * GIB,
+        "temp_limit_bytes": 50 * GIB,
         "destinations": [{"match": "topic://>", "pending_message_limit": 1000}],
     },
     # 5.15.9 and later.
     "activemq-5.17": {
         "generation": {"memory": "G3"},
         "memory_limit_bytes": (HEAP_BYTES * 70 + 50) // 100,
+        "store_limit_bytes": 100 * GIB,
+        "temp_limit_bytes": 50 * GIB,
         "destinations": [{"match": "topic://>", "pending_message_limit": 1000}],
     },
 }

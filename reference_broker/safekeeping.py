@@ -15,6 +15,7 @@ Rules
 * **Messages do not wait.** A consumer may get a message before it is safe: it was sent, its producer has no answer yet,
   and after a crash must send it again, as JMS 2.0 (section 6.10) tells it to. ActiveMQ does the same
   (``concurrentStoreAndDispatchQueues``). What the consumer acknowledges waits in its turn.
+* They do not overtake the answer to their consumer's SUBSCRIBE, though: while that waits, its connection gets none.
 * Keep-alives do not wait either: they say nothing about messages.
 
 Change together: ``node.py``, ``storage/journal.py``, ``docs/storage.md``.
@@ -25,8 +26,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from reference_broker.actions import Log
 from reference_broker.core.effects import Accepted, Journalled, Refused
-from reference_broker.core.events import Transmitted
+from reference_broker.core.events import StorageChanged, Transmitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 #: The connection of an operator's request.
 OPERATOR: Final = 0
+STORAGE_LOGGER: Final = "reference_broker.storage"
 
 
 class Waiter:
@@ -73,12 +76,16 @@ class Safekeeping:
         """Give what an event made to the journal; whoever caused it, or is answered by it, depends on it. Returns
         whether a sync must be asked for now.
         """
-        records = [effect.record for effect in effects if isinstance(effect, Journalled)]
+        records, concerned = [], []
+        for effect in effects:
+            if isinstance(effect, Journalled):
+                records.append(effect.record)
+            elif isinstance(effect, Accepted):
+                concerned.append(effect.connection)
         if not records:
             return False
         self.journal.append(records)
         self._appended += 1
-        concerned = [effect.connection for effect in effects if isinstance(effect, Accepted)]
         caused_by = event.dispatch if isinstance(event, Transmitted) else event
         concerned.append(getattr(caused_by, "connection", OPERATOR))
         for number in concerned:
@@ -87,10 +94,6 @@ class Safekeeping:
                 waiter.ticket = self._appended
         return self.wants_sync()
 
-    def is_safe(self) -> bool:
-        """Whether the last batch is safe."""
-        return self._synced == self._appended
-
     def wants_sync(self) -> bool:
         """Whether a sync must be asked for now; True once until it has succeeded."""
         if self._asked or self._synced == self._appended:
@@ -98,15 +101,18 @@ class Safekeeping:
         self._asked = True
         return True
 
-    def change(self) -> Trouble | bool | None:
-        """Whether the storage takes messages, if that has changed: why it does not, None if it does again; False:
+    def news(self) -> tuple[Log, StorageChanged] | None:
+        """What the log and the core must hear of the storage: why it takes no messages, or that it does again; None:
         nothing has changed.
         """
         trouble = self.journal.trouble()
         if (trouble is None) == (self._trouble is None):
-            return False
+            return None
         self._trouble = trouble
-        return trouble
+        if trouble is None:
+            return Log("INFO", STORAGE_LOGGER, "the storage takes messages again"), StorageChanged("", "")
+        log = Log("WARN", STORAGE_LOGGER, f"persistent messages are refused: {trouble.text}")
+        return log, StorageChanged(trouble.code, trouble.text)
 
     def is_troubled(self) -> bool:
         """Whether messages are refused."""

@@ -15,14 +15,16 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
+from reference_broker.core.effects import Credited, Displaced, NoMessage
 from reference_broker.inactivity import FAIL, KEEP_ALIVE
 from reference_broker.notice import Closed, LogLine, Notice
 
 if TYPE_CHECKING:
-    from reference_broker.core.effects import Dispatch, Refused
+    from reference_broker.core.effects import Dispatch, Granted, Refused
     from reference_broker.core.events import Event
     from reference_broker.core.instant import Now
     from reference_broker.inactivity import Monitor, Periods
+    from reference_broker.security.identity import Credentials
 
 MONITOR_LOGGER = "org.apache.activemq.transport.AbstractInactivityMonitor"
 
@@ -57,9 +59,29 @@ class Session:
         """One decoded frame from the peer; returns what the core must hear, in order."""
         raise NotImplementedError
 
+    def credentials(self, frame: object) -> Credentials | None:
+        """What the peer says about itself, if this is the frame that does so; None: it is another one."""
+        raise NotImplementedError
+
+    def turn_away(self, frame: object, text: str, code: str) -> None:
+        """The peer may not come in: answer the frame that brought its credentials and end the connection."""
+        raise NotImplementedError
+
     def render(self, dispatch: Dispatch) -> object | None:
         """The frame for a message that is being written now; None when its consumer has left in the meantime."""
         raise NotImplementedError
+
+    def tell(self, effect: NoMessage | Credited | Granted | Displaced) -> None:
+        """What is no answer to a request."""
+        if isinstance(effect, NoMessage):
+            self.no_message(effect.consumer)
+        elif isinstance(effect, Credited):
+            self.credited(effect.producer, effect.size_bytes)
+        elif isinstance(effect, Displaced):
+            self.connected = False
+            self.closing = effect.text
+        else:
+            self.granted(effect)
 
     def no_message(self, consumer: str) -> None:
         """There is nothing (more) for a consumer of this connection, by the core's name for it."""
@@ -72,6 +94,12 @@ class Session:
     def refused(self, effect: Refused) -> None:
         """The core answered a request with no."""
         raise NotImplementedError
+
+    def credited(self, producer: str, size_bytes: int) -> None:
+        """A producer's window is free again by so much; protocols without windows have nothing to say."""
+
+    def granted(self, effect: Granted) -> None:
+        """A consumer has another prefetch than it asked for; protocols that do not tell it have nothing to say."""
 
     def fail(self, text: str, receipt: str = "") -> None:
         """The peer sent something unusable: say so to it and end the connection.

@@ -12,14 +12,15 @@ What must change together: ``core/config.py`` (defaults live there, not here), `
 
 from __future__ import annotations
 
-import difflib
 import tomllib
+from copy import copy
 from pathlib import Path
 from typing import Any, Final
 
 from reference_broker.activemq_xml import read_activemq_xml
-from reference_broker.connector import server_connector
+from reference_broker.connector import CACHE_LEAST, CACHE_MOST, Connector, server_connector
 from reference_broker.core.config import (
+    AdvisoryOptions,
     BrokerConfig,
     BrokerRedelivery,
     CompositeDestination,
@@ -30,102 +31,83 @@ from reference_broker.core.config import (
     TimeStamping,
     VirtualTopic,
 )
+from reference_broker.core.retention import RECOVERIES, Recovery
 from reference_broker.core.routing import fault_of_composite, fault_of_virtual_topic
+from reference_broker.detection import AUTO
+from reference_broker.framing import Limits
+from reference_broker.listening import DEFAULT_HOST, DEFAULT_PORT, Certificates, Listening
 from reference_broker.presets import apply_preset
-from reference_broker.stomp.codec import Limits
+from reference_broker.rows import ANY_MS as _ANY_MS
+from reference_broker.rows import ANY_TEXT as _ANY_TEXT
+from reference_broker.rows import FLAG as _FLAG
+from reference_broker.rows import NAMES as _NAMES
+from reference_broker.rows import RATIO as _RATIO
+from reference_broker.rows import TABLE as _TABLE
+from reference_broker.rows import TABLES as _TABLES
+from reference_broker.rows import TEXT as _TEXT
+from reference_broker.rows import TEXTS as _TEXTS
+from reference_broker.rows import Number as _Number
+from reference_broker.rows import Row as _Row
+from reference_broker.rows import checked as _checked
+from reference_broker.rows import checked_table as _checked_table
+from reference_broker.security.tables import SecuritySettings, security_settings
 
-DEFAULT_HOST: Final = "127.0.0.1"
-DEFAULT_PORT: Final = 61613
-_MOST: Final = 2**63 - 1
+#: ``auto`` is uvloop where it is installed.
+EVENT_LOOPS: Final = ("auto", "asyncio", "uvloop")
 
-
-class _Number:
-    """An integer between two bounds."""
-
-    __slots__ = ("least", "most")
-
-    def __init__(self, least: int, most: int = _MOST) -> None:
-        self.least = least
-        self.most = most
-
-    def accepts(self, value: object) -> bool:
-        # TOML and JSON keep booleans apart from numbers, Python does not.
-        return type(value) is int and self.least <= value <= self.most
-
-    def __str__(self) -> str:
-        return (
-            f"an integer of at least {self.least}"
-            if self.most == _MOST
-            else f"an integer from {self.least} to {self.most}"
-        )
-
-
-class _Kind:
-    """A value of one type."""
-
-    __slots__ = ("empty", "name", "type")
-
-    def __init__(self, kind: type, name: str, *, empty: bool = False) -> None:
-        self.type = kind
-        self.name = name
-        self.empty = empty
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, self.type) and (self.empty or value != "")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class _Texts(_Kind):
-    """A list of texts."""
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-class _Ratio(_Kind):
-    """A number, whole or not, that is not negative, or -1."""
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool) and (value == -1 or value >= 0)
-
-
-_FLAG: Final = _Kind(bool, "true or false")
-_TEXT: Final = _Kind(str, "a text that is not empty")
-_ANY_TEXT: Final = _Kind(str, "a text", empty=True)
-_TABLE: Final = _Kind(dict, "a table")
-_TEXTS: Final = _Texts(list, "a list of texts")
-_TABLES: Final = _Kind(list, "a list of tables")
-_NAMES: Final = _Texts(list, "a list of destinations such as ['queue://A', 'topic://B']")
-_RATIO: Final = _Ratio(float, "a number of at least 0, or -1")
-_ANY_MS: Final = _Number(-_MOST - 1)
-
-_Row = _Number | _Kind
-
-_SECTIONS: Final[dict[str, _Row]] = {"server": _TABLE, "stomp": _TABLE, "storage": _TABLE, "broker": _TABLE}
+_SECTIONS: Final[dict[str, _Row]] = dict.fromkeys(
+    ("server", "stomp", "openwire", "limits", "security", "storage", "broker"), _TABLE
+)
 _STORAGE: Final[dict[str, _Row]] = {"path": _TEXT, "max_bytes": _Number(0)}
 _SERVER: Final[dict[str, _Row]] = {
     "host": _TEXT,
     "port": _Number(0, 65535),
     "admin_port": _Number(0, 65535),
+    "management_port": _Number(0, 65535),
     "connector": _TEXT,
+    "connectors": _TEXTS,
+    "event_loop": _TEXT,
+    "tls": _TABLE,
+}
+_TLS: Final[dict[str, _Row]] = {
+    "certificate": _TEXT,
+    "key": _TEXT,
+    "client_authorities": _TEXT,
+    "port": _Number(0, 65535),
+}
+_LIMITS: Final[dict[str, _Row]] = {
+    "max_connections": _Number(0),
+    "max_messages_per_second": _Number(0, 1_000_000),
+    "max_idle_ms": _Number(0),
 }
 _STOMP: Final[dict[str, _Row]] = {
     "max_headers": _Number(1),
     "max_header_bytes": _Number(64),
     "max_body_bytes": _Number(0),
 }
+_OPENWIRE: Final[dict[str, _Row]] = {
+    "max_frame_bytes": _Number(256),
+    "tight_encoding": _FLAG,
+    "cache_size": _Number(0, CACHE_MOST),
+}
 _BROKER: Final[dict[str, _Row]] = {
     "name": _TEXT,
     "memory_limit_bytes": _Number(0),
     "memory_high_water_percent": _Number(1, 100),
     "page_size": _Number(1),
+    "store_limit_bytes": _Number(0),
+    "temp_limit_bytes": _Number(0),
+    "send_fail_if_no_space": _FLAG,
+    "send_fail_if_no_space_after_ms": _Number(0),
     "concurrent_store": _FLAG,
     "wake_on_relief": _FLAG,
     "persistent": _FLAG,
     "dead_letter_non_persistent": _FLAG,
     "enable_message_expiration_on_active_durable_subs": _FLAG,
+    "advisory_support": _FLAG,
+    "statistics": _FLAG,
+    "delay_support": _FLAG,
+    "max_delay_ms": _Number(0),
     "relative_ttl_names": _TEXTS,
     "timestamping": _TABLE,
     "monitor": _TABLE,
@@ -137,6 +119,7 @@ _BROKER: Final[dict[str, _Row]] = {
 _TIMESTAMPING: Final[dict[str, _Row]] = {
     "future_only": _FLAG,
     "process_network_messages": _FLAG,
+    "restamp_moved": _FLAG,
     "ttl_ceiling_ms": _ANY_MS,
     "zero_expiration_override_ms": _ANY_MS,
 }
@@ -148,6 +131,10 @@ _MONITOR: Final[dict[str, _Row]] = {
     "ask_for_answers": _FLAG,
     "ignore_remote": _FLAG,
     "connect_timeout_ms": _ANY_MS,
+    "read_timeout_ms": _ANY_MS,
+    "write_timeout_ms": _ANY_MS,
+    "heart_beat_grace": _RATIO,
+    "default_heart_beat": _TEXT,
 }
 _DESTINATION: Final[dict[str, _Row]] = {
     "match": _TEXT,
@@ -163,6 +150,7 @@ _DESTINATION: Final[dict[str, _Row]] = {
     "producer_flow_control": _FLAG,
     "send_fail_if_no_space": _FLAG,
     "send_fail_if_no_space_after_ms": _Number(0),
+    "store_high_water_percent": _Number(1, 100),
     "prioritized_messages": _FLAG,
     "queue_prefetch": _Number(0),
     "queue_browser_prefetch": _Number(0),
@@ -171,8 +159,16 @@ _DESTINATION: Final[dict[str, _Row]] = {
     "use_prefetch_extension": _FLAG,
     "pending_message_limit": _Number(-1),
     "pending_message_limit_multiplier": _RATIO,
+    "recovery": _TABLE,
+    "advisories": _TABLE,
     "dead_letter": _TABLE,
     "redelivery": _TABLE,
+}
+_RECOVERY: Final[dict[str, _Row]] = {
+    "policy": _TEXT,
+    "maximum_messages": _Number(1),
+    "maximum_bytes": _Number(1),
+    "duration_ms": _Number(1),
 }
 _REDELIVERY: Final[dict[str, _Row]] = {
     "maximum_redeliveries": _Number(-1),
@@ -183,6 +179,7 @@ _REDELIVERY: Final[dict[str, _Row]] = {
     "back_off_multiplier": _Number(1, 1000),
     "send_to_dlq_if_max_retries_exceeded": _FLAG,
 }
+_ADVISORIES: Final[dict[str, _Row]] = {"expired": _FLAG, "dead_letters": _FLAG, "include_body": _FLAG}
 _DEAD_LETTER: Final[dict[str, _Row]] = {
     "strategy": _TEXT,
     "process_expired": _FLAG,
@@ -205,43 +202,124 @@ _COMPOSITE: Final[dict[str, _Row]] = {"name": _TEXT, "forward_to": _NAMES, "forw
 
 
 class ServerSettings:
-    """All that ``serve`` needs to know. ``admin_port`` None: no admin port. ``data`` None: nothing outlives the
-    process.
+    """All that ``serve`` needs to know. ``admin_port``, ``management_port`` None: no such port. ``data`` None: nothing
+    outlives the process. Limits of 0 are none.
     """
 
-    __slots__ = ("admin_port", "broker", "data", "host", "limits", "notes", "port", "storage_max_bytes")
+    __slots__ = (
+        "admin_port",
+        "broker",
+        "certificates",
+        "data",
+        "event_loop",
+        "limits",
+        "listenings",
+        "management_port",
+        "max_connections",
+        "max_idle_ms",
+        "max_messages_per_second",
+        "notes",
+        "security",
+        "storage_max_bytes",
+    )
 
     def __init__(
         self,
         *,
-        host: str = DEFAULT_HOST,
-        port: int = DEFAULT_PORT,
+        listenings: list[Listening] | None = None,
         admin_port: int | None = None,
+        management_port: int | None = None,
+        certificates: Certificates | None = None,
         limits: Limits | None = None,
         broker: BrokerConfig | None = None,
         data: Path | None = None,
         storage_max_bytes: int = 0,
+        security: SecuritySettings | None = None,
+        max_connections: int = 0,
+        max_messages_per_second: int = 0,
+        max_idle_ms: int = 0,
+        event_loop: str = EVENT_LOOPS[0],
     ) -> None:
-        self.host = host
-        self.port = port
+        #: One port or several; the first is the one that ``--host`` and ``--port`` speak of.
+        self.listenings = listenings if listenings is not None else [Listening()]
         self.admin_port = admin_port
+        self.management_port = management_port
+        self.certificates = certificates
         self.limits = limits if limits is not None else Limits()
         self.broker = broker if broker is not None else BrokerConfig()
         #: The directory of the storage, and how much it may hold (0: what the disk holds).
         self.data = data
         self.storage_max_bytes = storage_max_bytes
+        self.security = security if security is not None else SecuritySettings()
+        self.max_connections = max_connections
+        #: Of each connection.
+        self.max_messages_per_second = max_messages_per_second
+        self.max_idle_ms = max_idle_ms
+        self.event_loop = event_loop
         #: What the file says and we do not do, a sentence each.
         self.notes: list[str] = []
 
-    def listen_on(self, uri: str) -> None:
-        """Take address, monitor and frame size from a connector URI. Raises ConfigError."""
-        connector = server_connector(uri)
-        if connector.protocol != "stomp":
-            raise ConfigError(f"{uri!r}: only stomp:// can be listened on in this release")
-        self.host, self.port = connector.host, connector.port
-        self.broker.monitor = connector.monitor
+    @property
+    def admin_host(self) -> str:
+        """The admin port asks for no password, so only this machine may use it."""
+        first = self.listenings[0]
+        return first.host if first.is_local() else DEFAULT_HOST
+
+    @property
+    def management_host(self) -> str:
+        """Where the broker is, if somebody could have a password; else only this machine may use it."""
+        return self.listenings[0].host if self.security.logins else self.admin_host
+
+    def listen_on(self, uris: list[str]) -> None:
+        """Listen where, and as, connector URIs say; their monitor is the broker's. Raises ConfigError."""
+        connectors = [server_connector(uri) for uri in uris]
+        self.listenings = [self._listening(connector) for connector in connectors]
+        self.broker.monitor = connectors[0].monitor
+        for connector in connectors[1:]:
+            for name in Monitor.__slots__:
+                mine, other = (getattr(one.monitor, name) for one in (connectors[0], connector))
+                if mine != other:
+                    raise ConfigError(
+                        f"{connector.uri!r} sets {name} to {other} and {connectors[0].uri!r} to {mine}; "
+                        "the monitor is the broker's, write the same options into both"
+                    )
+
+    def _listening(self, connector: Connector) -> Listening:
+        limits = copy(self.limits)
         if connector.max_frame_bytes:
-            self.limits.max_body_bytes = connector.max_frame_bytes
+            limits.max_body_bytes = limits.max_frame_bytes = connector.max_frame_bytes
+        if connector.tight_encoding is not None:
+            limits.tight_encoding = connector.tight_encoding
+        if connector.cache_size is not None:
+            limits.cache_size = connector.cache_size
+        return Listening(
+            connector.protocol,
+            connector.host,
+            connector.port,
+            secure=connector.secure,
+            limits=limits,
+            max_connections=connector.max_connections,
+        )
+
+    def check(self) -> None:
+        """Raises ConfigError for what must not be served, and notes what is risky."""
+        for listening in self.listenings:
+            where = f"{listening.protocol}{'+ssl' if listening.secure else ''}://{listening.host}:{listening.port}"
+            if listening.secure and self.certificates is None:
+                raise ConfigError(
+                    f"{where} needs a certificate; name PEM files with --certificate and --key or server.tls"
+                )
+            if listening.is_local():
+                continue
+            if self.security.is_open():
+                raise ConfigError(
+                    f"host {listening.host!r} is not a loopback address, and nobody is asked who he is; name users in "
+                    "[security], or set security.anonymous_access_allowed = true to let everybody in"
+                )
+            if self.security.logins and not listening.secure:
+                self.notes.append(f"{where}: passwords cross the network as clear text; serve TLS")
+            if self.security.anonymous is not None:
+                self.notes.append(f"{where}: whoever reaches it may come in as {self.security.anonymous.user!r}")
 
 
 def read_settings(path: Path) -> ServerSettings:
@@ -266,27 +344,53 @@ def settings_of(data: dict[str, Any], path: str) -> ServerSettings:
     """The settings that a file says; ``path`` begins the text of a ConfigError."""
     sections = _checked(data, _SECTIONS, path)
     server = _checked(sections.get("server", {}), _SERVER, f"{path}: server")
-    connector = server.pop("connector", None)
-    double = [name for name in ("host", "port") if connector is not None and name in server]
-    if double:
-        raise ConfigError(
-            f"{path}: server.{double[0]} = {server[double[0]]!r} says again what connector says; keep one"
-        )
-    limits = _checked(sections.get("stomp", {}), _STOMP, f"{path}: stomp")
+    frames = _checked(sections.get("stomp", {}), _STOMP, f"{path}: stomp")
+    frames |= _checked(sections.get("openwire", {}), _OPENWIRE, f"{path}: openwire")
+    if 0 < frames.get("cache_size", 0) < CACHE_LEAST:
+        size = frames["cache_size"]
+        raise ConfigError(f"{path}: openwire.cache_size = {size} would hang a Java client; use 0 or {CACHE_LEAST}")
     broker = broker_config(sections.get("broker", {}), f"{path}: broker")
     storage = _checked(sections.get("storage", {}), _STORAGE, f"{path}: storage")
     if "max_bytes" in storage and "path" not in storage:
         raise ConfigError(f"{path}: storage.max_bytes = {storage['max_bytes']} has no storage.path beside it; name one")
+    event_loop = server.get("event_loop", EVENT_LOOPS[0])
+    if event_loop not in EVENT_LOOPS:
+        raise ConfigError(f"{path}: server.event_loop = {event_loop!r} must be one of {', '.join(EVENT_LOOPS)}")
     settings = ServerSettings(
-        **server,
-        limits=Limits(**limits),
+        admin_port=server.get("admin_port"),
+        management_port=server.get("management_port"),
+        limits=Limits(**frames),
         broker=broker,
         data=Path(storage["path"]) if "path" in storage else None,
         storage_max_bytes=storage.get("max_bytes", 0),
+        security=security_settings(sections.get("security", {}), f"{path}: security"),
+        event_loop=event_loop,
+        **_checked(sections.get("limits", {}), _LIMITS, f"{path}: limits"),
     )
-    if connector is not None:
-        settings.listen_on(connector)
+    _listen(settings, server, f"{path}: server")
     return settings
+
+
+def _listen(settings: ServerSettings, server: dict[str, Any], where: str) -> None:
+    """Where to listen: connectors, or a host and a port for all protocols, and perhaps one more with TLS."""
+    single = [server["connector"]] if "connector" in server else []
+    connectors: list[str] = single + server.get("connectors", [])
+    double = [name for name in ("host", "port") if connectors and name in server]
+    if double:
+        raise ConfigError(f"{where}.{double[0]} = {server[double[0]]!r} says again what connector says; keep one")
+    if connectors:
+        settings.listen_on(connectors)
+    else:
+        settings.listenings = [Listening(AUTO, server.get("host", DEFAULT_HOST), server.get("port", DEFAULT_PORT))]
+    if "tls" in server:
+        tls = _checked(server["tls"], _TLS, f"{where}.tls")
+        if "certificate" not in tls:
+            raise ConfigError(f"{where}.tls has no certificate; name a PEM file")
+        paths = [Path(tls[name]) if name in tls else None for name in ("key", "client_authorities")]
+        settings.certificates = Certificates(Path(tls["certificate"]), *paths)
+        if "port" in tls:
+            host = settings.listenings[0].host
+            settings.listenings.append(Listening(AUTO, host, tls["port"], secure=True))
 
 
 def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:
@@ -296,7 +400,11 @@ def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:
     if timestamping is not None:
         fields["timestamping"] = TimeStamping(**_checked(timestamping, _TIMESTAMPING, f"{where}.timestamping"))
     if "monitor" in fields:
-        fields["monitor"] = Monitor(**_checked(fields["monitor"], _MONITOR, f"{where}.monitor"))
+        rows = _checked(fields["monitor"], _MONITOR, f"{where}.monitor")
+        try:
+            fields["monitor"] = Monitor(**rows)
+        except ConfigError as error:
+            raise ConfigError(f"{where}.monitor: {error}") from None
     if "destinations" in fields:
         fields["destinations"] = [
             _destination(entry, f"{where}.destinations[{number}]")
@@ -312,9 +420,7 @@ def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:
 
 
 def _virtual_topic(entry: object, where: str) -> VirtualTopic:
-    if not isinstance(entry, dict):
-        raise ConfigError(f"{where} = {entry!r} must be {_TABLE}")
-    found = VirtualTopic(**_checked(entry, _VIRTUAL_TOPIC, where))
+    found = VirtualTopic(**_checked_table(entry, _VIRTUAL_TOPIC, where))
     wrong = fault_of_virtual_topic(found.name, found.prefix, found.postfix)
     if wrong:
         raise ConfigError(f"{where}: {wrong}")
@@ -322,9 +428,7 @@ def _virtual_topic(entry: object, where: str) -> VirtualTopic:
 
 
 def _composite(entry: object, where: str) -> CompositeDestination:
-    if not isinstance(entry, dict):
-        raise ConfigError(f"{where} = {entry!r} must be {_TABLE}")
-    fields = _checked(entry, _COMPOSITE, where)
+    fields = _checked_table(entry, _COMPOSITE, where)
     if "name" not in fields:
         raise ConfigError(f"{where} has no name; name the destination, such as 'queue://ORDERS'")
     names = [str(name) for name in fields.get("forward_to", [])]
@@ -334,10 +438,17 @@ def _composite(entry: object, where: str) -> CompositeDestination:
     return CompositeDestination(fields["name"], names, forward_only=fields.get("forward_only", True))
 
 
+def _recovery(rows: dict[str, Any], where: str) -> Recovery:
+    if "policy" not in rows:
+        raise ConfigError(f"{where}.recovery has no policy; one of {', '.join(RECOVERIES)}")
+    try:
+        return Recovery(**rows)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.recovery: {error}") from None
+
+
 def _destination(entry: object, where: str) -> DestinationPolicy:
-    if not isinstance(entry, dict):
-        raise ConfigError(f"{where} = {entry!r} must be {_TABLE}")
-    fields = _checked(entry, _DESTINATION, where)
+    fields = _checked_table(entry, _DESTINATION, where)
     if "match" not in fields:
         raise ConfigError(f"{where} has no match; name a destination, or a pattern such as '>'")
     if "dead_letter" in fields:
@@ -346,26 +457,13 @@ def _destination(entry: object, where: str) -> DestinationPolicy:
             fields["dead_letter"] = DeadLetterStrategy(**rows)
         except ConfigError as error:
             raise ConfigError(f"{where}.dead_letter: {error}") from None
+    if "advisories" in fields:
+        fields["advisories"] = AdvisoryOptions(**_checked(fields["advisories"], _ADVISORIES, f"{where}.advisories"))
+    if "recovery" in fields:
+        fields["recovery"] = _recovery(_checked(fields["recovery"], _RECOVERY, f"{where}.recovery"), where)
     if "redelivery" in fields:
         fields["redelivery"] = BrokerRedelivery(**_checked(fields["redelivery"], _REDELIVERY, f"{where}.redelivery"))
     try:
         return DestinationPolicy(**fields)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-
-
-def _checked(data: dict[str, Any], rows: dict[str, _Row], where: str) -> dict[str, Any]:
-    """The table's values, all of them known and of the right kind. A value of None (JSON's null) counts as absent."""
-    good: dict[str, Any] = {}
-    for name, value in data.items():
-        row = rows.get(name)
-        if row is None:
-            near = difflib.get_close_matches(name, rows, 1)
-            remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(rows)}"
-            raise ConfigError(f"{where}: {name} is unknown; {remedy}")
-        if value is None:
-            continue
-        if not row.accepts(value):
-            raise ConfigError(f"{where}.{name} = {value!r} must be {row}")
-        good[name] = value
-    return good

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from conformance.history import History, HistoryError, read_history
 from conformance.program import Program, ProgramError, read_program
-from conformance.results import RunResult
+from conformance.results import THROUGH_OPENWIRE, RunResult
 from conformance.verdict import Verdict
 from reports.schema import Evidence, ReportError, column_name
 
@@ -104,16 +104,20 @@ def replay_line(evidence: Evidence, folder: Path) -> str:
     return evidence.replay.replace(shlex.quote(inside), shlex.quote(str(folder / inside)), 1)
 
 
-def _option(column: str) -> str:
-    """What ``--broker`` takes for a column: ``activemq 5.12.3`` is ``activemq@5.12.3``; Debian's has no number."""
-    name, _, version = column.partition(" ")
-    return f"{name}@{version}" if name == "activemq" and version not in {"", DEBIAN_RELEASE} else name
+def _options(column: str) -> list[str]:
+    """What chose a column: ``activemq 5.12.3`` is ``--broker activemq@5.12.3`` (Debian's has no number), a second word
+    of ``openwire`` is ``--client openwire``.
+    """
+    broker = column.removesuffix(THROUGH_OPENWIRE)
+    client = ["--client", "openwire"] if broker != column else []
+    name, _, version = broker.partition(" ")
+    named = f"{name}@{version}" if name == "activemq" and version not in {"", DEBIAN_RELEASE} else name
+    return [*(["--broker", named] if broker != DEFAULT_BROKER else []), *client]
 
 
 def _replay(ident: str, result: RunResult) -> str:
     words = ["brokerproof", "replay", f"{FOLDER}/{ident}/{PROGRAM}"]
-    if result.broker != DEFAULT_BROKER:
-        words += ["--broker", _option(result.broker)]
+    words += _options(result.broker)
     if result.world == "live":
         words += ["--tier", "live"]
     if result.mutant:

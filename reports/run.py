@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from conformance.adapters import ADAPTERS, find_adapter
+from conformance.adapters import ADAPTERS, CLIENTS, find_adapter
 from conformance.engine import REFERENCE
 from conformance.exits import SUITE, UsageError, under_ci
 from conformance.judging import INCONCLUSIVE_PERCENT_MAX, exit_code
@@ -71,6 +71,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--url", metavar="URL", help="a running broker, for --broker stomp: stomp://127.0.0.1:61613")
     parser.add_argument("--home", metavar="DIR", help="the broker's home folder, for --broker activemq")
     parser.add_argument(
+        "--client",
+        choices=list(CLIENTS),
+        default="as-written",
+        help="who plays the hosts of the live world (default as-written; openwire: brokerproof's own JMS client)",
+    )
+    parser.add_argument(
         "--tier", choices=["simulated", "live", "both"], default="both", help="which worlds (default both)"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed of the seeded driver")
@@ -104,6 +110,8 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         raise UsageError(
             f"--mutant {options.mutant} plants a defect in the reference broker, not in {options.broker!r}"
         )
+    if options.client != "as-written" and options.tier != "live" and options.broker == REFERENCE:
+        raise UsageError(f"--client {options.client} is for the live world; add --tier live")
     if options.broker == "stomp" and options.url is None:
         raise UsageError("--broker stomp needs --url stomp://HOST:PORT of a running broker")
     if options.programs < 0 or options.jobs < 1:
@@ -121,4 +129,5 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         mutant=options.mutant,
         url=options.url,
         home=options.home,
+        client=options.client,
     )

@@ -29,11 +29,14 @@ from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubsc
 from conformance.steps.fault import Clock, Resume, Stall
 from conformance.steps.operation import Operate, Restart
 from conformance.steps.passage import Advance, Counters, Settle
+from conformance.steps.protocol import SINGLE, Acknowledge
 from conformance.steps.send import Send
 from conformance.steps.transaction import Begin, Commit, Rollback
+from conformance.steps.visit import Pause, Visit
 from conformance.worlds.state import ClientState, ConsumerState, WorldState
 from reports.units import bytes_text, duration_text, milliseconds_text
 
+_PREFETCHES = {0: "pulls (prefetch 0)", -1: "asks for no prefetch"}
 ACK_WORDS = {"auto": "automatic ack", "client": "cumulative ack", "individual": "individual ack"}
 DIRECTIONS = {"client": "towards the client", "broker": "towards the broker", "both": "both ways"}
 #: Steps written out; a shrunk program has three to six.
@@ -136,16 +139,14 @@ def _subscribe(state: WorldState, step: Subscribe) -> list[str] | None:
     client = state.clients[concrete.host]
     dest = state.dests[concrete.dest]
     name = pattern_of(dest) if concrete.wild else dest
-    consumer = ConsumerState(
-        client.next_consumer(), client, name, concrete.ack, durable=concrete.durable, browser=concrete.browser
-    )
+    consumer = ConsumerState(client.next_consumer(), client, name, concrete)
     client.consumers.append(consumer)
     if concrete.durable:
         client.durables[concrete.durable] = (dest, concrete)
     verb = "browses" if concrete.browser else "subscribes to"
     return [
         f"{client.name} {verb} {name} as {consumer.name}",
-        f"prefetch {concrete.prefetch}" if concrete.prefetch else "pulls (prefetch 0)",
+        _PREFETCHES.get(concrete.prefetch, f"prefetch {concrete.prefetch}"),
         f"{concrete.dispatch} dispatch",
         "" if concrete.browser else ACK_WORDS[concrete.ack],
         *_consumer_options(concrete),
@@ -195,6 +196,25 @@ def _nack(state: WorldState, step: Nack) -> list[str] | None:
         return None
     which = f"its {ordinal(step.upto + 1)} unsettled message"
     return [f"{consumer.name} rejects {which}", _modulo(step.upto), _part_of(consumer.client)]
+
+
+def _acknowledge(state: WorldState, step: Acknowledge) -> list[str] | None:
+    fitting = [
+        consumer
+        for client in state.clients
+        for consumer in client.consumers
+        if client.via == "jms" and consumer.ack == "individual" and not client.transaction
+    ]
+    if not fitting:
+        return None
+    consumer = fitting[step.consumer % len(fitting)]
+    last = f"its {ordinal(step.upto + 1)} unsettled message"
+    if step.type in SINGLE:
+        what = f"for {last}"
+    else:
+        first = "the oldest" if step.open_start else f"its {ordinal(step.first + 1)}"
+        what = f"from {first} to {'a message that does not exist' if step.wrong_end else last}"
+    return [f"{consumer.name} sends an acknowledgement of type {step.type} {what}", _modulo(step.upto)]
 
 
 def _modulo(upto: int) -> str:
@@ -250,7 +270,8 @@ def _settle(_state: WorldState, step: Settle) -> list[str] | None:
 
 
 def _counters(state: WorldState, step: Counters) -> list[str] | None:
-    return [f"read the broker's figures for {state.dests[step.dest % len(state.dests)]}"]
+    concrete = step.normalise(state)
+    return None if concrete is None else [f"read the broker's figures for {state.places()[concrete.dest]}"]
 
 
 def _begin(state: WorldState, step: Begin) -> list[str] | None:
@@ -295,11 +316,42 @@ def _operate(state: WorldState, step: Operate) -> list[str] | None:
     concrete = step.normalise(state)
     if concrete is None:
         return None
-    queues = [dest for dest in state.dests if not is_topic(dest)]
+    if step.op == "limit":
+        return [f"an operator sets the memory limit of the broker to {bytes_text(step.limit_bytes)}"]
+    queues = [dest for dest in state.places() if not is_topic(dest)]
     dest = queues.pop(concrete.dest)
     if step.op == "move":
         return [f"an operator moves what waits on {dest} to {queues[concrete.to]}"]
     return [f"an operator purges {dest}" if step.op == "purge" else f"an operator resets the figures of {dest}"]
+
+
+_HELLOS = {
+    "good": "says hello",
+    "none": "says no hello",
+    "half": "says half a hello",
+    "early": "sends something before its hello",
+    "bad": "says a hello that must be refused",
+}
+_SAYINGS = {"beats": "keep-alives", "asks": "questions", "part": "parts of an unfinished frame", "nothing": ""}
+
+
+def _visit(state: WorldState, step: Visit) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    who = "a stranger comes" if step.times == 1 else f"{step.times} strangers come"
+    protocol = "STOMP" if step.via == "stomp" else "OpenWire"
+    text = f"{who} over {protocol}, {_HELLOS[step.hello]} and stays for {milliseconds_text(step.ms)} at most"
+    offer = f"offers {step.offer_ms[0]}, {step.offer_ms[1]} ms" if step.hello == "good" else ""
+    talk = ""
+    if concrete.talk_ms:
+        every = milliseconds_text(concrete.every_ms)
+        talk = f"sends {_SAYINGS[step.says]} every {every} for {milliseconds_text(concrete.talk_ms)}"
+    return [text, offer, talk, "reads nothing" if concrete.deaf else ""]
+
+
+def _pause(state: WorldState, step: Pause) -> list[str] | None:
+    return None if step.normalise(state) is None else [f"the broker stands still for {milliseconds_text(step.ms)}"]
 
 
 Words = Callable[[WorldState, Any], "list[str] | None"]
@@ -323,6 +375,9 @@ WORDS: dict[str, Words] = {
     "unsubscribe": _unsubscribe,
     "restart": _restart,
     "operate": _operate,
+    "visit": _visit,
+    "pause": _pause,
+    "acknowledge": _acknowledge,
 }
 
 

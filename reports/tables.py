@@ -127,18 +127,36 @@ TABLES: dict[str, dict[str, str]] = {
         "exclusive": BOOL,
         "no_local": BOOL,
         "life_ms": INT,
+        "ttl_ms": INT,
+        "body": INT,
+        "forged": INT,
+        "original_expiration_ms": INT,
+        "cause": STRING,
+        "original_id": STRING,
         "message_kind": STRING,
         "message_group": STRING,
         "complete": BOOL,
         "op": STRING,
         "to_dest": STRING,
         "count": INT,
+        "said": STRING,
+        "heard": STRING,
+        "asked": INT,
+        "network": BOOL,
+        "ack_type": STRING,
+        "open_start": BOOL,
+        "wrong_end": BOOL,
+        "answered": BOOL,
+        "delivery_time_ms": INT,
+        "preset_ms": INT,
+        "again": BOOL,
+        "limit_bytes": INT,
     },
 }
 #: Field of an event -> column, where the names differ.
-RENAMED = {"t0": "t0_ns", "t1": "t1_ns", "name": "phase", "group": "message_group", "to": "to_dest"}
+RENAMED = {"t0": "t0_ns", "t1": "t1_ns", "name": "phase", "group": "message_group", "to": "to_dest", "type": "ack_type"}
 #: Columns that hold JSON text.
-AS_JSON = ("evidence", "step")
+AS_JSON = ("evidence", "step", "said", "heard")
 #: Events collected before they are written as one row group.
 ROW_GROUP_EVENTS = 100_000
 

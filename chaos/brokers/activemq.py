@@ -22,7 +22,7 @@ from chaos.brokers.jolokia import Jolokia, JolokiaFailed
 from chaos.brokers.stomp import handshake
 from chaos.clocks import ClockFile, clock_environment, scrubbed
 from chaos.ports import LOOPBACK, free_ports, says_port_in_use
-from chaos.processes import GRACE_MS, READY_TIMEOUT_MS, Process, ProcessDiedAtStart, Supervisor
+from chaos.processes import GRACE_MS, READY_TIMEOUT_MS, WHOLE_LOG_BYTES, Process, ProcessDiedAtStart, Supervisor
 from chaos.tools import find_java
 
 _START_TRIES = 3
@@ -124,17 +124,17 @@ class ActiveMQ:
         try:
             self.server = process.await_ready(lambda: handshake(self.stomp_port), timeout_ms)
             if self.agent is not None:
-                self._jolokia = Jolokia(self.jolokia_port, BROKER_NAME)
+                self._jolokia = Jolokia(self.jolokia_port, BROKER_NAME, witness=process.state)
                 # The agent does not end the JVM when its port is taken, and then somebody else may answer there.
                 process.await_ready(self._managed, timeout_ms)
         except ProcessDiedAtStart as error:
             if says_port_in_use(error.log_tail):
                 return False
             raise
-        return self.agent is None or not says_port_in_use(process.log_tail(1_000_000))
+        return self.agent is None or not says_port_in_use(process.log_tail(WHOLE_LOG_BYTES))
 
     def _managed(self) -> str | None:
-        if says_port_in_use(self.process.log_tail(1_000_000)):
+        if says_port_in_use(self.process.log_tail(WHOLE_LOG_BYTES)):
             return "port in use"
         try:
             return self.jolokia.version()
@@ -162,6 +162,8 @@ class ActiveMQ:
         return [
             str(self.java),
             "-XX:TieredStopAtLevel=1",
+            "-XX:+IgnoreUnrecognizedVMOptions",  # the next one is of Java 13
+            "-XX:+ErrorFileToStderr",  # the report of a crash belongs into the log, not into a folder that goes
             "-XX:-UsePerfData",  # else a paused or killed JVM leaves a file in the temporary folder
             f"-Xmx{self.options.heap_mebibytes}m",
             "-Djava.net.preferIPv4Stack=true",

@@ -41,6 +41,18 @@ class TimeStamping:
 
 
 @dataclass(frozen=True)
+class Redelivery:
+    """A policy of the redeliveryPlugin: how often, after which pauses; ``multiplier`` 1 is no exponential back-off."""
+
+    maximum: int = 6
+    initial_ms: int = 1000
+    pause_ms: int = 1000
+    multiplier: int = 1
+    longest_ms: int = -1
+    dead_letter: bool = True
+
+
+@dataclass(frozen=True)
 class PolicyEntry:
     """Policy of the destinations that match: expiry scan, memory limit, dead letters; the rest by attribute."""
 
@@ -53,6 +65,7 @@ class PolicyEntry:
     pending_message_limit: int | None = None
     dead_letters: Literal["shared", "individual", "discarding"] = "shared"
     process_expired: bool = True
+    redelivery: Redelivery | None = None
 
 
 @dataclass(frozen=True)
@@ -101,11 +114,41 @@ def broker_xml(options: ActiveMQOptions, data: Path, openwire_port: int, stomp_p
         _tag("destinationPolicy", {}, _tag("policyMap", {}, _tag("policyEntries", {}, policies))) if policies else "",
         _tag("managementContext", {}, _tag("managementContext", {"createConnector": "false"})),
         store,
-        _tag("plugins", {}, _tag("statisticsBrokerPlugin", {}) + _timestamping(options.timestamping)),
+        _tag("plugins", {}, _plugins(options)),
         _tag("systemUsage", {}, _tag("systemUsage", {}, usage)),
         _tag("transportConnectors", {}, connectors),
     ]
     return _tag("beans", _NAMESPACES, _tag("broker", broker, "\n".join(inside))) + "\n"
+
+
+def _plugins(options: ActiveMQOptions) -> str:
+    return _tag("statisticsBrokerPlugin", {}) + _timestamping(options.timestamping) + _redeliveries(options.policies)
+
+
+def _redeliveries(policies: tuple[PolicyEntry, ...]) -> str:
+    """One plug-in for all queues; whether what has been tried too often becomes a dead letter is its business."""
+    wanted = [(policy.match, policy.redelivery) for policy in policies if policy.kind == "queue"]
+    entries = [(match, redelivery) for match, redelivery in wanted if redelivery is not None]
+    if not entries:
+        return ""
+    inside = "".join(_redelivery(match, redelivery) for match, redelivery in entries)
+    for name in ("redeliveryPolicyEntries", "redeliveryPolicyMap", "redeliveryPolicyMap"):
+        inside = _tag(name, {}, inside)
+    kept = all(redelivery.dead_letter for _, redelivery in entries)
+    return _tag("redeliveryPlugin", {"sendToDlqIfMaxRetriesExceeded": _flag(kept)}, inside)
+
+
+def _redelivery(match: str, redelivery: Redelivery) -> str:
+    attributes = {
+        "queue": match,
+        "maximumRedeliveries": str(redelivery.maximum),
+        "initialRedeliveryDelay": str(redelivery.initial_ms),
+        "redeliveryDelay": str(redelivery.pause_ms),
+        "maximumRedeliveryDelay": str(redelivery.longest_ms),
+        "useExponentialBackOff": _flag(redelivery.multiplier > 1),
+        "backOffMultiplier": str(redelivery.multiplier),
+    }
+    return _tag("redeliveryPolicy", attributes)
 
 
 def _timestamping(options: TimeStamping | None) -> str:

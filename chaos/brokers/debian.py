@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from chaos.tools import ToolFailed, cache_folder, find_apt, one_at_a_time, run_tool
@@ -62,7 +63,7 @@ def jar_folder() -> tuple[Path, str]:
     for folder, origin in places():
         if not missing_jars(folder):
             return folder, origin
-    _extract(_root())
+    extract(_root(), PACKAGES, lambda root: not missing_jars(root / "usr" / "share" / "java"))
     lacking = missing_jars(folder)
     if lacking:
         raise ToolFailed("dpkg-deb", ["dpkg-deb", "-x"], f"the packages do not hold {', '.join(lacking)}", "")
@@ -86,18 +87,20 @@ def _root() -> Path:
     return cache_folder("debian") / "activemq"
 
 
-def _extract(root: Path) -> None:
-    """Download the packages and unpack them into `root`, as one step: a second run beside this one waits."""
+def extract(root: Path, packages: Sequence[str], complete: Callable[[Path], bool]) -> None:
+    """Download packages and unpack them into `root`, unless what is there is `complete`; one step, so that a second run
+    beside this one waits.
+    """
     apt, dpkg = find_apt()
     with one_at_a_time(root.parent):
-        if not missing_jars(root / "usr" / "share" / "java"):
+        if complete(root):
             return
         staging = root.with_name(f".staging.{os.getpid()}")
-        packages = staging / "packages"
-        packages.mkdir(parents=True)
+        folder = staging / "packages"
+        folder.mkdir(parents=True)
         try:
-            _download(apt, packages)
-            for package in sorted(packages.glob("*.deb")):
+            _download(apt, folder, packages)
+            for package in sorted(folder.glob("*.deb")):
                 run_tool("dpkg-deb", [dpkg, "-x", package, staging / "tree"], 60)
             shutil.rmtree(root, ignore_errors=True)
             (staging / "tree").rename(root)
@@ -105,15 +108,15 @@ def _extract(root: Path) -> None:
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def _download(apt: Path, folder: Path) -> None:
+def _download(apt: Path, folder: Path, packages: Sequence[str]) -> None:
     # As root apt would drop to a user of its own who cannot write here, and print a warning for it.
     download: list[str | Path] = [apt, "-q", "-o", "APT::Sandbox::User=root"]
     try:
-        run_tool("apt-get", [*download, "download", *PACKAGES], _DOWNLOAD_TIMEOUT_S, cwd=folder)
+        run_tool("apt-get", [*download, "download", *packages], _DOWNLOAD_TIMEOUT_S, cwd=folder)
     except ToolFailed:
         private = _private_lists()
         run_tool("apt-get", [*download, *private, "update"], _DOWNLOAD_TIMEOUT_S, cwd=folder)
-        run_tool("apt-get", [*download, *private, "download", *PACKAGES], _DOWNLOAD_TIMEOUT_S, cwd=folder)
+        run_tool("apt-get", [*download, *private, "download", *packages], _DOWNLOAD_TIMEOUT_S, cwd=folder)
 
 
 def _private_lists() -> list[str]:

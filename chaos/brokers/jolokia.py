@@ -1,8 +1,9 @@
-"""Jolokia: a JVM broker's own counters, over plain HTTP on loopback.
+"""Jolokia: a broker's own counters over HTTP: of a JVM by its agent, of ActiveMQ's console, of whoever offers the same.
 
 Decides: which attributes are read, under which names they are given, and what a missing one means.
 Rules: one request for many readings; a counter that this release does not have is absent, never 0 (contracts.md section
-2); a queue that does not exist yet has all its counts at 0, because its bean appears with its first use.
+2); a queue that does not exist yet has all its counts at 0, because its bean appears with its first use; requests are
+POSTed and carry an `Origin`, because the newest releases answer nothing else.
 Known exceptions: `timestamp` in the answers, the broker's wall clock, has whole seconds only.
 Change together: `chaos/brokers/activemq.py` (the agent's options, above all `nodelay`: without it a kept-alive read
 takes 44 ms).
@@ -14,14 +15,18 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chaos.clocks import ClockReading, reading
 from chaos.ports import LOOPBACK
 
+DOMAIN = "org.apache.activemq"
 _TIMEOUT_S = 5.0
+#: How often a queue is looked at that comes into being, or goes, while it is read.
+_LOOKS = 5
 _NO_INSTANCE = "javax.management.InstanceNotFoundException"
 # name in a history's counters event -> attribute of the queue's bean
 QUEUE_COUNTERS: Mapping[str, str] = {
@@ -51,6 +56,13 @@ BROKER_COUNTERS: Mapping[str, str] = {
 }
 
 
+_REMEDIES = {
+    401: " (give user and password)",
+    403: " (its policy forbids it)",
+    404: " (is this the path of the endpoint?)",
+}
+
+
 class JolokiaFailed(Exception):
     """The agent answers an error, or not at all."""
 
@@ -65,11 +77,32 @@ class Answer:
 
 
 class Jolokia:
-    """One broker's management agent on a loopback port. May be used from several threads."""
+    """One broker's management endpoint. May be used from several threads."""
 
-    def __init__(self, port: int, broker_name: str = "b") -> None:
+    def __init__(
+        self,
+        port: int,
+        broker_name: str = "b",
+        *,
+        host: str = LOOPBACK,
+        path: str = "/jolokia/",
+        credentials: tuple[str, str] | None = None,
+        secure: bool = False,
+        witness: Callable[[], str] | None = None,
+    ) -> None:
+        """`credentials` are user and password, sent with every request; `secure` speaks TLS.
+
+        `witness` tells what is known of the broker's process, for the error when there is no answer.
+        """
         self.port = port
-        self.broker_bean = f"org.apache.activemq:type=Broker,brokerName={broker_name}"
+        self._witness = witness
+        self.broker_bean = f"{DOMAIN}:type=Broker,brokerName={broker_name}"
+        self._path = path
+        self._make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._host = host
+        self._headers = {"Content-Type": "application/json", "Origin": f"http{'s' if secure else ''}://{host}"}
+        if credentials is not None:
+            self._headers["Authorization"] = "Basic " + b64encode(":".join(credentials).encode()).decode("ascii")
         self._connection: http.client.HTTPConnection | None = None
         self._lock = threading.Lock()
 
@@ -84,6 +117,36 @@ class Jolokia:
         if answer.error is not None and not answer.no_instance:
             raise JolokiaFailed(f"{attribute} of {bean}: {answer.error}")
         return answer.value
+
+    def read_all(self, bean: str) -> dict[str, Any]:
+        """All attributes of a bean; `JolokiaFailed` if it does not exist."""
+        (answer,) = [_answer(found) for found in self._post([{"type": "read", "mbean": bean}])]
+        if answer.error is not None:
+            raise JolokiaFailed(f"{bean}: {answer.error}")
+        return dict(answer.value)
+
+    def read_pattern(self, pattern: str, attributes: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Attributes of all beans that match, by name; those that a bean lacks are absent. None match: empty."""
+        row = {"type": "read", "mbean": pattern, "attribute": list(attributes)}
+        (answer,) = [_answer(found) for found in self._post([row])]
+        if answer.error is not None and not answer.no_instance:
+            raise JolokiaFailed(f"{pattern}: {answer.error}")
+        return dict(answer.value or {})
+
+    def search(self, pattern: str) -> list[str]:
+        """The names of the beans that match."""
+        (answer,) = [_answer(found) for found in self._post([{"type": "search", "mbean": pattern}])]
+        if answer.error is not None:
+            raise JolokiaFailed(f"search {pattern}: {answer.error}")
+        return list(answer.value)
+
+    def find_broker(self) -> str:
+        """Take the name of the broker that is there, and give it; `JolokiaFailed` if there is not exactly one."""
+        names = self.search(f"{DOMAIN}:type=Broker,brokerName=*")
+        if len(names) != 1:
+            raise JolokiaFailed(f"{len(names)} brokers are managed at port {self.port}, not one: {', '.join(names)}")
+        self.broker_bean = names[0]
+        return names[0].rpartition("brokerName=")[2]
 
     def execute(self, bean: str, operation: str, *arguments: Any) -> Any:
         """Call an operation; write the parentheses (`purge()`), because some names are overloaded in newer releases."""
@@ -100,10 +163,15 @@ class Jolokia:
     def queue_counters(self, queue: str) -> dict[str, int]:
         """A queue's counters; all 0 if it does not exist yet, and without those that this release lacks."""
         bean = self.queue_bean(queue)
-        answers = self.read_many([(bean, attribute) for attribute in QUEUE_COUNTERS.values()])
-        if all(answer.no_instance for answer in answers):
-            return dict.fromkeys(("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired"), 0)
-        return _present(QUEUE_COUNTERS, answers)
+        readings = [(bean, attribute) for attribute in QUEUE_COUNTERS.values()]
+        for _ in range(_LOOKS):
+            answers = self.read_many(readings)
+            if all(answer.no_instance for answer in answers):
+                return dict.fromkeys(("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired"), 0)
+            # The bean came or went between two attributes; what was read is of no instant.
+            if not any(answer.no_instance for answer in answers):
+                return _present(QUEUE_COUNTERS, answers)
+        raise JolokiaFailed(f"{bean} came and went while it was read, {_LOOKS} times")
 
     def broker_counters(self) -> dict[str, int]:
         """The broker's own counters, without those that this release lacks."""
@@ -146,18 +214,20 @@ class Jolokia:
                     self._close()
                     # The server may have closed a kept-alive connection; only then is a second try honest.
                     if attempt == 2 or not kept_alive:
+                        known = f"; {self._witness()}" if self._witness else ""
                         raise JolokiaFailed(
-                            f"no answer from the management agent on port {self.port}: {error}"
+                            f"no answer from the management agent on port {self.port}: {error}{known}"
                         ) from error
         if status != 200:
-            raise JolokiaFailed(f"the management agent on port {self.port} answers {status}: {text[:300]!r}")
+            remedy = _REMEDIES.get(status, "")
+            raise JolokiaFailed(f"the management agent on port {self.port} answers {status}{remedy}: {text[:300]!r}")
         found = json.loads(text)
         return found if isinstance(found, list) else [found]
 
     def _exchange(self, body: str) -> tuple[bytes, int]:
         if self._connection is None:
-            self._connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_TIMEOUT_S)
-        self._connection.request("POST", "/jolokia/", body, {"Content-Type": "application/json"})
+            self._connection = self._make(self._host, self.port, timeout=_TIMEOUT_S)
+        self._connection.request("POST", self._path, body, self._headers)
         answer = self._connection.getresponse()
         return answer.read(), answer.status
 

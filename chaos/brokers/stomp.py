@@ -62,10 +62,10 @@ class Line:
         return dict(line.partition(":")[::2] for line in reversed(head[1:]))  # the first of a repeated header counts
 
 
-def handshake(port: int, timeout_ms: int = 2000) -> str | None:
+def handshake(port: int, timeout_ms: int = 2000, version: str = "1.1,1.2") -> str | None:
     """What the broker calls itself, or None if it does not serve yet (as `Process.await_ready` wants it)."""
     with contextlib.suppress(OSError, StompRefused), Line(port, timeout_ms) as line:
-        line.send("CONNECT", {"accept-version": "1.1,1.2", "host": "localhost"})
+        line.send("CONNECT", {"accept-version": version, "host": "localhost"})
         return line.receive("CONNECTED").get("server", "unnamed")
     return None
 

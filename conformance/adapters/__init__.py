@@ -29,9 +29,31 @@ def find_adapter(name: str) -> str:
     return kind
 
 
-def make_adapter(name: str, *, url: str | None = None, home: str | None = None, mutant: str | None = None) -> Adapter:
+#: Who plays a program's hosts: name -> what it is.
+CLIENTS: dict[str, str] = {
+    "as-written": "each host by the library that its program names: STOMP by ours, JMS by ActiveMQ's Java client",
+    "openwire": "every host by brokerproof's own OpenWire client; STOMP hosts become JMS hosts that check no expiry",
+}
+
+
+def make_adapter(
+    name: str,
+    *,
+    url: str | None = None,
+    home: str | None = None,
+    mutant: str | None = None,
+    client: str = "as-written",
+) -> Adapter:
     """An adapter for a broker. Raises ``UsageError``, ``ToolMissing`` or what ``chaos.brokers`` raises."""
     kind = find_adapter(name)
+    if client not in CLIENTS:
+        raise UsageError(f"client {client!r} is not known; one of {', '.join(CLIENTS)}")
+    if client == "openwire":
+        from conformance.adapters.through import ThroughOpenWire
+
+        if kind == "stomp":
+            raise UsageError("--broker stomp is reached over STOMP only; leave --client openwire out")
+        return ThroughOpenWire(make_adapter(name, url=url, home=home, mutant=mutant))
     if kind == "reference":
         from conformance.adapters.reference import ReferenceAdapter
 

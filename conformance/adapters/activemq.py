@@ -8,7 +8,7 @@ Rules
   A run that stepped it back, or that failed, spoils it.
 * Delayed messages need the scheduler, and that a store on disk; a memory limit means something only where messages can
   go to a store. Programs without either get a broker that is all in memory, which starts faster.
-* Figures come through Jolokia. The broker's totals are those of all runs, so only its memory in use is told.
+* Figures come through Jolokia (``managed.py``).
 
 Known exceptions: which thread dispatches cannot be chosen over STOMP since 5.15.5, so ``sync-dispatch`` is not offered
 (transport). Counters of topics are not read. Queues are not told to order by priority: ``priorities`` is not offered.
@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from chaos.brokers.activemq import ActiveMQ
-from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping
+from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping
 from chaos.brokers.jars import BrokerJars, obtain
-from chaos.brokers.jolokia import JolokiaFailed
 from chaos.brokers.stomp import StompRefused, clock
+from chaos.processes import NotReady
+from conformance.adapters import managed
 from conformance.adapters.base import Adapter, Endpoint, Operated
 from conformance.adapters.reference import policy_pattern
 from conformance.program import BrokerSpec, DestinationSpec
 from conformance.steps.send import Send
-from reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
     from chaos.clocks import ClockFile, ClockReading
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from conformance.worlds.live.laboratory import Laboratory
 
 CAPABILITIES = [
+    "advisories",
+    "broker-redelivery",
     "browsers",
+    "composites",
     "counters",
     "dead-letter",
     "delay",
@@ -57,12 +60,16 @@ CAPABILITIES = [
     "pull",
     "restart",
     "selectors",
+    "temporaries",
     "timestamping",
     "topics",
     "transactions",
     "ttl",
+    "virtual-topics",
     "wildcards",
 ]
+#: The redeliveryPlugin refuses shorter pauses.
+PLUGIN_MS = 1000
 #: Area -> (first release, generation), newest first: what a release is (DESIGN section 4).
 GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
     "monitor": (((0,), "classic"),),
@@ -75,7 +82,6 @@ GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
 _ASYNC_ONLY = (5, 15, 5)
 #: What the broker's log says when it gives a connection up.
 _CLOSED = re.compile(r"Transport Connection to: \S+ failed: (.*)")
-_SHARED_FIGURES = ("memory_percent",)
 
 
 class ActiveMQEndpoint(Endpoint):
@@ -94,10 +100,7 @@ class ActiveMQEndpoint(Endpoint):
         return self.broker.openwire_port if via == "jms" else self.broker.stomp_port
 
     def counters(self, dest: str | None) -> dict[str, int] | None:
-        if dest is None:
-            figures = self.broker.jolokia.broker_counters()
-            return {name: figures[name] for name in _SHARED_FIGURES if name in figures}
-        return self.broker.jolokia.queue_counters(dest.removeprefix(QUEUE)) if dest.startswith(QUEUE) else None
+        return managed.counters(self.broker.jolokia, dest)
 
     def read_clock(self) -> ClockReading | None:
         try:
@@ -105,17 +108,9 @@ class ActiveMQEndpoint(Endpoint):
         except (OSError, StompRefused):
             return None
 
-    def operate(self, op: str, dest: str, to: str) -> Operated | None:
-        jolokia = self.broker.jolokia
-        bean = jolokia.queue_bean(dest.removeprefix(QUEUE))
-        try:
-            if op == "move":
-                moved = jolokia.execute(bean, "moveMatchingMessagesTo(java.lang.String,java.lang.String)", "", to)
-                return Operated(int(moved))
-            jolokia.execute(bean, "purge()" if op == "purge" else "resetStatistics()")
-        except JolokiaFailed as error:
-            return Operated(None, str(error))
-        return Operated(None)
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
+        del limit_bytes
+        return None if op == "limit" else managed.operate(self.broker.jolokia, op, dest, to)
 
     def restart(self, how: str) -> dict[str, int] | None:
         before = self.broker.process.pid
@@ -149,11 +144,25 @@ class ActiveMQAdapter(Adapter):
         chosen = ["sync-dispatch"] if release_of(self.jars.version) < _ASYNC_ONLY else []
         return sorted([*CAPABILITIES, *chosen])
 
+    def refusal(self, program: Program) -> str:
+        if program.broker.connector is not None:
+            return "this broker's connectors are what they are: the program asks for options of its own (connector)"
+        policies = [entry.redelivery for entry in program.broker.destinations if entry.redelivery is not None]
+        if any(min(policy.initial_ms, policy.pause_ms) <= PLUGIN_MS for policy in policies):
+            return f"{self.label} redelivers after more than {PLUGIN_MS} ms only; the program asks for a shorter pause"
+        return super().refusal(program)
+
     def effective(self, program: Program) -> Program:
         broker = program.broker
+        stamping = broker.timestamping
+        if stamping is not None:
+            stamping = msgspec.structs.replace(stamping, restamp_moved=True, process_network_messages=False)
         generation = {**broker.generation, **generation_of(self.jars.version)}
         return msgspec.structs.replace(
-            program, broker=msgspec.structs.replace(broker, generation=generation, monitor_offer=None)
+            program,
+            broker=msgspec.structs.replace(
+                broker, generation=generation, monitor_offer=None, delay_max_ms=0, timestamping=stamping
+            ),
         )
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
@@ -163,6 +172,8 @@ class ActiveMQAdapter(Adapter):
         for endpoint in self._idle:
             if endpoint.key == key and _reaches(endpoint.clock_file, offset_ms):
                 self._idle.remove(endpoint)
+                if endpoint.broker.process.poll() is not None:
+                    raise NotReady(f"it ended while no run used it: {endpoint.broker.process.state()}")
                 if endpoint.clock_file is not None:
                     endpoint.clock_file.set_offset_ms(offset_ms)
                 return endpoint
@@ -214,14 +225,15 @@ def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:
 def options_of(program: Program) -> ActiveMQOptions:
     """A program's settings in the launcher's words."""
     broker = program.broker
-    delays = any(isinstance(step, Send) and step.delay_ms for step in program.steps)
+    delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.steps)
+    redelivers = any(entry.redelivery is not None for entry in broker.destinations)
     limited = broker.memory_limit_bytes < BrokerSpec().memory_limit_bytes or any(
         entry.memory_limit_bytes is not None for entry in broker.destinations
     )
     stamping = broker.timestamping
     return ActiveMQOptions(
-        store="kahadb" if delays or limited or broker.persistent else "memory",
-        scheduler=delays,
+        store="kahadb" if delays or redelivers or limited or broker.persistent else "memory",
+        scheduler=delays or redelivers,
         timestamping=None
         if stamping is None
         else TimeStamping(stamping.future_only, stamping.ttl_ceiling_ms, stamping.zero_expiration_override_ms),
@@ -235,12 +247,22 @@ def _attributes(entry: DestinationSpec, kind: str) -> dict[str, str]:
     attributes = {}
     if entry.high_water_percent:
         attributes["cursorMemoryHighWaterMark"] = str(entry.high_water_percent)
+    if entry.max_page_size:
+        attributes["maxPageSize"] = str(entry.max_page_size)
+    if entry.max_expire_page_size != DestinationSpec().max_expire_page_size:
+        attributes["maxExpirePageSize"] = str(entry.max_expire_page_size)
     if not entry.producer_flow_control:
         attributes["producerFlowControl"] = "false"
     if entry.send_fail_if_no_space:
         attributes["sendFailIfNoSpace"] = "true"
     if entry.prioritized_messages and kind == "queue":
         attributes["prioritizedMessages"] = "true"
+    if entry.queue_prefetch is not None and kind == "queue":
+        attributes["queuePrefetch"] = str(entry.queue_prefetch)
+    if entry.durable_topic_prefetch is not None and kind == "topic":
+        attributes["durableTopicPrefetch"] = str(entry.durable_topic_prefetch)
+    if not entry.topic_inflight_stats and kind == "topic":
+        attributes["useTopicSubscriptionInflightStats"] = "false"
     return attributes
 
 
@@ -258,6 +280,7 @@ def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
             pending_message_limit=entry.pending_message_limit if kind == "topic" else None,
             dead_letters="shared" if entry.dead_letter is None else entry.dead_letter.strategy,
             process_expired=entry.dead_letter is None or entry.dead_letter.process_expired,
+            redelivery=None if entry.redelivery is None else Redelivery(**msgspec.structs.asdict(entry.redelivery)),
         )
         for entry in broker.destinations
         for kind in ("queue", "topic")

@@ -22,8 +22,11 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.known import load_known
+
 if TYPE_CHECKING:
     from chaos.clocks import ClockFile, ClockReading
+    from conformance.known import Known
     from conformance.program import Program
     from conformance.worlds.live.laboratory import Laboratory
 
@@ -64,11 +67,15 @@ class Endpoint(ABC):
     def read_clock(self) -> ClockReading | None:
         """The broker's own wall clock, read through another channel than the one that sets it."""
 
-    def operate(self, op: str, dest: str, to: str) -> Operated | None:
-        """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals; None: nobody can ask this
-        broker.
+    def library(self, via: str) -> str:
+        """Which agent plays hosts of a kind (``worlds/live/laboratory.py``)."""
+        return via
+
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
+        """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the broker's memory
+        ``limit``; None: nobody can ask this broker.
         """
-        del op, dest, to
+        del op, dest, to, limit_bytes
         return None
 
     def restart(self, how: str) -> dict[str, int] | None:
@@ -82,6 +89,22 @@ class Endpoint(ABC):
     def closings(self) -> list[str]:
         """Why the broker closed connections since the last call, where it says so (its log)."""
         return []
+
+    def reports(self, port: int) -> int | None:
+        """How often the broker told its operator that it gave up the connection of a peer with this port; None: that
+        cannot be read.
+        """
+        del port
+        return None
+
+    def resources(self) -> dict[str, int] | None:
+        """Threads and sockets of the broker's process; None: nobody can count them."""
+        return None
+
+    def stand_still(self, *, paused: bool) -> bool:
+        """Stop the broker's process in its tracks, or let it go on; False: it is not ours."""
+        del paused
+        return False
 
     @abstractmethod
     def dispose(self, *, spoilt: bool = False) -> None:
@@ -105,6 +128,14 @@ class Adapter(ABC):
         """Why this broker cannot run the program at all; "" if it can."""
         del program
         return ""
+
+    def cast(self, program: Program) -> Program:
+        """The program as it is played here: its hosts may be played by another client library."""
+        return program
+
+    def known(self) -> Known:
+        """Its known deviations. Raises ``SuiteProblem``."""
+        return load_known(self.label)
 
     def effective(self, program: Program) -> Program:
         """The program with its ``broker`` object as this broker really is; that goes into the history's ``declared``.

@@ -41,12 +41,18 @@ class ProbeError(Exception):
 class Line:
     """One STOMP connection, used step by step."""
 
-    def __init__(self, host: str, port: int, heart_beat: str = "0,0") -> None:
+    def __init__(
+        self, host: str, port: int, heart_beat: str = "0,0", credentials: tuple[str, str] | None = None
+    ) -> None:
+        """``credentials``: login and passcode."""
         self._socket = socket.create_connection((host, port), timeout=CONNECT_MS / 1000)
         self._decoder = FrameDecoder()
         self._frames: deque[Frame] = deque()
         self._receipts = 0
-        self._put(Frame("CONNECT", {"accept-version": "1.1,1.2", "host": "localhost", "heart-beat": heart_beat}))
+        headers = {"accept-version": "1.1,1.2", "host": "localhost", "heart-beat": heart_beat}
+        if credentials is not None:
+            headers |= {"login": credentials[0], "passcode": credentials[1]}
+        self._put(Frame("CONNECT", headers))
         greeting = self._next(ANSWER_MS, "CONNECTED")
         if greeting is None:
             raise ProbeError("the broker does not answer CONNECT")

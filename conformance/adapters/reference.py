@@ -7,8 +7,8 @@ Rules
 * Counters and clock come from the admin port, another channel than the one under test; reasons of closings from its
   log.
 
-Known exception: its server speaks STOMP only, so a program with a JMS host is *not applicable* here (the simulated
-world runs it).
+* JMS hosts are played by brokerproof's own OpenWire client, which needs no JVM: it is the client of the simulation, so
+  both worlds can be compared.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ import re
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from chaos.clocks import ClockReading, reading
 from chaos.ports import LOOPBACK
-from conformance.adapters.base import Adapter, Endpoint, NotApplicableError, Operated
+from conformance.adapters.base import Adapter, Endpoint, Operated
 from conformance.exits import SuiteProblem
-from conformance.worlds.translation import CAPABILITIES
+from conformance.worlds.live.laboratory import JMS, OPENWIRE
+from conformance.worlds.translation import ADVISORIES, CAPABILITIES, monitor_settings, redelivery_settings
 from reference_broker.core.config import resolve_generation
 
 if TYPE_CHECKING:
@@ -41,8 +43,6 @@ START_MS = 15_000
 STOP_MS = 2000
 ADMIN_TIMEOUT_S = 5.0
 _CLOSED = re.compile(r"connection \d+ closed: (.*?)(?: \| [\w.]+)?$", re.MULTILINE)
-#: What only a JMS client could show.
-_NEEDS_JMS = ("expiry-check", "pull")
 
 
 class Admin:
@@ -76,19 +76,19 @@ class ReferenceEndpoint(Endpoint):
     """One server process."""
 
     def __init__(self, spawn: Callable[[int], Process], clock: ClockFile | None) -> None:
-        """``spawn`` starts a process that serves STOMP on a port (0: any)."""
+        """``spawn`` starts a process that listens on a port (0: any)."""
         self.label = "reference"
         self.clock_file = clock
         self._spawn = spawn
-        self._stomp_port = 0
+        self._port = 0
         self._start()
 
     def _start(self) -> None:
-        process = self._process = self._spawn(self._stomp_port)
+        process = self._process = self._spawn(self._port)
         self._log_read = 0
         deadline_ns = time.monotonic_ns() + START_MS * 1_000_000
         self._admin = Admin(_port(process.channel.receive_line(deadline_ns), "admin on ", process))
-        self._stomp_port = _port(process.channel.receive_line(deadline_ns), "listening on stomp://", process)
+        self._port = _port(process.channel.receive_line(deadline_ns), "listening on stomp://", process)
 
     def restart(self, how: str) -> dict[str, int] | None:
         before = self._process
@@ -98,9 +98,11 @@ class ReferenceEndpoint(Endpoint):
         return {"pid_before": before.pid, "exit_code": code, "pid_after": self._process.pid}
 
     def port(self, via: str) -> int:
-        if via != "stomp":
-            raise NotApplicableError(f"the reference server does not speak to {via} clients yet (transport)")
-        return self._stomp_port
+        del via  # one listener for all protocols
+        return self._port
+
+    def library(self, via: str) -> str:
+        return OPENWIRE if via == JMS else via
 
     def counters(self, dest: str | None) -> dict[str, int] | None:
         return self._admin.ask(do="counters", dest=dest) or {}
@@ -110,9 +112,11 @@ class ReferenceEndpoint(Endpoint):
         answer = self._admin.ask(do="now")
         return None if answer is None else reading(int(answer["wall_ms"]), t0_ns, real0_ms)
 
-    def operate(self, op: str, dest: str, to: str) -> Operated | None:
-        target = {"to": to} if to else {}
-        answer = self._admin.exchange(do=op, dest=dest, **target)
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
+        target: dict[str, object] = {"to": to} if to else {}
+        if op == "limit":
+            target["bytes"] = limit_bytes
+        answer = self._admin.exchange(do=op, dest=dest or None, **target)
         fail = answer.get("fail")
         return (
             Operated(int(answer["ok"]["count"])) if fail is None else Operated(None, f"{fail['code']}: {fail['text']}")
@@ -124,6 +128,22 @@ class ReferenceEndpoint(Endpoint):
         found = _CLOSED.findall(text[self._log_read : end])
         self._log_read = end
         return [str(reason) for reason in found]
+
+    def reports(self, port: int) -> int:
+        text = self._process.log.read_text(encoding="utf-8", errors="replace")
+        return sum(reason.endswith(f":{port}") and "inactive" in reason for reason in _CLOSED.findall(text))
+
+    def resources(self) -> dict[str, int]:
+        folder = Path("/proc") / str(self._process.pid)
+        sockets = sum(_points_to(entry).startswith("socket:") for entry in (folder / "fd").iterdir())
+        return {"threads": len(list((folder / "task").iterdir())), "sockets": sockets}
+
+    def stand_still(self, *, paused: bool) -> bool:
+        if paused:
+            self._process.pause()
+        else:
+            self._process.resume()
+        return True
 
     def dispose(self, *, spoilt: bool = False) -> None:
         del spoilt
@@ -142,17 +162,11 @@ class ReferenceAdapter(Adapter):
         self.mutant = mutant
 
     def capabilities(self) -> list[str]:
-        return [word for word in CAPABILITIES if word not in _NEEDS_JMS]
-
-    def refusal(self, program: Program) -> str:
-        jms = [host.name for host in program.clients() if host.via != "stomp"]
-        return f"the reference server speaks STOMP only, and {', '.join(jms)} want JMS (transport)" if jms else ""
+        return list(CAPABILITIES)
 
     def effective(self, program: Program) -> Program:
         generation = resolve_generation(program.broker.generation)
-        return msgspec.structs.replace(
-            program, broker=msgspec.structs.replace(program.broker, generation=generation, monitor_offer=None)
-        )
+        return msgspec.structs.replace(program, broker=msgspec.structs.replace(program.broker, generation=generation))
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         name = laboratory.fresh_name("reference")
@@ -175,7 +189,11 @@ def configuration(broker: BrokerSpec) -> str:
     lines = [
         "[broker]",
         f"memory_limit_bytes = {broker.memory_limit_bytes}",
+        f"store_limit_bytes = {broker.store_limit_bytes}",
+        f"temp_limit_bytes = {broker.temp_limit_bytes}",
         f"dead_letter_non_persistent = {_toml(broker.dead_letter_non_persistent)}",
+        f"delay_support = {_toml(broker.delay_support)}",
+        f"max_delay_ms = {broker.delay_max_ms}",
     ]
     lines += [f"generation.{area} = {_toml(name)}" for area, name in _quoted(broker.generation).items()]
     stamping = broker.timestamping
@@ -185,13 +203,20 @@ def configuration(broker: BrokerSpec) -> str:
             f"future_only = {_toml(stamping.future_only)}",
             f"ttl_ceiling_ms = {stamping.ttl_ceiling_ms}",
             f"zero_expiration_override_ms = {stamping.zero_expiration_override_ms}",
+            f"process_network_messages = {_toml(stamping.process_network_messages)}",
+            f"restamp_moved = {_toml(stamping.restamp_moved)}",
         ]
+    monitor = monitor_settings(broker)
+    if monitor:
+        lines += ["[broker.monitor]", *(f"{name} = {_toml(value)}" for name, value in monitor.items())]
     for entry in broker.destinations:
         lines += [
             "[[broker.destinations]]",
             f"match = {_toml(policy_pattern(entry.match))}",
             f"expire_period_ms = {entry.expire_period_ms}",
             f"high_water_percent = {entry.high_water_percent}",
+            f"max_page_size = {entry.max_page_size}",
+            f"max_expire_page_size = {entry.max_expire_page_size}",
             f"producer_flow_control = {_toml(entry.producer_flow_control)}",
             f"send_fail_if_no_space = {_toml(entry.send_fail_if_no_space)}",
         ]
@@ -201,11 +226,20 @@ def configuration(broker: BrokerSpec) -> str:
             lines.append("prioritized_messages = true")
         if entry.pending_message_limit is not None:
             lines.append(f"pending_message_limit = {entry.pending_message_limit}")
+        if entry.queue_prefetch is not None:
+            lines.append(f"queue_prefetch = {entry.queue_prefetch}")
+        if entry.durable_topic_prefetch is not None:
+            lines.append(f"durable_topic_prefetch = {entry.durable_topic_prefetch}")
         if entry.dead_letter is not None:
             lines += [
                 f"dead_letter.{name} = {_toml(value)}"
                 for name, value in msgspec.structs.asdict(entry.dead_letter).items()
             ]
+        if entry.redelivery is not None:
+            settings = redelivery_settings(entry.redelivery)
+            lines += [f"redelivery.{name} = {_toml(value)}" for name, value in settings.items()]
+        if entry.advisories:
+            lines += [f"advisories.{name} = {_toml(value)}" for name, value in ADVISORIES.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -218,8 +252,16 @@ def _quoted(table: dict[str, str]) -> dict[str, str]:
     return {json.dumps(key): value for key, value in table.items()}
 
 
+def _points_to(link: Path) -> str:
+    """Where a link of /proc leads; "" if it has gone meanwhile."""
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:
+        return ""
+
+
 def _toml(value: object) -> str:
-    """A text or a truth value; for these TOML is written like JSON."""
+    """A text, a number or a truth value; for these TOML is written like JSON."""
     return json.dumps(value)
 
 

@@ -32,16 +32,17 @@ import time
 import traceback
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import jpype
 
 from chaos.tools import find_java, java_home
+from conformance.agents.answers import Answers, RefusedError
 from conformance.agents.library import (
     ACK_MODES,
     TRANSACTED,
     Arrived,
     Consumer,
-    RefusedError,
     Wire,
     browser_of,
     close_quietly,
@@ -59,7 +60,6 @@ from conformance.agents.protocol import (
     UNSUPPORTED,
     Abort,
     Ack,
-    AgentEvent,
     AnyRequest,
     Arrive,
     Begin,
@@ -74,12 +74,11 @@ from conformance.agents.protocol import (
     Hello,
     Leave,
     Quit,
-    Reply,
     Send,
     Subscribe,
     Take,
     Unsubscribe,
-    encode,
+    make_body,
     parse_request,
     read_body,
 )
@@ -98,9 +97,8 @@ class Agent:
 
     def __init__(self, requests: int, answers: int) -> None:
         self._requests = requests
-        self._answers = answers
+        self._answers = Answers(answers)
         self._buffer = bytearray()
-        self._writing = threading.Lock()
         #: Guards ``_wire`` and what hangs on it against the library's threads.
         self._state = threading.RLock()
         self._wire: Wire | None = None
@@ -140,14 +138,14 @@ class Agent:
             else:
                 ok = self._perform(request)
         except RefusedError as refusal:
-            self._reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
+            self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
         except TimeoutError as error:
-            self._reply(request.id, t0_ns, unknown=str(error))
+            self._answers.reply(request.id, t0_ns, unknown=str(error))
         except jpype.JException as error:
             # The library says that it failed, not whether the broker heard of it.
-            self._reply(request.id, t0_ns, unknown=f"{error}")
+            self._answers.reply(request.id, t0_ns, unknown=f"{error}")
         else:
-            self._reply(request.id, t0_ns, ok=ok)
+            self._answers.reply(request.id, t0_ns, ok=ok)
         if isinstance(request, Quit):
             self._running = False
 
@@ -209,7 +207,10 @@ class Agent:
         try:
             wire = self._connected()
             session = wire.transacted[request.tx] if request.tx else wire.producing
-            body = message_of(session, request)
+            try:
+                body = message_of(session, request)
+            except jpype.JException as error:
+                raise RefusedError("bad-message", str(error)) from None  # the library would not even make it
             producer = session.createProducer(destination(session, request.dest))
             producer.setDeliveryMode(2 if request.persistent else 1)
             producer.setPriority(request.priority)
@@ -227,12 +228,13 @@ class Agent:
                 # The library stamps before it sends.
                 stamps["expiration_ms"] = int(body.getJMSExpiration())
                 stamps["timestamp_ms"] = int(body.getJMSTimestamp())
+                stamps["body"] = crc32(make_body(request.message, request.size))
         except RefusedError as refusal:
-            self._reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
+            self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
         except (TimeoutError, jpype.JException) as error:
-            self._reply(request.id, t0_ns, unknown=str(error), stamps=stamps)
+            self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps)
         else:
-            self._reply(request.id, t0_ns, ok={**stamps})
+            self._answers.reply(request.id, t0_ns, ok={**stamps})
 
     def _subscribe(self, request: Subscribe) -> dict[str, object]:
         wire = self._connected()
@@ -257,10 +259,10 @@ class Agent:
         while cursor.hasMoreElements():
             t0_ns = time.monotonic_ns()
             message = read_body(content_of(cursor.nextElement()))
-            self._event(Browse(t0=t0_ns, t1=time.monotonic_ns(), consumer=request.consumer, message=message))
+            self._answers.say(Browse(t0=t0_ns, t1=time.monotonic_ns(), consumer=request.consumer, message=message))
         browser.close()
         now_ns = time.monotonic_ns()
-        self._event(Browse(t0=now_ns, t1=now_ns, consumer=request.consumer, complete=True))
+        self._answers.say(Browse(t0=now_ns, t1=now_ns, consumer=request.consumer, complete=True))
         self._connected().browsed[request.consumer] = session
 
     def _transact(self, request: Begin | Commit | Abort) -> dict[str, object]:
@@ -367,11 +369,12 @@ class Agent:
 
     def _arrived(self, consumer: Consumer, dispatch: Any, t0_ns: int, at_ns: int) -> None:
         body = dispatch.getMessage()
-        message = read_body(content_of(body))
+        content = content_of(body)
+        message = read_body(content)
         expiration_ms = int(body.getExpiration())
         consumer.waiting.append(Arrived(message, expiration_ms, at_ns))
         original = body.getOriginalDestination()
-        self._event(
+        self._answers.say(
             Arrive(
                 t0=t0_ns,
                 t1=at_ns,
@@ -385,6 +388,7 @@ class Agent:
                 dest=str(body.getDestination().getQualifiedName()),
                 group=None if body.getGroupID() is None else str(body.getGroupID()),
                 priority=int(body.getPriority()),
+                body=crc32(content),
             )
         )
 
@@ -399,7 +403,7 @@ class Agent:
         idle_ns = now_ns - wire.heard_ns
         # The library gives up by itself when it hears nothing: then it is the client who closed.
         who: Any = "client" if "inactive" in str(error) or "inactivity" in str(error).lower() else "broker"
-        self._event(Closed(t0=wire.heard_ns, t1=now_ns, who=who, reason=str(error), idle_ns=idle_ns))
+        self._answers.say(Closed(t0=wire.heard_ns, t1=now_ns, who=who, reason=str(error), idle_ns=idle_ns))
         threading.Thread(target=close_quietly, args=(wire.connection,), daemon=True).start()
 
     def _tell_discards(self) -> None:
@@ -422,47 +426,9 @@ class Agent:
                 for one in dead:
                     consumer.waiting.remove(one)
                     reason = "expired by the client's clock"
-                    self._event(
+                    self._answers.say(
                         Discard(t0=one.t0_ns, t1=now_ns, consumer=consumer.name, message=one.message, reason=reason)
                     )
-
-    # -- answers
-
-    def _reply(
-        self,
-        request: int,
-        t0_ns: int,
-        *,
-        ok: dict[str, object] | None = None,
-        fail: Fail | None = None,
-        unknown: str | None = None,
-        stamps: dict[str, int | None] | None = None,
-    ) -> None:
-        t1_ns = time.monotonic_ns()
-        wall_ms, wall_at = wall_reading()
-        self._put(
-            encode(
-                Reply(
-                    id=request,
-                    t0=t0_ns,
-                    t1=t1_ns,
-                    wall_ms=wall_ms,
-                    wall_at=wall_at,
-                    ok=ok,
-                    fail=fail,
-                    unknown=unknown,
-                    stamps=stamps,
-                )
-            )
-        )
-
-    def _event(self, event: AgentEvent) -> None:
-        self._put(encode(event))
-
-    def _put(self, line: bytes) -> None:
-        with self._writing:
-            while line:
-                line = line[os.write(self._answers, line) :]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,20 +16,22 @@ from typing import Any
 
 import jpype
 
-from conformance.agents.protocol import LIFE, UNSUPPORTED, Connect, Send, Subscribe, make_body
+from conformance.agents.answers import RefusedError
+from conformance.agents.protocol import (
+    LIFE,
+    UNSUPPORTED,
+    Connect,
+    Send,
+    Subscribe,
+    jms_options,
+    jms_url,
+    make_body,
+)
 
 INDIVIDUAL = 4  # ActiveMQSession.INDIVIDUAL_ACKNOWLEDGE; JMS itself has no such mode
 TRANSACTED = 0  # Session.SESSION_TRANSACTED
 ACK_MODES = {"auto": 1, "client": 2, "individual": INDIVIDUAL}
 DELAY_LEAST_MS = 100
-
-
-class RefusedError(Exception):
-    """The request cannot be done; nothing happened."""
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 class Arrived:
@@ -112,26 +114,16 @@ def listener(on_command: Callable[[Any], None], on_exception: Callable[[Any], No
 
 
 def connection_url(request: Connect) -> str:
-    """The library's URL with all options."""
-    options = {
-        "jms.watchTopicAdvisories": "false",
-        "jms.alwaysSyncSend": "true",
-        "jms.consumerExpiryCheckEnabled": "true" if request.expiry_check else "false",
-    }
-    if request.client_id:
-        options["jms.clientID"] = request.client_id
+    """The library's URL with all options. Raises ``RefusedError``."""
     if request.monitor_ms is not None:
         read_ms, initial_delay_ms = request.monitor_ms
-        options["wireFormat.maxInactivityDuration"] = str(read_ms)
         if read_ms and initial_delay_ms < DELAY_LEAST_MS:
             text = (
                 f"an initial delay of {initial_delay_ms} ms, which is also the library's time limit for the handshake"
             )
             raise RefusedError(UNSUPPORTED, f"{text}; at least {DELAY_LEAST_MS} ms are needed")
-        if read_ms:
-            # Spelt like this in the library.
-            options["wireFormat.maxInactivityDurationInitalDelay"] = str(initial_delay_ms)
-    return request.url + "?" + "&".join(f"{name}={value}" for name, value in options.items())
+    own = {"jms.watchTopicAdvisories": "false", "jms.alwaysSyncSend": "true"}
+    return jms_url(request, {**own, **jms_options(request)})
 
 
 def destination(session: Any, name: str) -> Any:
@@ -157,7 +149,7 @@ def message_of(session: Any, request: Send) -> Any:
 
 def consumer_of(session: Any, request: Subscribe) -> Any:
     """A consumer with what the request asks for, in the library's words."""
-    options = {"prefetchSize": str(request.prefetch)}
+    options = {} if request.prefetch is None else {"prefetchSize": str(request.prefetch)}
     if request.dispatch == "sync":
         options["dispatchAsync"] = "false"
     if request.exclusive:
@@ -165,7 +157,7 @@ def consumer_of(session: Any, request: Subscribe) -> Any:
     if request.priority:
         options["priority"] = str(request.priority)
     text = "&".join(f"consumer.{name}={value}" for name, value in options.items())
-    target = destination(session, f"{request.dest}?{text}")
+    target = destination(session, f"{request.dest}?{text}" if text else request.dest)
     selector = request.selector or None
     if request.durable:
         return session.createDurableSubscriber(target, request.durable, selector, request.no_local)

@@ -22,26 +22,47 @@ Rules
 * What a browser (``subscribe`` with ``browser``) is shown is told by ``browse`` events, never by ``arrive``.
 * What needs a capability (``FEATURES``) is asked of an agent only if it offers that.
 
-What must change together: both agents, ``worlds/live/agent.py`` and ``docs/agents.md``.
+What must change together: the agents, ``worlds/live/agent.py`` and ``docs/agents.md``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from conformance.exits import SuiteProblem
+from conformance.steps.protocol import AckType
 
 #: Version of this protocol, answered to ``hello``.
 PROTOCOL = 1
 REQUIRED = ("hello", "connect", "send", "subscribe", "ack", "leave", "counters", "quit")
-#: Capabilities that both of our agents offer, by the words of ``hello``; there are ``nack`` and ``take``, too.
-FEATURES = ("browsers", "durables", "exclusive", "groups", "lifetimes", "selectors", "transactions", "wildcards")
+#: The property by which an advisory names a message; the spelling is ActiveMQ's.
+ORIGINAL_ID = "orignalMessageId"
+#: Capabilities that all three of our agents offer, by the words of ``hello``; some offer more (docs/agents.md).
+FEATURES = (
+    "browsers",
+    "default-prefetch",
+    "durables",
+    "exclusive",
+    "groups",
+    "lifetimes",
+    "selectors",
+    "transactions",
+    "wildcards",
+)
+#: The last instant of the calendar of clients and brokers: milliseconds since 1970.
+LAST_MS = 2**63 - 1
 #: The property that says how long a message lives by the broker's clock, for brokers that know it (docs/agents.md).
 LIFE = "brokerproof_ttl_ms"
+#: What a client calls its temporary queue, which is made on its connection when it is first named; others know it by
+#: the name that ``reply_to`` tells. The spelling is STOMP's.
+OWN_TEMPORARY = "/temp-queue/own"
 #: The code with which an agent refuses a request that it does not know.
 UNSUPPORTED = "unsupported"
+#: What a message was stamped with: ``expiration_ms`` and ``timestamp_ms``.
+Stamps = dict[str, int | None]
 
 
 class AgentError(SuiteProblem):
@@ -87,7 +108,10 @@ class Send(BrokerRequest, tag="send", kw_only=True):
     """Send one message;
 
     ``stamp``: the client's clock, none (the broker stamps) or zero. ``kind`` is a string property of that name,
-    ``life_ms`` the property ``LIFE``: a time to live by the broker's clock. Answers what the client stamped.
+    ``life_ms`` the property ``LIFE``: a time to live by the broker's clock. ``forged``: headers pretend that delivery
+    count. ``endless``: the expiration is ``LAST_MS`` instead of what follows from ``ttl_ms``. ``network``: the message
+    says that it came over a bridge between brokers. ``reply``: it asks for answers on ``OWN_TEMPORARY``. Answers what
+    the client stamped, and ``body``, the CRC-32 of the body.
     """
 
     dest: str
@@ -101,18 +125,23 @@ class Send(BrokerRequest, tag="send", kw_only=True):
     kind: str = ""
     group: str = ""
     life_ms: int = 0
+    forged: int = 0
     tx: str = ""
+    endless: bool = False
+    network: bool = False
+    reply: bool = False
 
 
 class Subscribe(BrokerRequest, tag="subscribe", kw_only=True):
     """Attach a consumer under a name that was never used before on this agent.
 
-    ``dest`` may be a wildcard. ``durable`` names a subscription under the ``client_id`` of ``connect``.
+    ``dest`` may be a wildcard. ``durable`` names a subscription under the ``client_id`` of ``connect``. A
+    ``prefetch`` of null asks for nothing: the library's own default, if it has one, is what the broker hears.
     """
 
     dest: str
     consumer: str
-    prefetch: int = 1000
+    prefetch: int | None = 1000
     dispatch: Literal["async", "sync"] = "async"
     ack: Literal["auto", "client", "individual"] = "client"
     selector: str = ""
@@ -126,7 +155,8 @@ class Subscribe(BrokerRequest, tag="subscribe", kw_only=True):
 class Take(Request, tag="take", kw_only=True):
     """Give the application one message, if one comes within the deadline.
 
-    Answers ``{"message": …}`` or ``{"message": null}``.
+    Answers ``{"message": …}`` or ``{"message": null}``; of a consumer without a prefetch also ``answered``, if the
+    agent knows: the broker owes it no answer.
     """
 
     consumer: str
@@ -150,6 +180,19 @@ class Nack(BrokerRequest, tag="nack", kw_only=True):
 
     consumer: str
     messages: list[str]
+
+
+class Acknowledge(BrokerRequest, tag="acknowledge", kw_only=True):
+    """Send an acknowledgement past the library, from the first of these messages to the last.
+
+    ``open_start`` leaves the first id out; ``wrong_end`` names a last message that does not exist.
+    """
+
+    consumer: str
+    messages: list[str]
+    type: AckType
+    open_start: bool = False
+    wrong_end: bool = False
 
 
 class Begin(BrokerRequest, tag="begin", kw_only=True):
@@ -201,6 +244,7 @@ AnyRequest = (
     | Take
     | Ack
     | Nack
+    | Acknowledge
     | Begin
     | Commit
     | Abort
@@ -232,7 +276,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ok: dict[str, Any] | None = None
     fail: Fail | None = None
     unknown: str | None = None
-    stamps: dict[str, int | None] | None = None
+    stamps: Stamps | None = None
 
 
 class AgentEvent(msgspec.Struct, tag_field="event", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -259,6 +303,14 @@ class Arrive(AgentEvent, tag="arrive", kw_only=True):
     kind: str | None = None
     group: str | None = None
     priority: int | None = None
+    #: CRC-32 of the body; and, of a dead letter, two properties.
+    body: int | None = None
+    original_expiration_ms: int | None = None
+    cause: str | None = None
+    #: Of an advisory: the broker's id of the message that it is about.
+    original_id: str | None = None
+    #: Where answers are asked for, if that is a temporary queue: a name that this agent can send to.
+    reply_to: str | None = None
 
 
 class Browse(AgentEvent, tag="browse", kw_only=True):
@@ -344,6 +396,56 @@ def read_body(body: bytes) -> str:
     if not end or rest.strip(b".") or not token or not token.isascii() or b" " in token:
         return ""
     return token.decode("ascii")
+
+
+def jms_options(request: Connect) -> dict[str, str]:
+    """What a request to connect asks of a JMS library, by the names of ActiveMQ's URI options."""
+    options = {"jms.consumerExpiryCheckEnabled": "true" if request.expiry_check else "false"}
+    if request.client_id:
+        options["jms.clientID"] = request.client_id
+    if request.monitor_ms is not None:
+        read_ms, initial_delay_ms = request.monitor_ms
+        options["wireFormat.maxInactivityDuration"] = str(read_ms)
+        if read_ms:
+            # Spelt like this in the library.
+            options["wireFormat.maxInactivityDurationInitalDelay"] = str(initial_delay_ms)
+    return options
+
+
+def jms_url(request: Connect, options: dict[str, str]) -> str:
+    """The broker's address with options."""
+    return request.url + "?" + "&".join(f"{name}={value}" for name, value in options.items())
+
+
+def stomp_stamps(wall_ms: int, ttl_ms: int, stamp: str, *, endless: bool) -> tuple[int, int | None]:
+    """What a STOMP client whose clock reads ``wall_ms`` puts on a message: expiration and timestamp; None: none."""
+    expiration_ms = LAST_MS if endless else wall_ms + ttl_ms if ttl_ms else 0
+    return expiration_ms, {"client": wall_ms, "none": None, "zero": 0}[stamp]
+
+
+def properties_of(kind: str, life_ms: int, forged: int = 0) -> dict[str, str | bool | int | float] | None:
+    """The properties of a message that was asked for with them. ``forged``: STOMP headers pretend that count."""
+    properties: dict[str, str | bool | int | float] = {}
+    if kind:
+        properties["kind"] = kind
+    if life_ms:
+        properties[LIFE] = life_ms
+    if forged:
+        properties |= {"JMSXDeliveryCount": str(forged), "JMSRedelivered": "true"}
+    return properties or None
+
+
+def letter_marks(properties: Mapping[str, object]) -> tuple[int | None, str | None]:
+    """What a dead letter's properties say: its original expiration, and why it died."""
+    return number_in(properties, "originalExpiration"), str(properties.get("dlqDeliveryFailureCause", "")) or None
+
+
+def number_in(properties: Mapping[str, object], name: str) -> int | None:
+    """A property that is a whole number, or the text of one; None if it is not there, or is none."""
+    value = properties.get(name)
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _shown(line: bytes, limit: int = 200) -> str:

@@ -1,67 +1,61 @@
-"""What the STOMP agent keeps of its one connection, and of requests that wait for their receipts.
+"""What an agent with a socket keeps of its one connection, and of requests that wait for their receipts.
 
-Rules: plain records; ``stomp_agent.py`` fills them.
+Rules: plain records; ``loop.py`` fills them, a protocol's agent adds its session.
 """
 
 from __future__ import annotations
 
 import socket
 import time
+from typing import TYPE_CHECKING
 
-from conformance.agents.protocol import BrokerRequest
+from conformance.agents.protocol import BrokerRequest, Stamps
 from conformance.agents.stamps import NS_PER_MS
-from reference_broker.stomp.client import ClientSession
-from reference_broker.stomp.codec import FrameDecoder
 
-Stamps = dict[str, int | None]
-
-
-class RefusedError(Exception):
-    """The request cannot be done and nothing happened."""
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+if TYPE_CHECKING:
+    from reference_broker.framing import Framing
+    from reference_broker.session import Client
 
 
 class Waiting:
-    """A request that waits for its receipt: since when, until when, and what a message of it was stamped with."""
+    """A request that waits for its receipt: since when, until when, what a message of it was stamped with, and what
+    else the answer says.
+    """
 
-    __slots__ = ("deadline_ns", "id", "stamps", "t0_ns")
+    __slots__ = ("also", "deadline_ns", "id", "stamps", "t0_ns")
 
-    def __init__(self, request: BrokerRequest, t0_ns: int, stamps: Stamps | None = None) -> None:
+    def __init__(
+        self,
+        request: BrokerRequest,
+        t0_ns: int,
+        stamps: Stamps | None = None,
+        also: dict[str, object] | None = None,
+    ) -> None:
         self.id = request.id
         self.t0_ns = t0_ns
         self.deadline_ns = t0_ns + request.deadline_ms * NS_PER_MS
         self.stamps = stamps
+        self.also = also if also is not None else {}
 
 
 class Wire:
-    """One connection: socket, codec, session, and the requests that wait for it."""
+    """One connection: its socket and the requests that wait for it. ``session`` is the protocol's."""
 
-    __slots__ = (
-        "browsers",
-        "decoder",
-        "empty_ns",
-        "heard_ns",
-        "pending",
-        "refusal",
-        "session",
-        "socket",
-        "unsent",
-        "waiting",
-    )
+    __slots__ = ("browsers", "empty_ns", "framing", "heard_ns", "hello", "refusal", "socket", "unsent", "waiting")
 
-    def __init__(self, sock: socket.socket, session: ClientSession) -> None:
+    session: Client
+
+    def __init__(self, sock: socket.socket, framing: Framing) -> None:
         self.socket = sock
-        self.session = session
-        self.decoder = FrameDecoder()
+        self.framing = framing
+        #: Under which name the request to connect waits.
+        self.hello = "connect"
         #: Consumers that only look.
         self.browsers: dict[str, bool] = {}
-        #: Receipt (or "connect") -> request.
+        #: Receipt (or ``hello``) -> request.
         self.waiting: dict[str, Waiting] = {}
         self.unsent = bytearray()
         #: When the socket was last seen empty, and when it last brought something.
         self.empty_ns = self.heard_ns = time.monotonic_ns()
-        #: The text of the broker's last ERROR.
+        #: The text of the broker's last error.
         self.refusal = ""

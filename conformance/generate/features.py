@@ -33,6 +33,7 @@ from conformance.steps import (
     Subscribe,
     Take,
     Unsubscribe,
+    Visit,
 )
 from conformance.steps.consume import ACKS, DURABLES, SELECTORS, draw_options
 from conformance.steps.operation import OPERATIONS
@@ -99,6 +100,7 @@ MIXES: dict[str, dict[str, int]] = {
     "durables": {"unsubscribe": 2},
     "operator": {"operate": 3},
     "restarts": {"restart": 3},
+    "strangers": {"visit": 2},
 }
 
 
@@ -309,6 +311,11 @@ def lifetimes(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     return [*steps, _consumer(chooser, shape, dest), Take(host=_host(chooser, shape), deadline_ms=10, count=2)]
 
 
+def strangers(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """Somebody with a bare socket comes while others are connected."""
+    return [_consumer(chooser, shape, chooser.below(shape.dests)), Visit.draw(chooser, shape), Settle()]
+
+
 #: Feature -> its motifs.
 MOTIFS_OF: dict[str, tuple[Motif, ...]] = {
     "transactions": (transacted_sends, transacted_acks),
@@ -323,6 +330,7 @@ MOTIFS_OF: dict[str, tuple[Motif, ...]] = {
     "operator": (operators,),
     "restarts": (restarts,),
     "lifetimes": (lifetimes,),
+    "strangers": (strangers,),
 }
 
 

@@ -5,6 +5,10 @@ Rules
 * In any run of that broker a violated requirement that is listed becomes *known failure*: it does not turn the run red.
 * It *must still fail*: when a named program satisfies the requirement, the entry is stale and the run says so. So a
   list can only shrink by being looked at.
+* What shows in some runs only says so (``sometimes``). It is never stale, and excuses nothing but the programs that it
+  names: what nobody can make fail on purpose must not hide anything else.
+* What only brokerproof's own OpenWire client can show says so (``client``), and must fail where that client plays; the
+  rest must fail where it does not, because over another protocol a broker may behave otherwise. Both excuse both.
 * The most exact file counts: ``activemq-5.17.2.toml`` before ``activemq-5.17.toml`` before ``activemq-5.toml``.
 
 What must change together: ``corpus/`` (a program that is renamed), ``requirements/`` (an id that is withdrawn).
@@ -16,6 +20,7 @@ import tomllib
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -24,12 +29,16 @@ from conformance.verdict import Verdict, VerdictKind
 
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry. ``programs``: corpus programs in which it must show; ``source``: where it can be looked up."""
+    """One entry. ``programs``: corpus programs in which it must show, or in which it was seen if it shows ``sometimes``
+    only; ``source``: where it can be looked up; ``client``: the client that shows it, "" for a program's own.
+    """
 
     requirement: str
     programs: list[str]
     reason: str
     source: str
+    sometimes: bool = False
+    client: Literal["", "openwire"] = ""
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,17 +46,30 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Known:
-    """The deviations of one release; ``name`` is the file's."""
+    """The deviations of one release; ``name`` is the file's. ``client``: who plays the hosts, as in an entry."""
 
-    __slots__ = ("by_requirement", "name")
+    __slots__ = ("by_requirement", "client", "name")
 
-    def __init__(self, name: str, deviations: list[Deviation]) -> None:
+    def __init__(self, name: str, deviations: list[Deviation], *, client: Literal["", "openwire"] = "") -> None:
         self.name = name
+        self.client = client
         self.by_requirement: dict[str, Deviation] = {}
         for deviation in deviations:
             if deviation.requirement in self.by_requirement:
                 raise SuiteProblem(f"{name}: {deviation.requirement} is listed twice; put its programs into one entry")
             self.by_requirement[deviation.requirement] = deviation
+
+    def through_openwire(self) -> Known:
+        """The same, where every host is played by our own OpenWire client."""
+        return Known(self.name, list(self.by_requirement.values()), client="openwire")
+
+    def is_certain(self, deviation: Deviation) -> bool:
+        """Whether an entry always shows where this client plays."""
+        return deviation.client == self.client and not deviation.sometimes
+
+    def certain(self) -> list[Deviation]:
+        """Those entries."""
+        return [one for one in self.by_requirement.values() if self.is_certain(one)]
 
 
 def load_known(broker: str, folder: Path | None = None) -> Known:
@@ -81,14 +103,15 @@ def apply_known(program: str, verdicts: list[Verdict], known: Known) -> tuple[li
     stale = []
     for verdict in verdicts:
         deviation = known.by_requirement.get(verdict.requirement)
-        if deviation is None:
+        if deviation is None or (deviation.sometimes and program not in deviation.programs):
             marked.append(verdict)
         elif verdict.verdict is VerdictKind.VIOLATED:
             text = f"{verdict.text} (known: {deviation.reason})"
             marked.append(msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text))
         else:
             marked.append(verdict)
-            if program in deviation.programs and verdict.verdict is VerdictKind.SATISFIED:
+            must_fail = program in deviation.programs and known.is_certain(deviation)
+            if must_fail and verdict.verdict is VerdictKind.SATISFIED:
                 stale.append(
                     f"{known.name}: {verdict.requirement} is listed as a known deviation but holds in {program}; "
                     "remove the entry or its program"

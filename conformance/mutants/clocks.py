@@ -14,6 +14,9 @@ from reference_broker.core.timestamping import ClassicStamping, Stamping
 #: Far beyond the end of any run: about three years.
 NEVER_MS = 100_000_000_000
 
+#: The last instant that a message can name.
+LONG_MAX = 2**63 - 1
+
 
 class NotStrict(Expiry):
     """Expired at the very millisecond of the expiration already."""
@@ -129,7 +132,7 @@ class ExtendsLife(Stamped):
 
     def spoil(self, message: Message, wall_ms: int) -> None:  # noqa: ARG002 - only the expiration is damaged
         if message.expiration_ms > 0:
-            message.expiration_ms += 600_000
+            message.expiration_ms = min(message.expiration_ms + 600_000, LONG_MAX)
 
 
 class StampsBehind(Stamped):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -52,16 +52,24 @@ def hunt_one(name: str, seed: int, programs: int) -> dict[str, object]:
 
 def _hunt_all(names: Sequence[str], options: argparse.Namespace) -> int:
     survivors = 0
-    with ProcessPoolExecutor(max(1, options.jobs), mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(hunt_one, name, options.seed, options.programs) for name in names]
-        for future in futures:
-            row = future.result()
-            survivors += not row["killed"]
-            sys.stdout.write((json.dumps(row) if options.json else _line(row)) + "\n")
-            sys.stdout.flush()
+    for row in _rows(names, options):
+        survivors += not row["killed"]
+        sys.stdout.write((json.dumps(row) if options.json else _line(row)) + "\n")
+        sys.stdout.flush()
     if not options.json:
         sys.stdout.write(f"{len(names) - survivors} of {len(names)} mutants killed\n")
     return VIOLATED if survivors else OK
+
+
+def _rows(names: Sequence[str], options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    if options.jobs <= 1:
+        for name in names:
+            yield hunt_one(name, options.seed, options.programs)
+        return
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        futures = [pool.submit(hunt_one, name, options.seed, options.programs) for name in names]
+        for future in futures:
+            yield future.result()
 
 
 def _line(row: dict[str, object]) -> str:

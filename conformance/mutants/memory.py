@@ -8,7 +8,7 @@ from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig
 from reference_broker.core.destination import Destination
 from reference_broker.core.effects import Dispatch, Effect, Refused
-from reference_broker.core.events import Event, Send
+from reference_broker.core.events import Event, Send, SetMemoryLimit
 from reference_broker.core.instant import Now
 from reference_broker.core.memory import MINIMUM_MESSAGE_BYTES, Memory, MemoryTree
 from reference_broker.core.message import Message
@@ -158,6 +158,57 @@ class LoadsWithoutDemand(Memory):
             line.page_in()
 
 
+class StopsLate(Memory):
+    """One message more than the mark admits stays in memory."""
+
+    def _has_space(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        governing = queue.usage if queue.has_own_limit else tree.root
+        late = 100 * (governing.used_bytes - size_bytes) < queue.mark_percent * governing.limit_bytes
+        return super()._has_space(tree, queue, size_bytes) or (late and tree.root.fits(size_bytes))
+
+
+class SweepsGreedily(Memory):
+    """The sweep reads three pages into memory."""
+
+    def look_ahead(self, tree: MemoryTree, queue: Queue, most: int) -> None:
+        for _ in range(3 * most):
+            if not queue.line.stored or not self._has_space(tree, queue, queue.line.next_stored().size_bytes):
+                return
+            queue.line.page_in()
+
+
+class SweepsBlindly(Memory):
+    """The sweep reads a page into memory, whatever the mark says."""
+
+    def look_ahead(self, _tree: MemoryTree, queue: Queue, most: int) -> None:
+        for _ in range(most):
+            if queue.line.stored:
+                queue.line.page_in()
+
+
+class ReadsEverything(Memory):
+    """Whoever wants one message gets all that fit read into memory."""
+
+    def read_ahead(self, tree: MemoryTree, queue: Queue) -> None:
+        while queue.line.stored and self._has_space(tree, queue, queue.line.next_stored().size_bytes):
+            queue.line.page_in()
+
+
+class ForgetsUncommitted(Memory):
+    """What waits for a commit costs nothing."""
+
+    def keeps_uncommitted(self, _tree: MemoryTree, _queue: Queue, _size_bytes: int) -> bool:
+        return False
+
+
+class KeepsRolledBack(Memory):
+    """Every message that waits for a commit leaves a byte behind."""
+
+    def keeps_uncommitted(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        queue.usage.change(1)
+        return super().keeps_uncommitted(tree, queue, size_bytes)
+
+
 # -- starvation
 
 
@@ -169,6 +220,16 @@ class StarvesBesideMany(G1Memory):
     def has_space(self, tree: MemoryTree, queue: Queue, *, volatile: bool = False, pending_bytes: int = 0) -> bool:
         holding = [other for other in tree.queues if other.usage.used_bytes]
         return len(holding) < 3 or super().has_space(tree, queue, volatile=volatile, pending_bytes=pending_bytes)
+
+
+class StarvesDurables(Memory):
+    """Durable subscribers get nothing while the broker's memory is above the mark."""
+
+    def admit(
+        self, tree: MemoryTree, destination: Destination, subscription: Subscription, reference: Reference
+    ) -> bool:
+        short = subscription.durable is not None and not tree.root.is_below(destination.mark_percent)
+        return not short and super().admit(tree, destination, subscription, reference)
 
 
 class SleepsOn(Memory):
@@ -237,3 +298,55 @@ class RestoresIntoMemory(Broker):
             while queue.line.stored:
                 queue.line.page_in()
         return effects
+
+
+class LimitSticks(Broker):
+    """Destinations keep the limit that the broker had when they were created."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        before = {name: one.usage.limit_bytes for name, one in self._region.destinations.items()}
+        effects = super().handle(event, now)
+        if isinstance(event, SetMemoryLimit) and not event.destination:
+            for name, limit_bytes in before.items():
+                self._region.destinations[name].usage.limit_bytes = limit_bytes
+        return effects
+
+
+# -- the disk
+
+
+class NoStoreLimit(Broker):
+    """The store has no limit."""
+
+    def __init__(self, config: BrokerConfig, policies: Policies | None = None) -> None:
+        config.store_limit_bytes = 0
+        super().__init__(config, policies)
+
+
+class NoTempLimit(Broker):
+    """Temporary files have no limit."""
+
+    def __init__(self, config: BrokerConfig, policies: Policies | None = None) -> None:
+        config.temp_limit_bytes = 0
+        super().__init__(config, policies)
+
+
+class StopsAll(Broker):
+    """A send is refused while something is full that it does not need."""
+
+    #: What is full, and for whom that is no matter: persistent messages or others.
+    figure = "store_percent"
+    persistent = False
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        concerned = isinstance(event, Send) and event.message.persistent == self.persistent
+        if isinstance(event, Send) and concerned and self.broker_counters().get(self.figure, 0) >= 100:
+            return [Refused(event.connection, event.request, "no-space", "no space on the disk")]
+        return super().handle(event, now)
+
+
+class StopsPersistent(StopsAll):
+    """The same: full temporary files stop persistent messages."""
+
+    figure = "temp_percent"
+    persistent = True

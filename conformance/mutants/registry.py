@@ -18,10 +18,10 @@ from collections.abc import Callable
 
 from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig
-from reference_broker.core.deadletter import DeadLetter
 from reference_broker.core.policies import Policies
 from reference_broker.inactivity import GENERATIONS, Monitor, MonitorFactory, monitor_for
 from reference_broker.node import BrokerFactory, Node
+from reference_broker.openwire.client import ClientSession
 from reference_broker.storage.journal import Journal
 
 #: Makes the replacement from the configuration (some policies have parameters).
@@ -37,9 +37,21 @@ class MutantError(ValueError):
 
 
 class Mutant:
-    """One planted defect: a policy, the core, the broker's monitor, or the monitor of the clients' library."""
+    """One planted defect: a policy, the core, the node around it, or the monitor of the broker or of the clients."""
 
-    __slots__ = ("broker", "client_monitor", "id", "live", "make", "monitor", "policy", "requirement", "sentence")
+    __slots__ = (
+        "broker",
+        "client_monitor",
+        "id",
+        "jms_client",
+        "live",
+        "make",
+        "monitor",
+        "node",
+        "policy",
+        "requirement",
+        "sentence",
+    )
 
     def __init__(
         self,
@@ -52,6 +64,8 @@ class Mutant:
         broker: BrokerFactory | None = None,
         monitor: MonitorFactory | None = None,
         client_monitor: ClientMonitorFactory | None = None,
+        jms_client: type[ClientSession] | None = None,
+        node: type[Node] | None = None,
         live: bool = False,
     ) -> None:
         self.id = id
@@ -63,13 +77,23 @@ class Mutant:
         self.broker = broker
         self.monitor = monitor
         self.client_monitor = client_monitor
+        self.jms_client = jms_client
+        self.node = node
         self.live = live
 
 
 class Build:
     """What a broker is built from: configuration, policies, core and monitors, with a mutant swapped in or not."""
 
-    __slots__ = ("broker_factory", "client_monitor", "config", "monitor_factory", "policies")
+    __slots__ = (
+        "broker_factory",
+        "client_monitor",
+        "config",
+        "jms_client",
+        "make_node",
+        "monitor_factory",
+        "policies",
+    )
 
     def __init__(self, config: BrokerConfig, mutant: Mutant | None) -> None:
         self.config = config
@@ -77,6 +101,8 @@ class Build:
         self.monitor_factory: MonitorFactory = monitor_for
         self.broker_factory: BrokerFactory = Broker
         self.client_monitor: ClientMonitorFactory = client_monitor_for
+        self.jms_client: type[ClientSession] = ClientSession
+        self.make_node: type[Node] = Node
         if mutant is None:
             return
         if mutant.make is not None:
@@ -85,12 +111,16 @@ class Build:
             self.broker_factory = mutant.broker
         if mutant.monitor is not None:
             self.monitor_factory = mutant.monitor
+        if mutant.jms_client is not None:
+            self.jms_client = mutant.jms_client
         if mutant.client_monitor is not None:
             self.client_monitor = mutant.client_monitor
+        if mutant.node is not None:
+            self.make_node = mutant.node
 
     def node(self, journal: Journal | None = None) -> Node:
         """The broker."""
-        return Node(self.config, self.policies, self.monitor_factory, self.broker_factory, journal)
+        return self.make_node(self.config, self.policies, self.monitor_factory, self.broker_factory, journal)
 
 
 def client_monitor_for(generation: str, address: str, now_ns: int) -> Monitor:
@@ -115,14 +145,5 @@ def fresh(policy: type) -> PolicyMaker:
 
     def make(config: BrokerConfig) -> object:  # noqa: ARG001 - they have none
         return policy()
-
-    return make
-
-
-def letters(policy: type[DeadLetter]) -> PolicyMaker:
-    """A maker for mutants of the dead-letter strategy."""
-
-    def make(config: BrokerConfig) -> object:
-        return policy(config)
 
     return make

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.mutants.registry import Mutant, fresh, letters
+from conformance.mutants.registry import Mutant, fresh
 from reference_broker.core.acknowledgement import Acknowledgement, Rule
 from reference_broker.core.broker import Broker
 from reference_broker.core.deadletter import DeadLetter
@@ -12,7 +12,7 @@ from reference_broker.core.instant import Now
 from reference_broker.core.ledger import Counters, Ledger
 from reference_broker.core.message import DEAD_LETTER_QUEUE, Message
 from reference_broker.core.redelivery import UNKNOWN, Redelivery
-from reference_broker.core.subscription import Delivery
+from reference_broker.core.subscription import Consumer, Delivery
 from reference_broker.core.transaction import Held, Pledge, Resolution, Transaction
 
 
@@ -155,7 +155,7 @@ class ChargesEveryPlace(Broker):
     """A wildcard's consumer that goes is taken off each destination with all that it held (ActiveMQ 5.3.0 to 5.4.1)."""
 
     def handle(self, event: Event, now: Now) -> list[Effect]:
-        before = [(consumer, len(consumer.dispatched)) for consumer in self._consumers.values() if consumer.scattered]
+        before = [(one, len(one.dispatched)) for one in self._consumers.values() if one.scattered and self.charges(one)]
         own = {
             subscription.serial: len(subscription.deliveries())
             for consumer, _ in before
@@ -167,6 +167,17 @@ class ChargesEveryPlace(Broker):
                 for subscription in consumer.subscriptions:
                     subscription.destination.counters.in_flight -= held - own[subscription.serial]
         return effects
+
+    def charges(self, consumer: Consumer) -> bool:
+        """Whom it does this to."""
+        return not consumer.durable
+
+
+class ChargesEveryTopic(ChargesEveryPlace):
+    """The same for durable subscriptions (ActiveMQ since 5.6.0)."""
+
+    def charges(self, consumer: Consumer) -> bool:
+        return bool(consumer.durable)
 
 
 class MarksAll(Redelivery):
@@ -246,6 +257,7 @@ ALL = (
            fresh(SubtractsUntilWritten)),
     Mutant("ledger-charges-every-place", "INF-018", "A departure is charged to each place of the consumer, whole.",
            broker=ChargesEveryPlace),
+    Mutant("ledger-charges-every-topic", "INF-011", "The same for durable subscriptions.", broker=ChargesEveryTopic),
     Mutant("ledger-forgets-waste", "INF-019", "Dispatches that came to nothing count as acknowledged.", "ledger",
            fresh(ForgetsWaste)),
     Mutant("ledger-reset-forgets-levels", "INF-012", "A reset sets the in-flight count to 0.", "ledger",
@@ -261,9 +273,9 @@ ALL = (
     Mutant("redelivered-settles", "RDL-012", "An acknowledgement of type REDELIVERED settles.", "acknowledgement",
            fresh(RedeliveredSettles)),
     Mutant("poison-forgotten", "RDL-007", "What a client gives up gets no dead letter.", "dead_letter",
-           letters(ForgetsPoison)),
+           ForgetsPoison),
     Mutant("letters-of-one-strategy", "RDL-017", "All letters go to the shared queue.", "dead_letter",
-           letters(OneStrategy)),
+           OneStrategy),
     Mutant("letters-exclude-nothing", "RDL-018", "Whatever dies gets a letter.", "dead_letter",
-           letters(ExcludesNothing)),
+           ExcludesNothing),
 )  # fmt: skip

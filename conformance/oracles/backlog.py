@@ -95,5 +95,4 @@ class BacklogOracle(BookOracle):
 
     def _is_plain(self, send: Send) -> bool:
         sure = send.tx is None and (send.persistent or self.books.host(send.host).via == "stomp")
-        timed = send.expiration_ms or send.delay_ms or send.deliver_at_ms is not None or self.books.stamps_expiry
-        return sure and not timed
+        return sure and not send.timed() and not self.books.stamps_expiry

@@ -17,7 +17,7 @@ requirements in the catalogue that name it, and a mutant that makes each of them
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from conformance.verdict import Verdict, VerdictKind
 
@@ -138,6 +138,11 @@ class Oracle(ABC):
     requirements: ClassVar[tuple[str, ...]]
     #: Event kinds (tags) that it wants to see.
     kinds: ClassVar[tuple[str, ...]]
+    #: Whether it is shown, by ``feed_aside``, what happens at destinations that only the broker fills
+    #: (``destinations.is_aside``); nobody's ``feed`` is.
+    sees_aside: ClassVar[bool] = False
+    #: What a history may be about beyond the common ground (``program.beyond``) for this oracle to judge it.
+    knows: ClassVar[tuple[str, ...]] = ()
     #: Faults without evidence that make its verdicts *not run*.
     faults: ClassVar[tuple[str, ...]] = ()
 
@@ -154,9 +159,18 @@ class Oracle(ABC):
     def feed(self, event: Event) -> None:
         """One event of a kind in ``kinds``."""
 
-    def sink(self, kind: type[Event]) -> Callable[[Event], None]:  # noqa: ARG002 - most oracles have one for all
-        """What is to be called with each event of a kind: ``feed``, something quicker, or a fold that oracles share."""
-        return self.feed
+    def sink(self, kind: type[Event]) -> Callable[[Event], None] | None:  # noqa: ARG002 - most oracles have one for all
+        """What is to be called with each event of a kind: ``feed``, something quicker, or a fold that oracles share;
+        None: nothing.
+        """
+        return self.feed if self.is_concerned() else None
+
+    def is_concerned(self) -> bool:
+        """Whether there may be anything to judge, as far as the header says."""
+        return True
+
+    def feed_aside(self, event: Event) -> None:  # noqa: B027 - few look there
+        """One event at a destination that only the broker fills."""
 
     def conclude(self) -> None:  # noqa: B027 - most oracles judge while they are fed
         """The history is complete: judge what could not be judged earlier. Default: nothing."""
@@ -165,3 +179,26 @@ class Oracle(ABC):
         """One verdict per requirement of this oracle."""
         self.conclude()
         return [claim.verdict() for claim in self.claims.values()]
+
+
+Part = TypeVar("Part")
+
+
+class Shared(Generic[Part]):
+    """What all oracles of one run share. A run is known by its clocks: the judge makes them anew for each, then its
+    oracles one after the other, so that the latest is kept alone.
+    """
+
+    __slots__ = ("_clocks", "_make", "_part")
+
+    def __init__(self, make: Callable[[WallClocks], Part]) -> None:
+        self._make = make
+        self._clocks: WallClocks | None = None
+        self._part: Part | None = None
+
+    def of(self, clocks: WallClocks) -> Part:
+        """That of the run."""
+        if self._part is None or self._clocks is not clocks:
+            self._clocks = clocks
+            self._part = self._make(clocks)
+        return self._part

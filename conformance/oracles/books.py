@@ -49,7 +49,7 @@ from conformance.history import (
     Subscribe,
 )
 from conformance.oracles.attendance import Attendance
-from conformance.oracles.lens import Lens
+from conformance.oracles.lens import Lens, surely_believes_client
 from conformance.oracles.records import (
     DOUBTFUL,
     HELD,
@@ -64,6 +64,7 @@ from conformance.oracles.records import (
     Read,
 )
 from conformance.oracles.strategies import gets_letter
+from conformance.oracles.uncommitted import Uncommitted
 from conformance.oracles.wall import WallClocks
 
 #: What a message may cost a broker beyond its body, at most and at least.
@@ -78,9 +79,11 @@ class Books(Attendance):
     __slots__ = (
         "charged",
         "clocks",
+        "durables",
         "expired_ack_settles",
         "moved_seq",
         "paused",
+        "pauses",
         "phase",
         "phases",
         "pledged",
@@ -92,6 +95,7 @@ class Books(Attendance):
         "seq",
         "simulated",
         "stamps_expiry",
+        "uncommitted",
     )
     # fmt: on
 
@@ -111,6 +115,7 @@ class Books(Attendance):
         self.phases: dict[str, Phase] = {}
         self.phase = ""
         self.paused = False
+        self.pauses: list[Pause] = []
         self.poisoned = 0
         #: Messages that somebody tried to reject.
         self.rejected: dict[str, bool] = {}
@@ -120,6 +125,9 @@ class Books(Attendance):
         self.expired_ack_settles = False
         #: The broker itself gives messages an expiration.
         self.stamps_expiry = False
+        self.uncommitted = Uncommitted()
+        #: There may be durable subscriptions, which may keep messages while nobody consumes.
+        self.durables = False
 
     def start(self, header: Header) -> None:
         """A run begins."""
@@ -127,10 +135,7 @@ class Books(Attendance):
         self.broker = header.broker_host
         self.lens = Lens(header.broker_host)
         self.simulated = header.world == "simulated"
-        # What an expired-ack does is known only where it is declared. The simulated broker is ours, with ours as the
-        # default.
-        default = "classic-5.14" if self.simulated else ""
-        self.expired_ack_settles = header.declared.generation.get("expiry", default) == "classic-5.14"
+        self.expired_ack_settles = surely_believes_client(header)
         stamping = header.declared.timestamping
         self.stamps_expiry = stamping is not None and stamping.zero_expiration_override_ms > 0
 
@@ -148,6 +153,8 @@ class Books(Attendance):
             self._arrive(event)
         elif isinstance(event, Send):
             self._heard(event)
+            if event.tx is not None:
+                self.uncommitted.send(event)
             self._send(seen)  # type: ignore[arg-type]  # the lens leaves a send a send
         else:
             self._feed_client(event, seen)
@@ -161,16 +168,19 @@ class Books(Attendance):
             self._settle_all(event)
         elif isinstance(event, Subscribe):
             self._heard(event)
+            self.durables = self.durables or (event.durable != "" and event.result != "fail")
             if seen is None:
                 self.queue(event.dest).browsed = True
             else:
                 self.subscribe(event)
         elif isinstance(event, Leave):
+            self.uncommitted.feed(event)
             if seen is not None:
                 self.leave(event)
         elif isinstance(event, Discard):
             self._discard(event)
         elif isinstance(event, Fault):
+            self.uncommitted.feed(event)
             self.fault(event)
         else:
             self._rare(event)
@@ -363,6 +373,7 @@ class Books(Attendance):
     # -- links, processes, phases, reads
 
     def _rare(self, event: Event) -> None:
+        self.uncommitted.feed(event)
         if isinstance(event, Phase):
             self.phases[event.name] = event
             self.phase = event.name
@@ -376,6 +387,7 @@ class Books(Attendance):
             self.closed(event)
         elif isinstance(event, Pause):
             self.paused = True
+            self.pauses.append(event)
         elif isinstance(event, Browse):
             self.queue(event.dest).browsed = True
         elif isinstance(event, Start | Stop | Kill):
@@ -383,7 +395,7 @@ class Books(Attendance):
 
     def _operated(self, event: Operate) -> None:
         """Messages may have gone from a queue: nobody knows which."""
-        if event.result == "fail" or event.op == "reset":
+        if event.result == "fail" or event.op in {"reset", "limit"}:
             return
         for message in list(self.queue(event.dest).waiting.values()):
             self._gone(message)
@@ -394,12 +406,17 @@ class Books(Attendance):
         read.sent_bytes = self.sent_bytes
         read.moved_seq = self.moved_seq
         read.poisoned = self.poisoned
+        read.uncommitted = self.uncommitted.count(event.dest)
+        read.uncommitted_bytes = self.uncommitted.bytes.get(event.dest or "", 0)
+        read.unsure = self.uncommitted.is_unsure(event.dest)
         if event.at_rest and (not self.rests_ns or self.rests_ns[-1] < event.t0):
             self.rests_ns.append(event.t0)
         if event.dest is None:
             self.queue(DEAD_LETTERS)
             # Only the broker's own total speaks for what others may have left there.
             read.empty = event.at_rest and event.size == 0 and not event.scheduled
+            if self.durables and any(queue.topic and queue.sent_bytes for queue in self.queues.values()):
+                read.empty = False
             read.empty = read.empty and all(queue.is_empty(self.moved_seq) for queue in self.queues.values())
             self.reads.append(read)
             return

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from conformance.destinations import is_topic
 from conformance.oracles.dial import NS_PER_MS
 from conformance.oracles.scene import clients_may_have_discarded
-from conformance.oracles.stamp import AHEAD, BEHIND
+from conformance.oracles.stamp import AHEAD, BEHIND, spec_for
 from conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Decision:
     def _story(self, fate: Fate) -> str:
         """The row of the seed's stories that this message tells, as a situation; "" if none."""
         life = fate.life
-        spec = self._declared.timestamping
+        spec = spec_for(self._declared.timestamping, life.send)
         if fate.dead_at_first:
             return DEAD_ON_ARRIVAL if spec is None and fate.skew == BEHIND else ""
         if not life.arrivals:

@@ -40,17 +40,16 @@ from typing import TYPE_CHECKING
 
 from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
-from conformance.oracles.base import Claim, Oracle
+from conformance.oracles.base import Claim
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from conformance.oracles.fate import Fate, Mortality
 from conformance.oracles.life import NEVER_NS, Life
 from conformance.oracles.promptness import Promptness
-from conformance.oracles.scene import KINDS, Scene
+from conformance.oracles.scene import KINDS
+from conformance.oracles.stage import SceneOracle
 from conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from conformance.oracles.life import Visit
     from conformance.oracles.wall import WallClocks
 
@@ -79,24 +78,22 @@ class Wait:
         self.jump_ms = 0
 
 
-class DelayOracle(Oracle):
+class DelayOracle(SceneOracle):
     """See the module's header."""
 
     name = "delay"
     requirements = tuple(f"DLY-{number:03d}" for number in range(1, 10))
     kinds = (*KINDS, "clock_sample")
-    faults = ("clock", "stall")
+    looks = (ClockSample, Send, Fault)
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
-        self._header = Header("", "")
-        self._events: list[Event] = []
         self._delayed = False
         self._dial = Dial(clocks, "")
         self._jumps: list[Fault] = []
 
     def start(self, header: Header) -> None:
-        self._header = header
+        super().start(header)
         self._dial = Dial(self.clocks, header.broker_host)
 
     def feed(self, event: Event) -> None:
@@ -104,7 +101,7 @@ class DelayOracle(Oracle):
             if event.host == self._dial.host:
                 self._dial.sample(event)
             return
-        self._events.append(event)
+        super().feed(event)
         if isinstance(event, Send):
             if event.delay_ms or event.deliver_at_ms is not None:
                 self._delayed = True
@@ -113,15 +110,10 @@ class DelayOracle(Oracle):
             if event.target == self._dial.host:
                 self._dial.fault(event)
 
-    def sink(self, kind: type[Event]) -> Callable[[Event], None]:
-        return self.feed if kind in {ClockSample, Send, Fault} else self._events.append
-
     def conclude(self) -> None:
-        if not self._delayed:
-            return
-        scene = Scene(self._header)
-        scene.add_all(self._events)
-        scene.finish()
+        if not self._delayed or not self._header.declared.delay_support:
+            return  # a broker that knows no delays must refuse them (DLY-031)
+        scene = self._stage.scene()
         self._scene = scene
         self._mortality = Mortality(self._dial, self._header.declared.timestamping)
         self._promptness = Promptness(scene, self._header.declared.lateness_ms * NS_PER_MS)

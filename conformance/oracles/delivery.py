@@ -1,4 +1,4 @@
-"""Delivery: judges GEN-001 to GEN-006: loss, duplication, order, topics, ghosts, refusals.
+"""Delivery: judges GEN-001 to GEN-006, GEN-012 and GEN-027: loss, duplication, order, topics, ghosts, refusals.
 
 Model. Every confirmed message of a queue reaches exactly one application, or the dead-letter queue, or expires; one
 holder at a time. A topic's message reaches everybody who was subscribed while it was sent, once. What one producer
@@ -21,6 +21,9 @@ Analyses:
 5. GEN-005: something arrives that nobody sent, that was sent elsewhere, or before its sending began; a dead letter
    names another origin.
 6. GEN-006: a message whose sending was refused arrives.
+7. GEN-012: the sending of a message has an unknown result, and it arrives more often than one message can: as in 2 on a
+   queue, twice at one subscriber of a topic.
+8. GEN-027: the same of a message that its producer's library sent again after it had lost its connection.
 
 Not checked: transactions; order across priorities, across persistent and non-persistent, and of messages whose result
 is unknown; loss on topics without a read at rest while the consumer was open; topics while memory may have been
@@ -29,6 +32,8 @@ scarce.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from conformance.destinations import DEAD_LETTERS
 from conformance.history import Send
 from conformance.oracles.inference import BookOracle, ms
@@ -36,10 +41,10 @@ from conformance.oracles.records import RETURNED, Consumer, Message, Passage, Qu
 
 
 class DeliveryOracle(BookOracle):
-    """The six claims about who gets what."""
+    """The eight claims about who gets what."""
 
     name = "delivery"
-    requirements = ("GEN-001", "GEN-002", "GEN-003", "GEN-004", "GEN-005", "GEN-006")
+    requirements = ("GEN-001", "GEN-002", "GEN-003", "GEN-004", "GEN-005", "GEN-006", "GEN-012", "GEN-027")
 
     def judge(self) -> None:
         for message in self.books.messages.values():
@@ -54,6 +59,8 @@ class DeliveryOracle(BookOracle):
                 self._loss(message)
                 if len(message.passages) > 1 and not self.books.lens.clouded(send.dest):
                     self._duplicates(message)
+            if send is not None and send.tx is None and (send.again or send.result == "unknown"):
+                self._taken_once(message, send)
         for consumer in self.books.consumers.values():
             if len(consumer.passages) > 1:
                 self._order(consumer)
@@ -102,6 +109,40 @@ class DeliveryOracle(BookOracle):
             )
             claim.fail(text, [first.event.seq, second.event.seq], outcome="duplicated")
             return
+
+    # -- GEN-012, GEN-027
+
+    def _taken_once(self, message: Message, send: Send) -> None:
+        """Nobody knows whether the broker took it, or which time; twice it cannot have."""
+        claim = self.claims["GEN-027" if send.again else "GEN-012"]
+        if self.books.lens.clouded(send.dest):
+            return
+        passages = message.passages
+        topic = self.books.queues[send.dest].topic
+        for first, second in pairwise(passages):
+            again = first.consumer is second.consumer if topic else self.ask.repeated(first, second)
+            if again and not (topic and self._is_durable(first)):
+                why = (
+                    f"{message.name} was sent again after a lost connection ({send.dest}, from {ms(send.t0)})"
+                    if send.again
+                    else f"whether the broker had taken {message.name} was not known ({send.dest}, from {ms(send.t0)})"
+                )
+                text = (
+                    f"{why}; it arrived at {first.consumer.name} at {ms(first.event.t1)} and at {second.consumer.name} "
+                    f"at {ms(second.event.t1)}: it was taken twice"
+                )
+                claim.fail(text, [send.seq, first.event.seq, second.event.seq], outcome="twice")
+                return
+        if not self.ask.ended:
+            return
+        if send.again:
+            claim.hold("on a topic" if topic else "on a queue", outcome="once")
+        else:
+            claim.hold("it happened" if passages or message.dead else "it did not happen", outcome="once-or-never")
+
+    def _is_durable(self, passage: Passage) -> bool:
+        subscribe = passage.consumer.subscribe
+        return subscribe is None or bool(subscribe.durable)
 
     # -- GEN-003
 

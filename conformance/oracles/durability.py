@@ -1,4 +1,5 @@
-"""Durability: judges GEN-080 to GEN-082, what a broker that was restarted still knows.
+"""Durability: judges GEN-007 and GEN-080 to GEN-082, what a broker that was restarted still knows, and DLY-025, what it
+need not know.
 
 Model. The broker stores a persistent message before it confirms it, and forgets it before it confirms its settlement.
 After a restart its messages wait where they waited.
@@ -13,6 +14,9 @@ Analyses:
 3. GEN-082: two persistent messages that one host had sent one after the other before a restart arrive in the wrong
    order at a consumer that subscribed after it; neither had been delivered before, and no other consumer could have
    had one.
+4. DLY-025: a message with a delay that is not persistent arrives again after its settlement was taken for certain, or
+   in a way that no correct queue can explain. Not at all is acceptable if the broker was restarted while it waited.
+5. GEN-007: 1 or 2. It holds where in one run a message survived and the settlement of another one did.
 
 Not checked: topics (``topics.py``); JMS acknowledgements in 2 (a library need not wait for an answer); what is settled
 or sent in a transaction; queues that were purged, moved from, or whose consumers choose (3). What becomes of a delay is
@@ -22,18 +26,23 @@ judged by ``lifespan.py`` and its neighbours (DLY-023, DLY-024).
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
+from typing import Final
 
 from conformance.history import Ack, Event, Fault, Send
+from conformance.oracles.base import NS_PER_MS
 from conformance.oracles.inference import BookOracle, ms
 from conformance.oracles.records import Consumer, Message, Passage
 from conformance.oracles.wall import WallClocks
+
+WAITING_RESTART: Final = "the broker was restarted while it waited"
 
 
 class DurabilityOracle(BookOracle):
     """The claims about restarts."""
 
     name = "durability"
-    requirements = ("GEN-080", "GEN-081", "GEN-082")
+    requirements = ("GEN-007", "GEN-080", "GEN-081", "GEN-082", "DLY-025")
     faults = ("restart",)
 
     def __init__(self, clocks: WallClocks) -> None:
@@ -49,6 +58,10 @@ class DurabilityOracle(BookOracle):
             self._restarts.append(event)
 
     def judge(self) -> None:
+        for message in self.books.messages.values():
+            send = message.send
+            if send is not None and send.delay_ms > 0 and not send.persistent and send.tx is None:
+                self._volatile(message, send)
         if not self._restarts:
             return
         for message in self.books.messages.values():
@@ -62,6 +75,35 @@ class DurabilityOracle(BookOracle):
             self._settled(message)
         for consumer in self.books.consumers.values():
             self._order(consumer)
+        survived, settled = self.claims["GEN-080"], self.claims["GEN-081"]
+        if survived.exercised and settled.exercised:
+            for situation in survived.situations:
+                self.claims["GEN-007"].hold(situation, outcome="remembered")
+
+    # -- DLY-025
+
+    def _volatile(self, message: Message, send: Send) -> None:
+        if send.result == "fail" or self.books.queues[send.dest].topic or send.dest in self.books.lens.moved:
+            return
+        claim = self.claims["DLY-025"]
+        for first, second in combinations(message.passages, 2):
+            after = first.settle is not None and first.settle.t1 < second.event.t0 and self.ask.settled(first)
+            if after or self.ask.repeated(first, second):
+                text = (
+                    f"{message.name} (delay {send.delay_ms} ms, not persistent) arrived at {first.consumer.name} at "
+                    f"{ms(first.event.t1)} and, though it can have come back from there in no way, at "
+                    f"{second.consumer.name} at {ms(second.event.t1)}"
+                )
+                claim.fail(text, [send.seq, first.event.seq, second.event.seq], outcome="twice")
+                return
+        due_ns = send.t0 + send.delay_ms * NS_PER_MS
+        restarted = any(send.t1 <= restart.t0 and restart.t1 < due_ns for restart in self._restarts)
+        if not self.ask.ended or send.result != "ok":
+            return
+        if message.passages:
+            claim.hold(WAITING_RESTART if restarted else "", outcome="at-most-once")
+        elif restarted:
+            claim.hold(WAITING_RESTART, outcome="lost", grade="acceptable")
 
     # -- GEN-080, GEN-081
 
@@ -74,6 +116,7 @@ class DurabilityOracle(BookOracle):
                 f"restarted ({first.how}) at {ms(first.t0)}, and nobody has seen the message since"
             )
             claim.fail(text, [send.seq, first.seq], outcome="lost")
+            self.claims["GEN-007"].fail(text, [send.seq, first.seq], outcome="lost")
         elif self.ask.ended and (message.passages or message.dead):
             waiting = all(passage.event.t0 > first.t0 for passage in message.passages)
             where = "while it was waiting" if waiting else "after it had been delivered"
@@ -95,7 +138,9 @@ class DurabilityOracle(BookOracle):
                         f"{ms(settle.t1)}; the broker was restarted ({restart.how}) at {ms(restart.t0)}, and "
                         f"{later.consumer.name} got the message again at {ms(later.event.t1)}"
                     )
-                    claim.fail(text, [settle.seq, restart.seq, later.event.seq], outcome="came-back")
+                    witness = [settle.seq, restart.seq, later.event.seq]
+                    claim.fail(text, witness, outcome="came-back")
+                    self.claims["GEN-007"].fail(text, witness, outcome="came-back")
                     return
             if self.ask.ended:
                 claim.hold(f"the broker was {'killed' if restart.how == 'kill' else 'stopped'}", outcome="stays-away")

@@ -41,18 +41,16 @@ from typing import TYPE_CHECKING
 
 from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
-from conformance.oracles.base import Oracle
 from conformance.oracles.decision import Decision, believes_client
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from conformance.oracles.fate import Fate, Mortality
 from conformance.oracles.life import Life
 from conformance.oracles.precedence import passed_over
-from conformance.oracles.scene import KINDS, Scene, clients_may_have_discarded
+from conformance.oracles.scene import KINDS, clients_may_have_discarded
+from conformance.oracles.stage import SceneOracle
 from conformance.oracles.sweeping import Sweeping, period_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from conformance.oracles.wall import WallClocks
 
 #: The worst rate error of a clock that elapsed time is compared with.
@@ -67,18 +65,16 @@ JUMPS = {
 }
 
 
-class ExpiryOracle(Oracle):
+class ExpiryOracle(SceneOracle):
     """See the module's header."""
 
     name = "expiry"
     requirements = (*(f"EXP-{number:03d}" for number in range(1, 11)), "EXP-021")
     kinds = (*KINDS, "clock_sample")
-    faults = ("clock", "stall")
+    looks = (ClockSample, Send, Arrive)
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
-        self._header = Header("", "")
-        self._events: list[Event] = []
         self._samples: list[ClockSample] = []
         #: Some message may expire; some message is a dead letter.
         self._mortal = False
@@ -92,7 +88,7 @@ class ExpiryOracle(Oracle):
         self._refusals: dict[str, bool] = {}
 
     def start(self, header: Header) -> None:
-        self._header = header
+        super().start(header)
         declared = header.declared
         spec = declared.timestamping
         self._mortal = spec is not None and spec.zero_expiration_override_ms > 0
@@ -104,23 +100,18 @@ class ExpiryOracle(Oracle):
         if isinstance(event, ClockSample):
             self._samples.append(event)
             return
-        self._events.append(event)
+        super().feed(event)
         if isinstance(event, Send):
             if event.mortal():
                 self._mortal = True
         elif isinstance(event, Arrive) and event.dest == DEAD_LETTERS:
             self._letters = True
 
-    def sink(self, kind: type[Event]) -> Callable[[Event], None]:
-        return self.feed if kind in {ClockSample, Send, Arrive} else self._events.append
-
     def conclude(self) -> None:
         if not self._mortal and not self._letters:
             self._judge_undying()
             return
-        scene = Scene(self._header)
-        scene.add_all(self._events)
-        scene.finish()
+        scene = self._stage.scene()
         dials = self._make_dials()
         dial = dials.get(self._header.broker_host)
         if dial is None:
@@ -152,7 +143,7 @@ class ExpiryOracle(Oracle):
     def _make_dials(self) -> dict[str, Dial]:
         """A dial per host whose clock was sampled."""
         dials: dict[str, Dial] = {}
-        jumps = [event for event in self._events if isinstance(event, Fault) and event.fault == "clock"]
+        jumps = [event for event in self._stage.events if isinstance(event, Fault) and event.fault == "clock"]
         at = 0
         for sample in self._samples:
             while at < len(jumps) and jumps[at].seq < sample.seq:
@@ -171,7 +162,7 @@ class ExpiryOracle(Oracle):
 
     def _clock_unknown(self) -> None:
         """Without samples of the broker's clock nothing about expiry can be said."""
-        first = next((event for event in self._events if isinstance(event, Send) and event.mortal()), None)
+        first = next((event for event in self._stage.events if isinstance(event, Send) and event.mortal()), None)
         if first is None:
             return
         host = self._header.broker_host
@@ -185,7 +176,7 @@ class ExpiryOracle(Oracle):
         """EXP-002 in the common case of a run without expirations and without dead letters, which needs no scene."""
         claim = self.claims["EXP-002"]
         sends: dict[str, Send] = {}
-        for event in self._events:
+        for event in self._stage.events:
             if isinstance(event, Send):
                 sends[event.message] = event
             elif isinstance(event, Arrive):

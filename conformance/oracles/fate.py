@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
-from conformance.oracles.stamp import Force, force_of, relative_force, skew_of
+from conformance.oracles.stamp import Force, force_of, relative_force, skew_of, spec_for
 
 if TYPE_CHECKING:
     from conformance.history import Event
@@ -85,7 +85,7 @@ class Mortality:
     def sent(self, life: Life, accepted: Event) -> Fate:
         """The fate of a message that reached the broker by the end of ``accepted``, if it did."""
         send = life.send
-        spec = self.spec
+        spec = spec_for(self.spec, send)
         if not send.mortal() and (spec is None or spec.zero_expiration_override_ms <= 0):
             return Fate(life, accepted, Force(0, 0), "")
         low_ns, high_ns = self.dial.bounds_ns(send.t0, accepted.t1, send.seq, accepted.seq)

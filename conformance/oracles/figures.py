@@ -1,5 +1,5 @@
 """Figures: a queue's counters after an operator's request, of consumers that read nothing, and of wildcards. Judges
-INF-008, INF-012, INF-013, INF-018 and INF-019.
+INF-008, INF-011 to INF-014, INF-018 and INF-019.
 
 Model. Resetting the statistics begins the totals anew and leaves the levels (size, in flight) as they are. A purge
 empties a queue at once; what was in flight then leaves the in-flight count with its late settlement, and is counted
@@ -11,11 +11,14 @@ Events: ``operate``, ``counters``, and the books.
 Analyses:
 
 1. INF-008: a count below zero on a queue all of whose consumers are STOMP's ``auto`` and still there.
-2. INF-018: at rest, a destination's count is below zero after a consumer of a wildcard over it has left.
+2. INF-018: at rest, a destination's count is below zero after a consumer of a wildcard over it has left; INF-011 if
+   that was a durable subscriber.
 3. INF-012: at rest after a reset, a count is below zero, or less than what consumers hold for certain.
 4. INF-013: at rest after a purge, with nothing sent since, the size is not 0; or more has been counted out than in.
 
-5. INF-019: at rest, the count of wasted dispatches is above zero though no consumer has left, or less than the
+5. INF-014: at rest, on a queue with browsers: what is in flight is what consumers and browsers that are there hold, and
+   enqueued - dequeued is the size. Browsers that acknowledge what they see hold nothing.
+6. INF-019: at rest, the count of wasted dispatches is above zero though no consumer has left, or less than the
    deliveries that consumers were seen to leave behind unsettled.
 
 Not checked: after a restart of the broker; purged queues with delayed messages or sends of unknown result (4).
@@ -26,8 +29,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
-from conformance.history import Commit, Counters, Event, Operate, Send, Subscribe
+from conformance.history import Browse, Closed, Commit, Counters, Event, Leave, Operate, Send, Subscribe
 from conformance.oracles.inference import BookOracle
+from conformance.oracles.inflight import expected
 from conformance.oracles.records import RETURNED, Consumer
 from conformance.oracles.wall import WallClocks
 
@@ -42,11 +46,25 @@ class Request:
         self.held = held
 
 
+class Looker:
+    """A browser, and how many messages it has been shown. ``sure``: it is known whether it is there."""
+
+    __slots__ = ("gone", "holds", "shown", "subscribe", "sure")
+
+    def __init__(self, subscribe: Subscribe) -> None:
+        self.subscribe = subscribe
+        self.shown = 0
+        self.gone = False
+        self.sure = subscribe.result == "ok"
+        #: It does not acknowledge what it sees.
+        self.holds = subscribe.ack != "auto"
+
+
 class FiguresOracle(BookOracle):
-    """The four claims about figures."""
+    """The claims about figures."""
 
     name = "figures"
-    requirements = ("INF-008", "INF-012", "INF-013", "INF-018", "INF-019")
+    requirements = ("INF-008", "INF-011", "INF-012", "INF-013", "INF-014", "INF-018", "INF-019")
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
@@ -56,9 +74,12 @@ class FiguresOracle(BookOracle):
         self._fed: dict[str, bool] = {}
         #: Consumers of wildcards.
         self._wild: list[Consumer] = []
+        #: Browsers, by name.
+        self._lookers: dict[str, Looker] = {}
 
     def sink(self, kind: type[Event]) -> Callable[[Event], None]:
-        return self.feed if kind in {Operate, Counters, Send, Commit, Subscribe} else self.books.feed
+        mine = {Operate, Counters, Send, Commit, Subscribe, Browse, Leave, Closed}
+        return self.feed if kind in mine else self.books.feed
 
     def feed(self, event: Event) -> None:
         self.books.feed(event)
@@ -74,10 +95,31 @@ class FiguresOracle(BookOracle):
         elif isinstance(event, Commit):
             for dest in self._purges:
                 self._fed[dest] = True
-        elif isinstance(event, Subscribe) and is_pattern(event.dest) and event.result == "ok":
-            consumer = self.books.consumers.get(event.consumer)
-            if consumer is not None:
-                self._wild.append(consumer)
+        elif isinstance(event, Subscribe):
+            self._subscribed(event)
+        else:
+            self._looked(event)
+
+    def _subscribed(self, event: Subscribe) -> None:
+        consumer = self.books.consumers.get(event.consumer)
+        if event.browser:
+            self._lookers[event.consumer] = Looker(event)
+        elif is_pattern(event.dest) and event.result == "ok" and consumer is not None:
+            self._wild.append(consumer)
+
+    def _looked(self, event: Event) -> None:
+        """Something about a browser."""
+        if isinstance(event, Browse):
+            looker = self._lookers.get(event.consumer)
+            if looker is not None:
+                looker.shown += len(event.messages)
+        elif isinstance(event, Leave | Closed):
+            name = event.consumer if isinstance(event, Leave) else None
+            host = event.host if isinstance(event, Leave) else event.link or event.host
+            for looker in self._lookers.values():
+                if looker.subscribe.host == host and name in {None, looker.subscribe.consumer}:
+                    looker.gone = True
+                    looker.sure = looker.sure and isinstance(event, Leave) and event.result == "ok"
 
     def judge(self) -> None:
         """Everything was judged when it was read."""
@@ -110,6 +152,8 @@ class FiguresOracle(BookOracle):
             self._after_reset(event, reset, count)
         if count is not None and self._wild:
             self._after_wild(event, dest, count)
+        if self._lookers and count is not None and not is_topic(dest) and not self._wild and reset is None:
+            self._beside_browsers(event, dest, count)
         if event.wasted is not None and reset is None:
             self._waste(event, dest, event.wasted)
         purge = self._purges.get(dest)
@@ -130,6 +174,38 @@ class FiguresOracle(BookOracle):
             self.claims["INF-008"].fail(text, [event.seq], outcome="negative")
         elif any(consumer.host.stall is not None for consumer in queue.consumers):
             self.claims["INF-008"].hold("a consumer did not read", outcome="counted")
+
+    def _beside_browsers(self, event: Counters, dest: str, count: int) -> None:
+        queue = self.books.queues.get(dest)
+        lookers = [looker for looker in self._lookers.values() if looker.subscribe.dest == dest]
+        lens = self.books.lens
+        if not lookers or queue is None or dest in lens.purged or dest in lens.moved or dest in self._fed:
+            return
+        if not all(looker.sure and self.books.host(looker.subscribe.host).via == "stomp" for looker in lookers):
+            return
+        read = queue.reads[-1]
+        low, high = expected(read)
+        if low != high or (read.ticking and event.t1 > event.t0):
+            return
+        claim = self.claims["INF-014"]
+        holding = sum(looker.shown for looker in lookers if looker.holds and not looker.gone)
+        if count != low + holding:
+            text = (
+                f"at rest {count} messages of {dest} are in flight; its consumers hold {low}, and browsers that are "
+                f"still there have been shown {holding}"
+            )
+            claim.fail(text, [event.seq], outcome="otherwise")
+        elif event.enqueued is not None and event.dequeued is not None and event.size is not None:
+            if event.enqueued - event.dequeued not in {event.size, event.size + (event.scheduled or 0)}:
+                text = (
+                    f"somebody browsed {dest}, and at rest {event.enqueued} messages were enqueued there, "
+                    f"{event.dequeued} dequeued, and {event.size} are left"
+                )
+                claim.fail(text, [event.seq], outcome="dequeued")
+            elif holding:
+                claim.hold("a browser held what it had seen", outcome="while-it-looked")
+            elif any(looker.gone and looker.shown for looker in lookers):
+                claim.hold("a browser had gone", outcome="while-it-looked")
 
     def _waste(self, event: Counters, dest: str, wasted: int) -> None:
         queue = self.books.queues.get(dest)
@@ -163,9 +239,10 @@ class FiguresOracle(BookOracle):
 
     def _after_wild(self, event: Counters, dest: str, count: int) -> None:
         gone = [c for c in self._wild if c.end and is_topic(c.queue.name) == is_topic(dest)]
-        claim = self.claims["INF-018"]
         if not gone:
             return
+        durable = all(consumer.subscribe is not None and consumer.subscribe.durable for consumer in gone)
+        claim = self.claims["INF-011" if durable else "INF-018"]
         if count < 0:
             text = f"at rest the in-flight count of {dest} is {count}; {gone[-1].name} left its wildcard"
             claim.fail(text, [event.seq], outcome="charged")

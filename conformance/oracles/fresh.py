@@ -57,7 +57,9 @@ class FreshOracle(Oracle):
             self._quiet = False
             if isinstance(event, Send):
                 self._delayed = self._delayed or event.delay_ms > 0 or event.deliver_at_ms is not None
-                if event.result == "ok" and not event.persistent and event.tx is None:
+                # One that is due later may be kept by a scheduler of its own (DLY-025).
+                due = event.delay_ms <= 0 and event.deliver_at_ms is None
+                if event.result == "ok" and not event.persistent and event.tx is None and due:
                     self._volatile[event.message] = True
             elif isinstance(event, Subscribe):
                 self._later[event.consumer] = True

@@ -1,4 +1,4 @@
-"""Inactivity monitors: judges INA-001 to -008, -012 and -018 from stalls, closes and what connections survived.
+"""Inactivity monitors: judges INA-001 to -008, -012, -018, -020 and -021 from stalls, closes, and what links survived.
 
 Model (seed 001). Each end closes a connection on which nothing arrived for a while; keep-alives see to it that on a
 healthy link something always arrives. The windows of each generation, and how the time of the last byte is bounded,
@@ -23,10 +23,13 @@ Analyses, per connection with a declared monitor:
 8. INA-008: on a link whose broker was told to offer something of its own, 1, 3, 4, 6 and 7 hold for the shorter of the
    two offers, each value by itself, and without a monitor if either offered none.
 9. INA-018: where several links have monitors, 1, 4, 6 and 7 hold for each of them, and one at least was closed in time.
-10. INA-012: a large message was on its way to the broker, over a link that nothing stalled, when the broker closed it;
+10. INA-020: where the broker's or the client's clock stepped, 1, 2, 4, 6 and 7 hold all the same.
+11. INA-021: the broker's process stood still, and afterwards did not close a link that nothing stalled.
+12. INA-012: a large message was on its way to the broker, over a link that nothing stalled, when the broker closed it;
    it survives if it took longer than the limit.
 
-Not checked: connections of paused processes and of brokers that were restarted; closes that give no reason; health
+Not checked: brokers whose own end is told to watch otherwise than by what was agreed (``connector``: ``visits.py``
+judges those); connections of paused processes and of brokers that were restarted; closes that give no reason; health
 over STOMP with the classic generation, which may close healthy links; anything while two ends race (the other end
 left before the deadline).
 """
@@ -35,11 +38,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.history import Closed
+from conformance.history import Closed, Pause
 from conformance.oracles.base import Claim
 from conformance.oracles.inference import BookOracle, ms
 from conformance.oracles.records import NEVER, RETURNED, Host
 from conformance.oracles.silence import Connection, Silence, Terms, connections_of, is_inactivity
+from conformance.program import ConnectorSpec
 
 if TYPE_CHECKING:
     from conformance.program import MonitorSpec
@@ -51,7 +55,7 @@ LARGE_BYTES = 64 * 1024
 #: What shows which periods two ends agreed on.
 WINDOWS = ("INA-001", "INA-003", "INA-004", "INA-006", "INA-007")
 #: Outcome of what holds under another name as well.
-MIRRORED = {"INA-008": "the-shorter", "INA-018": "independent"}
+MIRRORED = {"INA-008": "the-shorter", "INA-018": "independent", "INA-020": "unmoved"}
 
 
 class InactivityOracle(BookOracle):
@@ -69,15 +73,22 @@ class InactivityOracle(BookOracle):
         "INA-008",
         "INA-012",
         "INA-018",
+        "INA-020",
+        "INA-021",
     )
     faults = ("stall",)
 
     def judge(self) -> None:
         books = self.books
+        if books.paused:
+            self._stood_still()
         if books.paused or books.restarted:
             return
         self._cleaned_up()
         declared = books.header.declared
+        connector = declared.connector or ConnectorSpec()
+        if not connector.use_monitor or not connector.use_keep_alive or connector.heart_beat_grace > 1:
+            return
         watched = {name for name, monitor in declared.monitor.items() if monitor.read_ms > 0}
         generation = declared.generation.get("monitor", "documented" if books.simulated else "")
         for host in books.hosts.values():
@@ -88,6 +99,9 @@ class InactivityOracle(BookOracle):
                 self._mirror("INA-008", host, monitor, generation, told)
             if monitor is not None and sum(1 for other in books.hosts.values() if other.name in watched) > 1:
                 self._mirror("INA-018", host, monitor, generation, "beside other links with monitors ")
+            steps = [step for step in books.steps if step.target in {host.name, books.broker}]
+            if monitor is not None and steps:
+                self._mirror("INA-020", host, monitor, generation, f"a clock stepped at {ms(steps[0].t1)}; ")
             self._judge_host(host, monitor, generation)
 
     def _judge_host(self, host: Host, monitor: MonitorSpec | None, generation: str) -> None:
@@ -110,18 +124,58 @@ class InactivityOracle(BookOracle):
             self._client_end(connection, client)
 
     def _mirror(self, requirement: str, host: Host, monitor: MonitorSpec | None, generation: str, prefix: str) -> None:
-        """INA-008, INA-018: all that is judged of such a link, once more under another name."""
+        """INA-008, INA-018, INA-020: all that is judged of such a link, once more under another name."""
         whole = self.claims
         self.claims = {name: Claim(name) for name in whole}
         self._judge_host(host, monitor, generation)
         found, self.claims = self.claims, whole
         claim = whole[requirement]
-        for name in WINDOWS:
+        for name in (*WINDOWS, "INA-002") if requirement == "INA-020" else WINDOWS:
             one = found[name]
             if one.violated:
                 claim.fail(f"{prefix}{one.text}", one.witness, outcome="other", slack_ns=one.violated_slack_ns)
             elif one.exercised and not one.unsure_text and (requirement != "INA-018" or name == "INA-001"):
-                claim.hold("no monitor" if monitor is None else "a monitor", outcome=MIRRORED[requirement])
+                claim.hold(self._mirrored(requirement, name, monitor), outcome=MIRRORED[requirement])
+
+    def _mirrored(self, requirement: str, name: str, monitor: MonitorSpec | None) -> str:
+        if requirement == "INA-020":
+            return "a healthy link" if name == "INA-002" else "a silent link"
+        return "no monitor" if monitor is None else "a monitor"
+
+    # -- INA-021
+
+    def _stood_still(self) -> None:
+        """The broker's process was stopped and went on; nobody else's was."""
+        books = self.books
+        pauses = books.pauses
+        declared = books.header.declared
+        if books.restarted or declared.connector is not None or any(one.target != books.broker for one in pauses):
+            return
+        generation = declared.generation.get("monitor", "documented" if books.simulated else "")
+        for host in books.hosts.values():
+            monitor = declared.monitor.get(host.name)
+            if monitor is None or monitor.read_ms <= 0:
+                continue
+            terms = Terms(monitor.read_ms, monitor.initial_delay_ms, generation, host.via, books.simulated)
+            for connection in connections_of(books, host):
+                if terms.watches_health() and not connection.silences("broker", terms):
+                    self._outlived(connection, terms, pauses)
+
+    def _outlived(self, connection: Connection, terms: Terms, pauses: list[Pause]) -> None:
+        claim = self.claims["INA-021"]
+        close = connection.broker_close
+        for pause in pauses:
+            if connection.connect.t1 > pause.t0 or connection.end_ns < pause.t0:
+                continue
+            if close is not None and close.t1 >= pause.t0:
+                text = (
+                    f"the broker stood still from {ms(pause.t0)} to {ms(pause.t1)}, and closed the link of "
+                    f"{connection.host.name} at {ms(close.t1)} ({close.reason}), which nothing had stalled"
+                )
+                claim.fail(text, [connection.connect.seq, pause.seq, close.seq], outcome="closed")
+            elif connection.end_ns != NEVER and connection.end_ns > pause.t1 + terms.delay_ns + terms.high_ns:
+                longer = pause.t1 - pause.t0 > terms.high_ns
+                claim.hold("longer than the limit" if longer else "no longer than the limit", outcome="stays-open")
 
     # -- INA-002, INA-003
 

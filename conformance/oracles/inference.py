@@ -20,8 +20,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from conformance.history import Discard, Event, Header
-from conformance.oracles.base import NS_PER_MS, Oracle
+from conformance.history import Discard, Event, Header, Send
+from conformance.oracles.base import NS_PER_MS, Oracle, Shared
 from conformance.oracles.books import Books
 from conformance.oracles.records import DOUBTFUL, HELD, LATE, NEVER, SETTLED, Consumer, Message, Passage, Queue, Read
 from conformance.oracles.wall import WallClocks
@@ -49,7 +49,7 @@ class Inference:
         self.end_ns = end.t0 if end is not None else 0
         limit = books.header.declared.memory_limit_bytes
         #: Memory may have been scarce at some time.
-        self.scarce = 0 < limit * PRESSURE_PERCENT < books.sent_bytes * 100
+        self.scarce = books.lens.limited or 0 < limit * PRESSURE_PERCENT < books.sent_bytes * 100
         #: The run came to its end, and what was left had been taken: absence may be judged.
         self.ended = (
             drain is not None
@@ -113,6 +113,17 @@ class Inference:
         if not self._clocks.known(broker):
             return True
         return self._clocks.bounds_ns(broker, t0_ns, t1_ns)[1] > expiration_ms * NS_PER_MS
+
+    def surely_expired(self, expiration_ms: int, t0_ns: int, t1_ns: int) -> bool:
+        """Whether the broker's clock had passed ``expiration_ms`` for certain, at every instant of ``[t0, t1]``."""
+        broker = self._books.broker
+        if expiration_ms <= 0 or not self._clocks.known(broker):
+            return False
+        return self._clocks.bounds_ns(broker, t0_ns, t1_ns)[0] >= (expiration_ms + 1) * NS_PER_MS
+
+    def maybe_restamped(self, send: Send) -> bool:
+        """Whether the broker may have given a message another expiration than its sender did."""
+        return self._books.header.declared.timestamping is not None or send.life_ms > 0
 
     def maybe_timed_out(self, message: Message, until_ns: int) -> bool:
         """Whether a message may have expired on its queue, by whatever expiration the broker may have given it."""
@@ -215,20 +226,14 @@ class Inference:
         limit = self._books.header.declared.memory_limit_bytes
         own = queue.limit_bytes
         return (
-            0 < limit * PRESSURE_PERCENT < read.sent_bytes * 100
+            self._books.lens.limited
+            or 0 < limit * PRESSURE_PERCENT < read.sent_bytes * 100
             or 0 < own * PRESSURE_PERCENT < read.sent_here_bytes * 100
         )
 
 
-#: The books of the run that is being judged: the judge makes its oracles one after the other, all with the same clocks.
-_LATEST: list[Books] = []
-
-
-def books_of(clocks: WallClocks) -> Books:
-    """The books that all oracles of one run share. A run is known by its clocks: the judge makes them anew for each."""
-    if not _LATEST or _LATEST[-1].clocks is not clocks:
-        _LATEST[:] = [Books(clocks)]
-    return _LATEST[-1]
+#: One fold for all.
+_BOOKS: Final = Shared(Books)
 
 
 class BookOracle(Oracle):
@@ -243,7 +248,7 @@ class BookOracle(Oracle):
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
-        self.books = books_of(clocks)
+        self.books = _BOOKS.of(clocks)
         #: Filled when the history is complete.
         self.ask = Inference(self.books, clocks)
 

@@ -1,4 +1,4 @@
-"""In-flight accounting: judges INF-001 to INF-006 from the broker's counters and what arrived where.
+"""In-flight accounting: judges INF-001 to INF-006, and PRE-007, from the broker's counters and what arrived where.
 
 Model (seed 003). Each dispatch that was transmitted adds one to the count of its queue; each settlement takes one
 off; the end of a consumer takes off all that was assigned to it and not settled. Under asynchronous dispatch the last
@@ -20,6 +20,7 @@ Analyses:
 6. INF-006: a count below zero is no lower than what the consumers that had left by then can have had untransmitted:
    their prefetch, less what had arrived there and was not settled. In the live world one more is granted for each
    consumer: brokers run the callback that counts a moment after the write.
+7. PRE-007: INF-002 where every consumer so far was STOMP's, which asked for synchronous dispatch by a header.
 
 Not checked: topics (their accounting has other rules); queues whose messages came and went unseen (``lens.py``);
 counters after a restart of the broker (baselines are lost), except INF-001 and INF-005; upper bounds between reads at
@@ -61,10 +62,10 @@ def untransmitted(consumer: Consumer) -> int:
 
 
 class InFlightOracle(BookOracle):
-    """The six claims about counters."""
+    """The claims about counters."""
 
     name = "inflight"
-    requirements = ("INF-001", "INF-002", "INF-003", "INF-004", "INF-005", "INF-006")
+    requirements = ("INF-001", "INF-002", "INF-003", "INF-004", "INF-005", "INF-006", "PRE-007")
 
     def judge(self) -> None:
         for queue in self.books.queues.values():
@@ -82,7 +83,7 @@ class InFlightOracle(BookOracle):
                     self._dispatched(queue, read, previous)
                     previous = event
                 if event.in_flight is not None:
-                    self._sign(read, sync_ns, async_ns)
+                    self._sign(queue, read, sync_ns, async_ns)
                     self._swing(queue, read)
 
     def _unsure(self, read: Read) -> bool:
@@ -161,19 +162,25 @@ class InFlightOracle(BookOracle):
         elif read.arrived:
             claim.hold("messages had been delivered again" if read.again else "messages had been delivered once")
 
-    def _sign(self, read: Read, sync_ns: int, async_ns: int) -> None:
+    def _sign(self, queue: Queue, read: Read, sync_ns: int, async_ns: int) -> None:
         event = read.event
         count = event.in_flight
         if count is None or sync_ns > event.t1:
             return
         claim = self.claims["INF-002"]
-        if async_ns > event.t1:
-            if count < 0:
-                text = f"the in-flight count of {event.dest} is {count}; all its consumers so far are synchronous"
-                claim.fail(text, [event.seq], outcome="negative")
-            else:
-                situation = "a synchronous consumer had left" if read.ended else "synchronous consumers were attached"
-                claim.hold(situation, outcome="never-negative")
+        if async_ns <= event.t1:
+            return
+        stomp = all(consumer.host.via == "stomp" for consumer in queue.consumers if consumer.opened_ns <= event.t1)
+        if count < 0:
+            text = f"the in-flight count of {event.dest} is {count}; all its consumers so far are synchronous"
+            claim.fail(text, [event.seq], outcome="negative")
+            if stomp:
+                self.claims["PRE-007"].fail(f"{text}, and STOMP's", [event.seq], outcome="asynchronous")
+        else:
+            situation = "a synchronous consumer had left" if read.ended else "synchronous consumers were attached"
+            claim.hold(situation, outcome="never-negative")
+            if stomp and read.ended and not event.at_rest:
+                self.claims["PRE-007"].hold("a consumer had just left", outcome="synchronous")
 
     def _swing(self, queue: Queue, read: Read) -> None:
         event = read.event

@@ -13,17 +13,16 @@ which may have to wait until that is settled; topics.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from conformance.destinations import DEAD_LETTERS, is_topic
-from conformance.history import Event, Header, Send
-from conformance.oracles.base import NS_PER_MS, Oracle
+from conformance.history import Event, Send
+from conformance.oracles.base import NS_PER_MS
 from conformance.oracles.books import OVERHEAD_MIN_BYTES
 from conformance.oracles.inference import PRESSURE_PERCENT, ms
 from conformance.oracles.life import NEVER_NS, Life
 from conformance.oracles.promptness import Promptness
-from conformance.oracles.scene import KINDS, Scene
+from conformance.oracles.stage import SceneOracle
 from conformance.oracles.wall import WallClocks
 
 REQUIREMENT: Final = "MEM-021"
@@ -43,40 +42,30 @@ class Stay:
         self.t1 = min([*ends, *(arrival.t0 for arrival in life.arrivals)], default=NEVER_NS)
 
 
-class InterferenceOracle(Oracle):
+class InterferenceOracle(SceneOracle):
     """The bound."""
 
     name = "interference"
     requirements = (REQUIREMENT,)
-    kinds = KINDS
     faults = ("stall",)
+    looks = (Send,)
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
-        self._header = Header("", "")
-        self._events: list[Event] = []
         self._sent_bytes = 0
 
-    def start(self, header: Header) -> None:
-        self._header = header
-
     def feed(self, event: Event) -> None:
-        self._events.append(event)
+        super().feed(event)
         if isinstance(event, Send):
             self._sent_bytes += event.size + OVERHEAD_MIN_BYTES
-
-    def sink(self, kind: type[Event]) -> Callable[[Event], None]:
-        return self.feed if kind is Send else self._events.append
 
     def conclude(self) -> None:
         declared = self._header.declared
         limit = declared.memory_limit_bytes
         if limit <= 0 or self._sent_bytes * 100 < limit * PRESSURE_PERCENT:
             return
-        scene = Scene(self._header)
-        scene.add_all(self._events)
-        scene.finish()
-        if scene.broken or scene.lens.restarted:
+        scene = self._stage.scene()
+        if scene.broken or scene.lens.restarted or scene.lens.limited:
             return
         promptness = Promptness(scene, declared.lateness_ms * NS_PER_MS, whatever_memory=True)
         stays = [Stay(life) for life in scene.lives.values() if _stays(life.send)]
@@ -122,5 +111,4 @@ def _stays(send: Send) -> bool:
 
 
 def _plain(send: Send) -> bool:
-    timed = send.expiration_ms > 0 or send.delay_ms or send.deliver_at_ms is not None
-    return send.result == "ok" and send.persistent and send.tx is None and not timed
+    return send.result == "ok" and send.persistent and send.tx is None and not send.timed()

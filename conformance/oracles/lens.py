@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from conformance.destinations import is_pattern, is_topic
-from conformance.history import Ack, Event, Fault, Kill, Leave, Nack, Operate, Send, Stop, Subscribe
+from conformance.history import Ack, Event, Fault, Header, Kill, Leave, Nack, Operate, Send, Stop, Subscribe
 
 DEFAULT_PRIORITY: Final = 4
 #: Events that a fold must offer for the marks to be right.
@@ -36,7 +36,19 @@ _Part = TypeVar("_Part", Send, Ack | Nack)
 class Lens:
     """One run's view. Every event goes through ``look``, in order."""
 
-    __slots__ = ("_broker", "_browsers", "_clouded", "_patterns", "_picky", "moved", "purged", "ranked", "restarted")
+    __slots__ = (
+        "_broker",
+        "_browsers",
+        "_clouded",
+        "_patterns",
+        "_picky",
+        "limited",
+        "limits",
+        "moved",
+        "purged",
+        "ranked",
+        "restarted",
+    )
 
     def __init__(self, broker: str) -> None:
         self._broker = broker
@@ -52,6 +64,9 @@ class Lens:
         #: Destinations with messages of more than one priority.
         self.ranked: dict[str, bool] = {}
         self.restarted = False
+        #: An operator changed memory limits, so that the declared ones mean nothing.
+        self.limited = False
+        self.limits: list[Operate] = []
 
     def look(self, event: Event) -> Event | None:
         """The event as a fold without these features is to see it; None: not at all."""
@@ -79,6 +94,8 @@ class Lens:
             self._picky[event.dest] = True
         if event.priority != DEFAULT_PRIORITY:
             self.ranked[event.dest] = True
+        if event.delay_ms < 0:
+            event = msgspec.structs.replace(event, delay_ms=0)  # nonsense, which is none if it is not refused
         return doubted(event) if event.tx is not None and event.result == "ok" else event
 
     def _subscribe(self, event: Subscribe) -> Subscribe | None:
@@ -96,6 +113,10 @@ class Lens:
 
     def _operate(self, event: Operate) -> None:
         if event.result == "fail":
+            return
+        if event.op == "limit":
+            self.limits.append(event)
+            self.limited = True
             return
         self._clouded[event.dest] = True
         if event.op == "reset":
@@ -122,6 +143,14 @@ class Lens:
 def doubted(event: _Part) -> _Part:
     """The same, of unknown result."""
     return msgspec.structs.replace(event, result="unknown")
+
+
+def surely_believes_client(header: Header) -> bool:
+    """Whether a client's expired-ack settles a message for certain: where that is declared, and, as it is the default,
+    in the simulated broker, which is ours.
+    """
+    default = "classic-5.14" if header.world == "simulated" else ""
+    return header.declared.generation.get("expiry", default) == "classic-5.14"
 
 
 def is_choosy(event: Subscribe) -> bool:

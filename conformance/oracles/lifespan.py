@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
-from conformance.oracles.base import Oracle
 from conformance.oracles.decision import may_be_swallowed
 from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from conformance.oracles.fate import Fate, Mortality
 from conformance.oracles.life import Life
-from conformance.oracles.scene import KINDS, Scene, clients_may_have_discarded
+from conformance.oracles.scene import KINDS, clients_may_have_discarded
+from conformance.oracles.stage import SceneOracle
 
 if TYPE_CHECKING:
     from conformance.oracles.wall import WallClocks
@@ -40,24 +40,22 @@ BEHIND = "the consumer's clock was behind the broker's"
 AGREED = "the consumer's and the broker's clocks agreed"
 
 
-class LifespanOracle(Oracle):
+class LifespanOracle(SceneOracle):
     """See the module's header."""
 
     name = "lifespan"
     requirements = ("EXP-011", "EXP-012", "EXP-024", "EXP-025", "TSP-014")
     kinds = (*KINDS, "clock_sample")
-    faults = ("clock", "stall")
+    looks = (ClockSample, Send, Fault)
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
-        self._header = Header("", "")
-        self._events: list[Event] = []
         self._dial = Dial(clocks, "")
         self._mortal = False
         self._windows = True
 
     def start(self, header: Header) -> None:
-        self._header = header
+        super().start(header)
         self._dial = Dial(self.clocks, header.broker_host)
         self._windows = "prefetch" in header.capabilities
 
@@ -66,7 +64,7 @@ class LifespanOracle(Oracle):
             if event.host == self._dial.host:
                 self._dial.sample(event)
             return
-        self._events.append(event)
+        super().feed(event)
         if isinstance(event, Send):
             self._mortal = self._mortal or event.mortal()
         elif isinstance(event, Fault) and event.fault == "clock" and event.target == self._dial.host:
@@ -75,9 +73,7 @@ class LifespanOracle(Oracle):
     def conclude(self) -> None:
         if not self._mortal or not self._dial.known:
             return
-        scene = Scene(self._header)
-        scene.add_all(self._events)
-        scene.finish()
+        scene = self._stage.scene()
         self._scene = scene
         self._mortality = Mortality(self._dial, self._header.declared.timestamping)
         for dest, lives in scene.dests.items():

@@ -1,4 +1,4 @@
-"""Marks: which messages come back marked as redelivered, and with what count. Judges RDL-009, RDL-010 and RDL-016.
+"""Marks: which messages come back marked as redelivered, and with what count. Judges RDL-008 to RDL-011 and RDL-016.
 
 Model. A consumer that goes gives back what it holds. Where the broker cannot know what its application was given (a
 lost connection, a STOMP unsubscribe), everything counts as delivered. A JMS consumer that closes says how much its
@@ -6,7 +6,12 @@ application was given; the rest was never delivered. A durable subscription coun
 
 Events: the books.
 
-Analyses, of two deliveries of a message in a row, the first one left unsettled when its consumer went:
+Analyses of one delivery:
+
+0. RDL-008: it is marked although it counts as the first, or not marked although it counts as a later one. Nothing is
+   said where the protocol shows no count.
+
+Analyses of two deliveries of a message in a row, the first one left unsettled when its consumer went:
 
 1. RDL-009: a JMS consumer closed, and its application had been given neither the message nor any that came after it;
    nobody else can have had the message in between; yet the second delivery is marked, and the first was not.
@@ -14,8 +19,11 @@ Analyses, of two deliveries of a message in a row, the first one left unsettled 
    and was not made before the first.
 3. RDL-016: both consumers were of one durable subscription, and the first one's connection was lost; the delivery count
    has not grown (or, where the protocol does not tell it, the second delivery is not marked).
+4. RDL-011: the connection went with several consumers, each of which had given its application a message that was not
+   settled; one of these messages comes again and is not marked.
 
-Not checked: after a restart of the broker; queues that were purged or moved (1, 2); messages that somebody tried to
+Not checked: connections that are closed in order, consumer by consumer (4: that is RDL-009's business); after a restart
+of the broker, except 0; queues that were purged or moved (1, 2); messages that somebody tried to
 settle, also in a transaction.
 """
 
@@ -24,16 +32,19 @@ from __future__ import annotations
 from itertools import pairwise
 
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import LATE, RETURNED, Message, Passage
+from conformance.oracles.records import LATE, RETURNED, Consumer, Message, Passage
 
 
 class MarksOracle(BookOracle):
-    """The three claims about marks."""
+    """The five claims about marks."""
 
     name = "marks"
-    requirements = ("RDL-009", "RDL-010", "RDL-016")
+    requirements = ("RDL-008", "RDL-009", "RDL-010", "RDL-011", "RDL-016")
 
     def judge(self) -> None:
+        for message in self.books.messages.values():
+            for passage in (*message.passages, *message.dead):
+                self._counted(passage)
         if self.books.restarted:
             return
         for message in self.books.messages.values():
@@ -48,6 +59,22 @@ class MarksOracle(BookOracle):
                     if self._gave_back(first, second):
                         self._on_queue(message, first, second)
 
+    def _counted(self, passage: Passage) -> None:
+        event = passage.event
+        count = event.delivery_count
+        if count is None:
+            return
+        claim = self.claims["RDL-008"]
+        if event.redelivered == (count > 1):
+            claim.hold("a later delivery" if count > 1 else "the first delivery", outcome="agree")
+        else:
+            mark = "is marked" if event.redelivered else "is not marked"
+            text = (
+                f"{event.message} arrived at {event.consumer} at {ms(event.t1)} with delivery count {count}, "
+                f"and {mark} as redelivered"
+            )
+            claim.fail(text, [event.seq], outcome="disagree")
+
     def _gave_back(self, first: Passage, second: Passage) -> bool:
         """Whether the second delivery was made after the first one's consumer had gone with the message unsettled."""
         if first.fate != RETURNED or first.settle is not None or not first.consumer.known or second.fate == LATE:
@@ -61,8 +88,28 @@ class MarksOracle(BookOracle):
             else:
                 text = self._text(message, first, second, "not marked redelivered")
                 self.claims["RDL-010"].fail(text, [first.event.seq, second.event.seq], outcome="unmarked")
+            if first.consumed and first.consumer.end != "close" and self._siblings(first.consumer):
+                self._together(message, first, second)
         elif first.consumer.host.via == "jms" and first.consumer.end == "close":
             self._told(message, first, second)
+
+    def _siblings(self, consumer: Consumer) -> bool:
+        """Whether another consumer went with the same connection, and left what its application had been given."""
+        return any(
+            other is not consumer
+            and other.host is consumer.host
+            and (other.end, other.end_epoch) == (consumer.end, consumer.end_epoch)
+            and any(p.consumed and p.fate == RETURNED and p.settle is None for p in other.passages)
+            for other in self.books.consumers.values()
+        )
+
+    def _together(self, message: Message, first: Passage, second: Passage) -> None:
+        claim = self.claims["RDL-011"]
+        if second.event.redelivered:
+            claim.hold(f"of a {first.consumer.host.via} client", outcome="marked")
+        else:
+            text = self._text(message, first, second, "not marked; other consumers went with the same connection")
+            claim.fail(text, [first.event.seq, second.event.seq], outcome="unmarked")
 
     def _told(self, message: Message, first: Passage, second: Passage) -> None:
         passages = first.consumer.passages

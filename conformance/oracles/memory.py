@@ -18,7 +18,7 @@ Analyses:
    more is a violation.
 3. MEM-003: at rest nothing is on a queue, in flight or scheduled, and memory is still in use: per destination at any
    rest; for the broker where the same settle found every queue empty, dead letters included, and no topic can hold
-   anything.
+   anything. What open transactions have sent may be in memory.
 4. MEM-004: MEM-002 for a destination with a limit of its own.
 5. MEM-005: a persistent message for a queue is refused for want of memory, or was accepted while accepted messages
    already exceeded the limit and is missing at the end.
@@ -56,7 +56,7 @@ class MemoryOracle(BookOracle):
     requirements = ("MEM-001", "MEM-002", "MEM-003", "MEM-004", "MEM-005", "MEM-020", "MEM-022", "MEM-026")
 
     def judge(self) -> None:
-        limit = self.books.header.declared.memory_limit_bytes
+        limit = 0 if self.books.lens.limited else self.books.header.declared.memory_limit_bytes
         largest = OVERHEAD_MAX_BYTES
         for message in self.books.messages.values():
             if message.send is not None:
@@ -64,7 +64,7 @@ class MemoryOracle(BookOracle):
         for read in self.books.reads:
             if limit > 0:
                 self._bounded("MEM-002", "the broker", read, limit, largest)
-            if read.empty:
+            if read.empty and not read.uncommitted and not read.unsure:
                 self._zero(read.event, "the broker", self.books.sent_bytes > 0, read.drain)
         for queue in self.books.queues.values():
             own = queue.limit_bytes
@@ -104,7 +104,7 @@ class MemoryOracle(BookOracle):
 
     def _empty(self, queue: Queue, read: Read) -> None:
         event = read.event
-        if self.books.lens.clouded(queue.name):
+        if self.books.lens.clouded(queue.name) or read.uncommitted or read.unsure:
             return
         if queue.topic or event.size != 0 or event.in_flight != 0 or event.scheduled:
             return

@@ -1,5 +1,5 @@
 """Onlookers and latecomers: browsers, pull consumers, and consumers beside one that does not read. Judges GEN-026,
-PRE-006 and PRE-011.
+PRE-006, PRE-011 and DLY-011.
 
 Model. A browser is shown what is on the queue when it comes, oldest first, and is told when that was all. A pull
 consumer is given one message for each time that it asks. An asynchronous dispatch is the business of its own
@@ -15,6 +15,8 @@ Analyses:
 3. PRE-011: while a link toward one consumer of a queue was stalled, and all consumers of the queue had asked for
    asynchronous dispatch, a message was sent that went to another consumer, which had a free slot all the time; it
    arrived later than ``ISOLATION_MS`` after it was accepted, and only after the stall had ended.
+4. DLY-011: while a delayed message waited, a pull was answered with nothing; and no delayed message arrived at a pull
+   consumer before its delay was over, or while that consumer was not asking.
 
 Not checked: GEN-026 for messages with timers, non-persistent ones, on queues that an operator touched, after a restart
 and where memory may be scarce; PRE-011 on queues with consumers that may rightly be passed over.
@@ -27,7 +29,7 @@ from itertools import pairwise
 from typing import Final
 
 from conformance.destinations import DEAD_LETTERS
-from conformance.history import Arrive, Browse, Consume, Discard, Event, Subscribe
+from conformance.history import Arrive, Browse, Consume, Discard, Event, Poll, Subscribe
 from conformance.oracles import wishes
 from conformance.oracles.base import NS_PER_MS
 from conformance.oracles.inference import BookOracle, ms
@@ -57,18 +59,24 @@ class OnlookerOracle(BookOracle):
     """See the module's header."""
 
     name = "onlookers"
-    requirements = ("GEN-026", "PRE-006", "PRE-011")
+    requirements = ("GEN-026", "PRE-006", "PRE-011", "DLY-011")
+    kinds = (*BookOracle.kinds, "poll")
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
         self._looks: dict[str, Look] = {}
         #: Pull consumers: messages that arrived and were not given to the application yet.
         self._pulled: dict[str, list[str]] = {}
+        #: What they asked, in order.
+        self._polls: dict[str, list[Poll]] = {}
 
     def sink(self, kind: type[Event]) -> Callable[[Event], None]:
-        return self.feed if kind in (Subscribe, Browse, Arrive, Consume, Discard) else self.books.feed
+        return self.feed if kind in (Subscribe, Browse, Arrive, Consume, Discard, Poll) else self.books.feed
 
     def feed(self, event: Event) -> None:
+        if isinstance(event, Poll):
+            self._polls.setdefault(event.consumer, []).append(event)
+            return
         self.books.feed(event)
         if isinstance(event, Arrive | Consume | Discard):
             if event.consumer in self._pulled:
@@ -111,6 +119,10 @@ class OnlookerOracle(BookOracle):
         for queue in self.books.queues.values():
             if not queue.topic and queue.name != DEAD_LETTERS:
                 self._isolation(queue)
+        for name, polls in self._polls.items():
+            consumer = self.books.consumers.get(name)
+            if consumer is not None:  # else its subscription was refused
+                self._in_vain(consumer, polls)
 
     def _look(self, look: Look) -> None:
         asked = look.subscribe
@@ -184,6 +196,39 @@ class OnlookerOracle(BookOracle):
             and self.ask.gone(consumer) >= since_ns
             for consumer in queue.consumers
         )
+
+    # -- pulls before the time
+
+    def _in_vain(self, consumer: Consumer, polls: list[Poll]) -> None:
+        claim = self.claims["DLY-011"]
+        queue = consumer.queue.name
+        for passage in consumer.passages:
+            send = passage.message.send
+            if send is None or send.delay_ms <= 0 or passage is not passage.message.passages[0]:
+                continue
+            event = passage.event
+            text = f"{send.message} (delay {send.delay_ms} ms) arrived at the pull consumer {consumer.name}"
+            if event.t1 < send.t0 + send.delay_ms * NS_PER_MS:
+                early_ms = ms(send.t0 + send.delay_ms * NS_PER_MS - event.t1)
+                claim.fail(f"{text} {early_ms} early", [send.seq, event.seq], outcome="early")
+            elif not any(poll.t0 <= event.t1 and (event.t0 <= poll.t1 or not poll.answered) for poll in polls):
+                claim.fail(f"{text} at {ms(event.t1)}, when it asked for nothing", [event.seq], outcome="unasked")
+        if self.books.lens.clouded(queue) or self.books.restarted:
+            return
+        delayed = [
+            message.send
+            for message in self.books.messages.values()
+            if message.send is not None and message.send.dest == queue and message.send.delay_ms > 0
+        ]
+        for poll in polls:
+            if poll.message is None and poll.answered:
+                waited = [
+                    send
+                    for send in delayed
+                    if send.result == "ok" and send.t1 <= poll.t0 and poll.t1 < send.t0 + send.delay_ms * NS_PER_MS
+                ]
+                if waited:
+                    claim.hold("a delayed message waited", outcome="nothing")
 
     # -- isolation
 

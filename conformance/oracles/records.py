@@ -220,6 +220,9 @@ class Read:
         "sent_bytes",
         "sent_here_bytes",
         "ticking",
+        "uncommitted",
+        "uncommitted_bytes",
+        "unsure",
         "waiting",
         "windows",
     )
@@ -254,6 +257,11 @@ class Read:
         self.moved_seq = -1
         #: Messages with an expiration or a delay were sent here, so a timer may act during the read.
         self.ticking = False
+        #: Messages that open transactions have sent here (the broker's own read: anywhere), the bytes of their bodies,
+        #: and whether there may be others.
+        self.uncommitted = 0
+        self.uncommitted_bytes = 0
+        self.unsure = False
 
     def look_at(self, queue: Queue) -> None:
         """Note what is known of its destination."""
@@ -318,11 +326,15 @@ class Queue:
         return self.name == DEAD_LETTERS and any(c.known and not c.held and not c.doubted for c in self.open.values())
 
 
+def fitting(entries: list[DestinationSpec], dest: str) -> list[DestinationSpec]:
+    """A broker's policy entries that may apply to a destination: those with its exact name, else all that cover it."""
+    covering = [entry for entry in entries if matches(entry.match, dest)]
+    return [entry for entry in covering if entry.match == dest] or covering
+
+
 def own_limit_bytes(entries: list[DestinationSpec], dest: str) -> int:
     """The memory limit that a broker's policy entries give one destination; 0 for none, or when entries compete."""
-    fitting = [entry for entry in entries if matches(entry.match, dest)]
-    exact = [entry for entry in fitting if entry.match == dest]
-    limits = [entry.memory_limit_bytes or 0 for entry in exact or fitting]
+    limits = [entry.memory_limit_bytes or 0 for entry in fitting(entries, dest)]
     return limits[0] if limits and all(limit == limits[0] for limit in limits) else 0
 
 
@@ -330,9 +342,7 @@ def pending_limit(entries: list[DestinationSpec], dest: str) -> int:
     """How many messages may wait for a topic's slow subscriber, by the broker's policy entries; -1: any number, or
     entries compete.
     """
-    fitting = [entry for entry in entries if matches(entry.match, dest)]
-    exact = [entry for entry in fitting if entry.match == dest]
-    limits = [entry.pending_message_limit for entry in exact or fitting]
+    limits = [entry.pending_message_limit for entry in fitting(entries, dest)]
     first = limits[0] if limits else None
     return first if first is not None and all(limit == first for limit in limits) else -1
 

@@ -79,6 +79,8 @@ class RedeliveryOracle(BookOracle):
 
     def _first(self, message: Message, passage: Passage) -> None:
         event = passage.event
+        if message.send is not None and message.send.forged:
+            return  # RDL-015
         claim = self.claims["RDL-001"]
         if not event.redelivered and event.delivery_count in {None, 1}:
             situation = "its consumer was the first of all" if len(passage.consumer.queue.consumers) == 1 else ""

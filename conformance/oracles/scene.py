@@ -331,6 +331,8 @@ class Scene:
         if least:
             self.tight = sum(life.send.size + OVERHEAD_BYTES for life in self.lives.values()) * 2 > least
             self.crowded = self.tight and not fair
+        if self.lens.limited:
+            self.tight = self.crowded = True
         for dest in [*self.dests, *self.visits]:
             if self.lens.restarted or self.lens.clouded(dest):
                 self._forget(dest)

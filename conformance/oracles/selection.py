@@ -83,7 +83,7 @@ class SelectionOracle(BookOracle):
     def _foreign(self, consumer: Consumer, passage: Passage, send: Send) -> None:
         if send.host != consumer.host.name:
             self.claims["GEN-022"].hold("a message of another host came", outcome="foreign")
-        elif send.result == "ok" and passage.message.epoch == consumer.epoch:
+        elif send.result == "ok" and not send.again and passage.message.epoch == consumer.epoch:
             assert consumer.subscribe is not None
             text = f"{send.message} arrived at {consumer.name}, which wants nothing that {send.host} sends itself"
             self.claims["GEN-022"].fail(text, [consumer.subscribe.seq, send.seq, passage.event.seq], outcome="own")

@@ -9,7 +9,7 @@ It decides nothing; ``inactivity.py`` does. Rules:
   arrive, for no longer than the handshake took.
 * Stalls between which a healthy peer need not have sent anything count as one silence.
 
-Windows, counted from the last byte or, if later, from the end of the initial delay (spec/inactivity.md section 4):
+Windows, counted from the last byte or, if later, from the end of the initial delay:
 *documented* [R, 1.1 R], silent at most R/3 when healthy; *classic* [2R, 3R], at most 2R/3; over STOMP classic [R,
 3R], because a bare newline is no command, and a peer may be silent for 2R, so nothing can be said of its health. A
 broker of unknown generation is given [R, 3R].

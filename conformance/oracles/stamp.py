@@ -49,6 +49,11 @@ class Stamps:
         self.acted = acted
 
 
+def spec_for(spec: TimeStampingSpec | None, send: Send) -> TimeStampingSpec | None:
+    """The plug-in as this message finds it: absent for one that came over a bridge, unless it acts on those, too."""
+    return spec if spec is None or not send.network or spec.process_network_messages else None
+
+
 def ttl_ms(spec: TimeStampingSpec, timestamp_ms: int, expiration_ms: int) -> int:
     """Rule 2; 0 or less: none."""
     ttl = expiration_ms - timestamp_ms if expiration_ms > 0 else spec.zero_expiration_override_ms

@@ -10,22 +10,35 @@ from __future__ import annotations
 
 from typing import Final
 
+from conformance.destinations import own_letters_of
 from conformance.oracles.records import matches
-from conformance.program import BrokerSpec, DeadLetterSpec
+from conformance.program import BrokerSpec, DeadLetterSpec, DestinationSpec
 
 SHARED: Final = "shared"
+INDIVIDUAL: Final = "individual"
 DISCARDING: Final = "discarding"
+
+
+def entry_of(declared: BrokerSpec, dest: str) -> DestinationSpec | None:
+    """The entry that applies to a destination."""
+    best: DestinationSpec | None = None
+    for entry in declared.destinations:
+        if matches(entry.match, dest) and (best is None or len(entry.match) > len(best.match)):
+            best = entry
+    return best
 
 
 def strategy_of(declared: BrokerSpec, dest: str) -> DeadLetterSpec:
     """The strategy that applies to a destination."""
-    best = None
-    for entry in declared.destinations:
-        if matches(entry.match, dest) and (best is None or len(entry.match) > len(best.match)):
-            best = entry
+    best = entry_of(declared, dest)
     if best is None or best.dead_letter is None:
         return DeadLetterSpec(process_non_persistent=declared.dead_letter_non_persistent)
     return best.dead_letter
+
+
+def letter_queues(declared: BrokerSpec, dests: list[str]) -> list[str]:
+    """The dead-letter queues of those destinations that have one of their own."""
+    return [own_letters_of(dest) for dest in dests if strategy_of(declared, dest).strategy == INDIVIDUAL]
 
 
 def gets_letter(declared: BrokerSpec, dest: str, persistent: bool, *, expired: bool) -> bool:

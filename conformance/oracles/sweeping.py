@@ -14,8 +14,8 @@ message that is dead on arrival counts differs between brokers, so it may or may
   period of the sweep and the declared lateness.
   ``size`` gives a second bound: the queue holds no more than what may still be there.
 
-Not judged: topics; destinations without a sweep (period <= 0); queues with more than ``PAGE`` messages, which one
-sweep need not see all of; readings shortly after a consumer left or a link was stalled, because messages that came
+Not judged: topics; destinations without a sweep (period <= 0); queues with more messages than a sweep looks at
+(``max_expire_page_size``); readings shortly after a consumer left or a link was stalled, because messages that came
 back are only swept from then on.
 """
 
@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING
 from conformance.destinations import is_topic
 from conformance.oracles.decision import believes_client, may_be_swallowed
 from conformance.oracles.dial import NS_PER_MS
+from conformance.oracles.records import matches
+from conformance.program import DestinationSpec
 
 if TYPE_CHECKING:
     from conformance.history import Counters, Header
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
     from conformance.oracles.scene import Scene
     from conformance.program import DeclaredSpec
 
-#: ActiveMQ's maxExpirePageSize: a sweep looks at this many messages.
-PAGE = 400
+#: More messages than any queue holds.
+VERY_MANY = 1 << 20
 STEPPED_FORWARD = "the broker's clock had stepped forward before"
 STEPPED_BACK = "the broker's clock had stepped back before"
 
@@ -51,6 +53,12 @@ def period_of(declared: DeclaredSpec, dest: str) -> int:
         if length > best_length:
             best_length, period_ms = length, entry.expire_period_ms
     return period_ms
+
+
+def page_of(declared: DeclaredSpec, dest: str) -> int:
+    """How many messages of a destination a sweep looks at, at least; the entry that admits the fewest counts."""
+    pages = [entry.max_expire_page_size for entry in declared.destinations if matches(entry.match, dest)]
+    return min(pages, default=DestinationSpec().max_expire_page_size)
 
 
 def _closeness(pattern: str, dest: str) -> int:
@@ -132,7 +140,7 @@ class Sweeping:
             book.soonest_ns.sort()
             book.lived_ns.sort()
             self._judge_early(dest, events, book)
-            if len(lives) <= PAGE:
+            if len(lives) <= page_of(self._header.declared, dest):
                 self._judge_late(dest, events, book.waiting)
 
     def _judge_early(self, dest: str, readings: list[Counters], book: Book) -> None:
@@ -270,7 +278,7 @@ class Sweeping:
             settled = any(ack.result == "ok" and ack.t1 <= event.t0 for ack in life.acks)
             settled = settled or any(nack.result == "ok" and nack.t1 <= event.t0 for nack in life.nacks)
             there += not settled
-        return there - len(due) if event.size is not None and event.size <= there else PAGE * PAGE
+        return there - len(due) if event.size is not None and event.size <= there else VERY_MANY
 
     def _disturbances(self, dest: str) -> list[list[int]]:
         """Intervals in which messages of this queue may have been on their way to a consumer that never showed them."""

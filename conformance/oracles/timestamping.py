@@ -47,7 +47,16 @@ from conformance.destinations import DEAD_LETTERS
 from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
 from conformance.oracles.base import Oracle
 from conformance.oracles.dial import NS_PER_MS, Dial
-from conformance.oracles.stamp import INT64_MAX, Stamps, divided, documented_ms, skew_of, stamps_of, ttl_ms
+from conformance.oracles.stamp import (
+    INT64_MAX,
+    Stamps,
+    divided,
+    documented_ms,
+    skew_of,
+    spec_for,
+    stamps_of,
+    ttl_ms,
+)
 
 if TYPE_CHECKING:
     from conformance.oracles.wall import WallClocks
@@ -125,6 +134,9 @@ class TimeStampingOracle(Oracle):
             send = self._sends.get(arrival.message)
             if send is None or send.dest == DEAD_LETTERS or send.delay_ms or send.deliver_at_ms or send.life_ms:
                 continue
+            moved = arrival.dest not in (send.dest, DEAD_LETTERS)
+            if moved or spec_for(spec, send) is not spec:
+                continue  # ``restamping.py``
             if spec is None:
                 if arrival.dest != DEAD_LETTERS:
                     self._untouched("TSP-007", send, arrival)

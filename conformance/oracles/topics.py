@@ -1,4 +1,4 @@
-"""Topics: judges GEN-013 and GEN-040 to GEN-046: durable subscriptions, noLocal on topics, wildcard consumers.
+"""Topics: judges GEN-013, GEN-040 to GEN-046 and MEM-031: durable subscriptions, noLocal on topics, wildcard consumers.
 
 Model. A durable subscription gets everything that is published while it lives, whether a subscriber is there or not;
 one subscriber at a time holds a message, and once it is settled it does not come again. A consumer of a wildcard is a
@@ -12,8 +12,8 @@ Analyses:
    subscription lived has arrived at none of its subscribers. Excuses: a STOMP subscriber with ``ack:auto`` may have
    been given it and have lost it; a restart.
 2. GEN-040: two arrivals at one durable subscription that one holder at a time cannot have had.
-3. GEN-041: at one subscriber a message arrives after one that was published later, and an earlier subscriber had left
-   it unsettled.
+3. GEN-041: at one subscriber a message arrives after one that was published later to the same topic, and an earlier
+   subscriber had left it unsettled.
 4. GEN-042: an application had a message and its subscriber left without settling it, and it comes again unmarked; or a
    message that nobody of the subscription can have had is marked.
 5. GEN-043: a message that was confirmed before a subscription began arrives at it.
@@ -23,8 +23,12 @@ Analyses:
 8. GEN-046: a wildcard consumer gets a message from a destination that its wildcard does not cover, or one of a topic
    twice.
 
+9. MEM-031: where memory may have been scarce, at the last rest that a durable subscriber has seen: it had settled
+   whatever it got, so that its window was free, and a message that was published while its subscription lived has
+   arrived at none of its subscribers. It holds for what arrived after half of the broker's memory was seen in use.
+
 Not checked: messages with an expiration, a delay or in a transaction; whether subscriptions with a selector are
-complete; runs where memory may have been scarce.
+complete; anything else where memory may have been scarce.
 """
 
 from __future__ import annotations
@@ -46,10 +50,10 @@ if TYPE_CHECKING:
 
 
 class TopicsOracle(BookOracle):
-    """The eight claims."""
+    """The nine claims."""
 
     name = "topics"
-    requirements = ("GEN-013", "GEN-040", "GEN-041", "GEN-042", "GEN-043", "GEN-044", "GEN-045", "GEN-046")
+    requirements = ("GEN-013", "GEN-040", "GEN-041", "GEN-042", "GEN-043", "GEN-044", "GEN-045", "GEN-046", "MEM-031")
     kinds = (*BookOracle.kinds, "unsubscribe")
 
     def __init__(self, clocks: WallClocks) -> None:
@@ -87,8 +91,7 @@ class TopicsOracle(BookOracle):
     def _is_plain(self, send: Send) -> bool:
         """Confirmed by the broker, nothing special about it: whoever is owed it is owed it now."""
         sure = send.result == "ok" and send.tx is None and (send.persistent or self._via(send.host) == "stomp")
-        timed = send.expiration_ms or send.delay_ms or send.deliver_at_ms is not None or self.books.stamps_expiry
-        return sure and not timed
+        return sure and not send.timed() and not self.books.stamps_expiry
 
     def _is_tight(self, dest: str) -> bool:
         """Whether the destination's own memory limit may have held messages back."""
@@ -122,11 +125,44 @@ class TopicsOracle(BookOracle):
                 self._owed(life, send, passages, rest_ns)
         for consumer in life.consumers:
             self._order(life, consumer)
+            if self.ask.scarce:
+                self._pressed(life, consumer, messages)
+
+    def _pressed(self, life: Life, consumer: Consumer, messages: list[Message]) -> None:
+        """Memory was short: has a subscriber with a free window been served all the same?"""
+        event = consumer.subscribe
+        if event is None or not consumer.known or life.begin.selector or consumer.prefetch < 1:
+            return
+        rests = [rest_ns for rest_ns in self.books.rests_ns if event.t1 <= rest_ns < consumer.lost_ns]
+        if not rests:
+            return
+        rest_ns = rests[-1]
+        reads = [read.event for read in self.books.reads if read.event.at_rest]
+        full = [read for read in reads if (read.memory_percent or 0) >= PRESSURE_PERCENT]
+        idle = all(self._is_settled_by(passage, rest_ns) for passage in consumer.passages)
+        claim = self.claims["MEM-031"]
+        for message in messages:
+            send = message.send
+            if send is None or send.dest != life.begin.dest or not self._is_owed(life, send, rest_ns):
+                continue
+            arrived = [one.event.t0 for one in life.passages(message) if one.event.t0 <= rest_ns]
+            if arrived:
+                if any(read.t1 < arrived[0] for read in full):
+                    claim.hold("half of the broker's memory had been in use", outcome="served")
+            elif idle and not any(self._may_have_swallowed(one) for one in life.consumers):
+                text = (
+                    f"{message.name} was published on {send.dest} at {ms(send.t0)}; at rest at {ms(rest_ns)} "
+                    f"{consumer.name}, a subscriber of {life.title()}, had settled all that it ever got, and had not "
+                    "got it"
+                )
+                claim.fail(text, [life.begin.seq, send.seq], outcome="starved")
+
+    def _is_settled_by(self, passage: Passage, rest_ns: int) -> bool:
+        settle = passage.settle
+        return settle is not None and settle.t1 <= rest_ns and self.ask.settled(passage)
 
     def _owed(self, life: Life, send: Send, passages: list[Passage], rest_ns: int) -> None:
-        if not self._is_plain(send) or life.begin.selector or send.t1 > rest_ns or send.t0 < life.begin.t1:
-            return
-        if (life.begin.no_local and send.host == life.host) or (self.books.restarted and not send.persistent):
+        if not self._is_owed(life, send, rest_ns):
             return
         claim = self.claims["GEN-013"]
         if passages:
@@ -138,6 +174,13 @@ class TopicsOracle(BookOracle):
                 f"{ms(life.begin.t1)}, had not got it at rest at {ms(rest_ns)}"
             )
             claim.fail(text, [life.begin.seq, send.seq], outcome="missed")
+
+    def _is_owed(self, life: Life, send: Send, rest_ns: int) -> bool:
+        """Whether a durable subscription must have been given a message by then."""
+        if not self._is_plain(send) or life.begin.selector or send.t1 > rest_ns or send.t0 < life.begin.t1:
+            return False
+        own = life.begin.no_local and send.host == life.host
+        return not own and (send.persistent or not self.books.restarted)
 
     def _may_have_swallowed(self, consumer: Consumer) -> bool:
         """Whether the broker may have settled it by writing it to an auto-acknowledging consumer that never got it."""
@@ -204,12 +247,13 @@ class TopicsOracle(BookOracle):
         ):
             return
         claim = self.claims["GEN-041"]
-        newest: dict[tuple[str, int, bool], Passage] = {}
+        newest: dict[tuple[str, str, int, bool], Passage] = {}
         for passage in consumer.passages:
             send = passage.message.send
             if send is None or not self._is_plain(send) or consumer.seen[passage.message.name] is not passage:
                 continue
-            key = (send.host, send.priority, send.persistent)
+            # A subscription to a wildcard covers several topics, and between topics nothing orders.
+            key = (send.dest, send.host, send.priority, send.persistent)
             before = newest.get(key)
             if before is None or before.message.send is None or before.message.send.t0 <= send.t0:
                 newest[key] = passage
@@ -232,7 +276,7 @@ class TopicsOracle(BookOracle):
         for passage in consumer.passages:
             send = passage.message.send
             if send is not None and send.host == event.host:
-                same = passage.message.epoch == consumer.epoch and send.result == "ok"
+                same = passage.message.epoch == consumer.epoch and send.result == "ok" and not send.again
                 self._local(send, passage, same)
             elif send is not None:
                 self._local(send, passage, False)

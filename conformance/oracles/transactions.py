@@ -210,7 +210,7 @@ class TransactionOracle(BookOracle):
         send = message.send
         if consumer.host.via != "jms" or len(message.passages) != 1 or send is None or consumer.queue.topic:
             return
-        if send.expiration_ms > 0 or self.books.stamps_expiry or self.books.lens.clouded(consumer.queue.name):
+        if send.mortal() or self.books.stamps_expiry or self.books.lens.clouded(consumer.queue.name):
             return
         claim = self.claims["RDL-007"]
         given = self._given.get((consumer.name, message.name), 0)
@@ -232,7 +232,7 @@ class TransactionOracle(BookOracle):
         message = self.books.messages.get(name)
         if message is not None:
             sights += [passage.event for passage in message.passages]
-            if message.send is not None and message.send.expiration_ms <= 0:
+            if message.send is not None and not message.send.mortal():
                 sights += [passage.event for passage in message.dead]  # what is dead on arrival need not wait
         return min(sights, key=lambda event: event.t1, default=None)
 

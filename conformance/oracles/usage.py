@@ -1,4 +1,5 @@
-"""Usage: judges what memory figures say: MEM-006 to MEM-008, MEM-010 to MEM-012, MEM-017 to MEM-019, MEM-024, MEM-027.
+"""Usage: judges what memory figures say: MEM-006 to MEM-008, MEM-010 to MEM-014, MEM-017 to MEM-019, MEM-024,
+MEM-027.
 
 Model (seed 002, notes on ActiveMQ's usage tree). A message in memory is charged to its destination and to the broker.
 Percentages are floored. A message costs its content and properties, and not less than a minimum (1024 bytes); at most
@@ -13,20 +14,22 @@ Analyses, at rest unless stated:
    destinations than in the broker is wrong even if some were not read. Live, a difference counts if two settles in a
    row show it.
 2. MEM-007: the percentage of one read against its bytes and its limit.
-3. MEM-008, MEM-010: while less than half of every limit has ever been sent, so that everything must be in memory, a
-   queue's bytes fit the messages that it is known to hold, if it says itself that it holds as many. MEM-008 before
-   anybody consumed, MEM-010 afterwards.
+3. MEM-008, MEM-010, MEM-014: while less than half of every limit has ever been sent, so that everything must be in
+   memory, a queue's bytes fit the messages that it is known to hold, if it says itself that it holds as many. MEM-008
+   before anybody consumed, MEM-010 afterwards; MEM-014 while a transaction is open that sent to it, and once one was
+   rolled back.
 4. MEM-011: no figure is negative, at any read.
 5. MEM-012: a declared limit of 0: 0 %, no refusal for want of memory, no backlog beside a free slot.
-6. MEM-017: the limit that a destination shows is that of its most specific policy entry. Entries that cover each other
-   are not judged.
+6. MEM-013: after an operator has changed the broker's limit, destinations without one of their own show the new one;
+   nothing else that rests on limits is judged in such a run. MEM-017: the limit that a destination shows is that of its
+   most specific policy entry. Entries that cover each other are not judged.
 7. MEM-018: a message larger than the broker's limit is not refused while less than half was ever sent, and not lost.
 8. MEM-019: before anybody consumed, and while only persistent messages came: memory stays within the mark and one
    message, and, if one queue got everything and there is more than that, reaches the mark but for two messages. A
    queue that had been emptied and got little since has it all in memory.
 9. MEM-024: between two reads nobody consumed from a queue and nothing arrived: its memory did not grow.
 10. MEM-027: a send that was refused for want of memory never arrives anywhere; one whose answer did not come, in a
-   generation whose producers wait for memory, arrives once (that it does not arrive twice is GEN-002).
+   broker whose producers may wait, arrives once (that it does not arrive twice is GEN-002).
 
 Not checked: queues whose messages or figures change unseen (operators, browsers, wildcards), anything after a restart
 of the broker, messages with a delay or an expiration where they matter.
@@ -39,7 +42,7 @@ from conformance.history import Send
 from conformance.oracles.books import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from conformance.oracles.inference import PRESSURE_PERCENT, BookOracle
 from conformance.oracles.memory import MARK_PERCENT, names_memory
-from conformance.oracles.records import NEVER, Queue, Read, matches
+from conformance.oracles.records import NEVER, Queue, Read, fitting, matches
 from conformance.program import DestinationSpec
 
 
@@ -48,8 +51,8 @@ class UsageOracle(BookOracle):
 
     name = "usage"
     # fmt: off
-    requirements = ("MEM-006", "MEM-007", "MEM-008", "MEM-010", "MEM-011", "MEM-012", "MEM-017", "MEM-018", "MEM-019",
-                    "MEM-024", "MEM-027")
+    requirements = ("MEM-006", "MEM-007", "MEM-008", "MEM-010", "MEM-011", "MEM-012", "MEM-013", "MEM-014", "MEM-017",
+                    "MEM-018", "MEM-019", "MEM-024", "MEM-027")
     # fmt: on
 
     def judge(self) -> None:
@@ -73,10 +76,11 @@ class UsageOracle(BookOracle):
             for read in queue.reads:
                 if read.event.at_rest and read.event.memory_bytes is not None:
                     self._charged(queue, read)
-                    if read.event.seq < min(odd_seq, first_seq):
+                    if read.event.seq < min(odd_seq, first_seq) and not books.lens.limited:
                         self._mark(queue, read, sends)
-        self._unlimited(sends)
-        self._large(sends)
+        if not books.lens.limited:
+            self._unlimited(sends)
+            self._large(sends)
         self._refused(sends)
 
     # -- MEM-006
@@ -120,6 +124,8 @@ class UsageOracle(BookOracle):
                 self.claims["MEM-011"].hold("nothing was left" if not event.size else "", outcome="not-negative")
         declared = self.books.header.declared.memory_limit_bytes
         limit = event.memory_limit_bytes
+        if limit is None and self.books.lens.limited:
+            return
         if limit is None:
             limit = queue.limit_bytes or declared if queue is not None else declared
         if event.memory_bytes is not None and event.memory_percent is not None and event.at_rest:
@@ -133,7 +139,7 @@ class UsageOracle(BookOracle):
                 claim.fail(text, [event.seq], outcome="other")
             elif floor and 100 * event.memory_bytes % limit:
                 claim.hold("between two percentages", outcome="floor")
-        if declared == 0 and limit == 0 and event.memory_percent is not None:
+        if declared == 0 and limit == 0 and not self.books.lens.limited and event.memory_percent is not None:
             claim = self.claims["MEM-012"]
             if event.memory_percent:
                 text = f"{who} shows {event.memory_percent} % of memory, and there is no limit"
@@ -142,11 +148,33 @@ class UsageOracle(BookOracle):
                 claim.hold("memory was in use", outcome="unlimited")
         if queue is not None and event.memory_limit_bytes is not None:
             self._entry(queue, read)
+            self._follows(queue, read)
+
+    def _follows(self, queue: Queue, read: Read) -> None:
+        """MEM-013: what a destination without a limit of its own shows after the broker's was changed."""
+        event = read.event
+        changes = self.books.lens.limits
+        own = any(
+            one.memory_limit_bytes for one in self.books.header.declared.destinations if matches(one.match, queue.name)
+        )
+        overlapping = any(one.t1 > event.t0 and one.t0 < event.t1 for one in changes)
+        before = [one for one in changes if one.t1 <= event.t0 and one.seq < event.seq]
+        if own or overlapping or not before or before[-1].result != "ok" or self.books.restarted:
+            return
+        claim = self.claims["MEM-013"]
+        if event.memory_limit_bytes == before[-1].limit_bytes:
+            claim.hold("the broker's limit had been changed", outcome="followed")
+        else:
+            text = (
+                f"{queue.name} shows a memory limit of {event.memory_limit_bytes} bytes and has none of its own; the "
+                f"broker's has been {before[-1].limit_bytes} bytes since it was changed"
+            )
+            claim.fail(text, [before[-1].seq, event.seq], outcome="left-behind")
 
     def _entry(self, queue: Queue, read: Read) -> None:
         declared = self.books.header.declared
         entry = most_specific(declared.destinations, queue.name)
-        if entry is None or self.books.restarted:
+        if entry is None or self.books.restarted or self.books.lens.limited:
             return
         limits = [one.memory_limit_bytes or 0 for one in declared.destinations if matches(one.match, queue.name)]
         if len(set(limits)) < 2:
@@ -169,31 +197,33 @@ class UsageOracle(BookOracle):
     def _charged(self, queue: Queue, read: Read) -> None:
         event = read.event
         used = event.memory_bytes
-        if not read.kept or event.size != read.kept or read.ticking or used is None or self._pressed(queue, read):
+        if event.size != read.kept or read.ticking or read.unsure or used is None or self.ask.pressed(queue, read):
             return
         if any(consumer.auto and consumer.end for consumer in queue.consumers):
             return  # it may have been written one that nobody saw, and a send of unknown result may stand in its place
         consumed = _first_consumer(queue) < event.seq
-        claim = self.claims["MEM-010" if consumed else "MEM-008"]
-        bodies = read.held_bytes - OVERHEAD_MIN_BYTES * read.kept
-        least = max(bodies, OVERHEAD_MIN_BYTES * read.kept)
-        most = bodies + OVERHEAD_MAX_BYTES * read.kept
+        undone = self.books.uncommitted.undone.get(queue.name, NEVER) < event.seq
+        transacted = read.uncommitted > 0 or undone
+        if not (read.kept or transacted):
+            return
+        claim = self.claims["MEM-014" if transacted else "MEM-010" if consumed else "MEM-008"]
+        count = read.kept + read.uncommitted
+        bodies = read.held_bytes - OVERHEAD_MIN_BYTES * read.kept + read.uncommitted_bytes
+        least = max(bodies, OVERHEAD_MIN_BYTES * count)
+        most = bodies + OVERHEAD_MAX_BYTES * count
         if not least <= used <= most:
+            more = f", {read.uncommitted} of them in open transactions," if read.uncommitted else ""
             text = (
-                f"at rest {queue.name} holds {read.kept} messages with bodies of {bodies} bytes and uses {used} bytes "
-                f"of memory; {least} to {most} bytes were expected"
+                f"at rest {queue.name} holds {count} messages{more} with bodies of {bodies} bytes and uses {used} "
+                f"bytes of memory; {least} to {most} bytes were expected"
             )
             claim.fail(text, [event.seq], outcome="too-little" if used < least else "too-much")
+        elif transacted:
+            claim.hold("a transaction was open" if read.uncommitted else "after a rollback", outcome="charged")
         elif not consumed:
             claim.hold("bodies are larger than the minimum" if bodies > least // 2 else "", outcome="charged")
         elif event.in_flight or event.dequeued:
             claim.hold("in flight" if event.in_flight else "after acknowledgements", outcome="charged")
-
-    def _pressed(self, queue: Queue, read: Read) -> bool:
-        limit = self.books.header.declared.memory_limit_bytes
-        return (0 < limit * PRESSURE_PERCENT < read.sent_bytes * 100) or (
-            0 < queue.limit_bytes * PRESSURE_PERCENT < read.sent_here_bytes * 100
-        )
 
     # -- MEM-019
 
@@ -237,7 +267,8 @@ class UsageOracle(BookOracle):
             event = read.event
             if event.seq > first_seq or not event.at_rest or event.memory_bytes is None or event.scheduled is None:
                 continue
-            if before is not None and before.event.enqueued == event.enqueued and not before.event.scheduled:
+            still = before is not None and before.event.enqueued == event.enqueued and not before.event.scheduled
+            if before is not None and still and not read.uncommitted and not read.unsure:
                 used = before.event.memory_bytes or 0
                 if event.memory_bytes > used:
                     text = (
@@ -254,6 +285,8 @@ class UsageOracle(BookOracle):
     def _unlimited(self, sends: list[Send]) -> None:
         declared = self.books.header.declared
         if declared.memory_limit_bytes or any(entry.memory_limit_bytes for entry in declared.destinations):
+            return
+        if declared.store_limit_bytes or declared.temp_limit_bytes:
             return
         claim = self.claims["MEM-012"]
         for send in sends:
@@ -276,8 +309,9 @@ class UsageOracle(BookOracle):
                     claim.fail(text, [read.event.seq], outcome="held-up")
 
     def _large(self, sends: list[Send]) -> None:
-        limit = self.books.header.declared.memory_limit_bytes
-        if limit <= 0:
+        declared = self.books.header.declared
+        limit = declared.memory_limit_bytes
+        if limit <= 0 or declared.store_limit_bytes or declared.temp_limit_bytes:
             return
         claim = self.claims["MEM-018"]
         before_bytes = 0
@@ -300,7 +334,9 @@ class UsageOracle(BookOracle):
 
     def _refused(self, sends: list[Send]) -> None:
         claim = self.claims["MEM-027"]
-        waits = self.books.header.declared.generation.get("memory", "fair") != "fair"
+        declared = self.books.header.declared
+        waits = declared.generation.get("memory", "fair") != "fair"
+        waits = waits or declared.store_limit_bytes > 0 or declared.temp_limit_bytes > 0
         for send in sends:
             message = self.books.message(send.message)
             seen = [*message.passages, *message.dead]
@@ -318,16 +354,13 @@ class UsageOracle(BookOracle):
 
 def most_specific(entries: list[DestinationSpec], dest: str) -> DestinationSpec | None:
     """The policy entry that decides: its exact name, else the one whose pattern all others cover; None: none does."""
-    fitting = [entry for entry in entries if matches(entry.match, dest)]
-    exact = [entry for entry in fitting if entry.match == dest]
-    if exact:
-        return exact[0] if len(exact) == 1 else None
+    applying = fitting(entries, dest)
     winners = [
         entry
-        for entry in fitting
+        for entry in applying
         if all(
             other is entry or (matches(other.match, entry.match) and not matches(entry.match, other.match))
-            for other in fitting
+            for other in applying
         )
     ]
     return winners[0] if winners else None

@@ -40,12 +40,12 @@ from conformance.history import (
     Subscribe,
     Unsubscribe,
 )
-from conformance.oracles.base import Oracle
 from conformance.oracles.dial import NS_PER_MS, Dial
 from conformance.oracles.fate import Mortality
 from conformance.oracles.life import NEVER_NS, Life
 from conformance.oracles.promptness import Promptness
-from conformance.oracles.scene import KINDS, Scene
+from conformance.oracles.scene import KINDS
+from conformance.oracles.stage import SceneOracle
 from conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 SKEW_MS = 50
 
 
-class WaitingOracle(Oracle):
+class WaitingOracle(SceneOracle):
     """See the module's header."""
 
     name = "waiting"
@@ -73,12 +73,10 @@ class WaitingOracle(Oracle):
         "DLY-037",
     )
     kinds = (*KINDS, "clock_sample", "commit", "abort", "unsubscribe")
-    faults = ("clock", "stall")
+    looks = (ClockSample, Commit, Abort, Unsubscribe, Send, Subscribe, Fault)
 
     def __init__(self, clocks: WallClocks) -> None:
         super().__init__(clocks)
-        self._header = Header("", "")
-        self._events: list[Event] = []
         self._dial = Dial(clocks, "")
         self._delayed = False
         #: As they were, with the results that the lens puts in doubt.
@@ -91,7 +89,7 @@ class WaitingOracle(Oracle):
         self._durables: dict[tuple[str, str], list[Subscribe]] = {}
 
     def start(self, header: Header) -> None:
-        self._header = header
+        super().start(header)
         self._dial = Dial(self.clocks, header.broker_host)
 
     def feed(self, event: Event) -> None:
@@ -104,7 +102,7 @@ class WaitingOracle(Oracle):
         elif isinstance(event, Unsubscribe):
             self._unsubscribed.setdefault((event.host, event.durable), []).append(event)
         else:
-            self._events.append(event)
+            super().feed(event)
             self._note(event)
 
     def _note(self, event: Event) -> None:
@@ -121,9 +119,7 @@ class WaitingOracle(Oracle):
     def conclude(self) -> None:
         if not self._delayed:
             return
-        scene = Scene(self._header)
-        scene.add_all(self._events)
-        scene.finish()
+        scene = self._stage.scene()
         self._scene = scene
         self._mortality = Mortality(self._dial, self._header.declared.timestamping)
         self._promptness = Promptness(scene, self._header.declared.lateness_ms * NS_PER_MS)

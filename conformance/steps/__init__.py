@@ -7,8 +7,10 @@ from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubsc
 from conformance.steps.fault import Clock, Resume, Stall
 from conformance.steps.operation import Operate, Restart
 from conformance.steps.passage import Advance, Counters, Settle
+from conformance.steps.protocol import Acknowledge
 from conformance.steps.send import Send
 from conformance.steps.transaction import Begin, Commit, Rollback
+from conformance.steps.visit import Pause, Visit
 
 AnyStep = (
     Send
@@ -29,6 +31,9 @@ AnyStep = (
     | Unsubscribe
     | Restart
     | Operate
+    | Visit
+    | Pause
+    | Acknowledge
 )
 
 REGISTRY: tuple[type[AnyStep], ...] = (
@@ -50,11 +55,15 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Unsubscribe,
     Restart,
     Operate,
+    Visit,
+    Pause,
+    Acknowledge,
 )
 
 __all__ = [
     "REGISTRY",
     "Ack",
+    "Acknowledge",
     "Advance",
     "AnyStep",
     "Begin",
@@ -64,6 +73,7 @@ __all__ = [
     "Leave",
     "Nack",
     "Operate",
+    "Pause",
     "Restart",
     "Resume",
     "Rollback",
@@ -75,4 +85,5 @@ __all__ = [
     "Subscribe",
     "Take",
     "Unsubscribe",
+    "Visit",
 ]

@@ -42,6 +42,7 @@ FEATURES = (
     "operator",
     "restarts",
     "lifetimes",
+    "strangers",
 )
 
 

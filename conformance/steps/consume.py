@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import msgspec
 
-from conformance.destinations import is_topic
+from conformance.destinations import is_composite, is_topic
 from conformance.steps.base import Shape, Step
 from conformance.steps.send import Duration, Ordinal, Word
 
@@ -29,17 +29,18 @@ class Subscribe(Step, frozen=True, tag="subscribe"):
     """``host`` attaches one more consumer to ``dest``. ``dispatch`` sync is not selectable over STOMP on real ActiveMQ
     brokers (*not applicable* there).
 
-    ``prefetch`` 0 is a pull consumer (JMS only). ``selector`` is JMS's ("" is none). ``durable`` names a durable
-    subscription of the host, on a topic. ``browser`` looks at a queue and takes nothing. ``exclusive`` asks to be a
-    queue's only consumer, ``priority`` is the consumer's. ``no_local`` refuses what the same connection sent. ``wild``
-    consumes from all queues (or topics) of the program at once. What does not fit together is left out, in this order:
-    ``wild``, ``browser``, ``durable``, ``exclusive``.
+    ``prefetch`` 0 is a pull consumer (JMS only), -1 asks for nothing. ``selector`` is JMS's ("" is none).
+    ``durable`` names a durable subscription of the host, on a topic. ``browser`` looks at a queue and takes
+    nothing; unless its ``ack`` is ``individual`` it acknowledges what it has seen. ``exclusive`` asks to be a
+    queue's only consumer, ``priority`` is the consumer's. ``no_local`` refuses what the same connection sent.
+    ``wild`` consumes from all queues (or topics) of the program at once. What does not fit together is left out:
+    ``wild`` before ``browser``, ``browser`` before ``exclusive``.
     """
 
     weight = 8
     host: Ordinal = 0
     dest: Ordinal = 0
-    prefetch: Annotated[int, msgspec.Meta(ge=0, le=32767)] = 1
+    prefetch: Annotated[int, msgspec.Meta(ge=-1, le=32767)] = 1
     dispatch: Literal["async", "sync"] = "async"
     ack: Literal["client", "individual", "auto"] = "client"
     selector: Annotated[str, msgspec.Meta(max_length=1000)] = ""
@@ -65,7 +66,7 @@ class Subscribe(Step, frozen=True, tag="subscribe"):
     def normalise(self, state: WorldState) -> Subscribe | None:
         client = state.clients[self.host % len(state.clients)]
         dest = self.dest % len(state.dests)
-        if len(client.consumers) >= CONSUMERS_MAX:
+        if len(client.consumers) >= CONSUMERS_MAX or is_composite(state.dests[dest]):
             return None
         fitting = self._fitting(is_topic(state.dests[dest]), client, state)
         if fitting.durable and any(consumer.durable == fitting.durable for consumer in client.consumers):
@@ -75,13 +76,13 @@ class Subscribe(Step, frozen=True, tag="subscribe"):
     def _fitting(self, topic: bool, client: ClientState, state: WorldState) -> Subscribe:
         """The same without options that mean nothing here."""
         browser = self.browser and not topic and not self.wild
-        durable = self.durable if topic and not self.wild and state.durable else ""
+        durable = self.durable if topic and state.durable else ""
         return msgspec.structs.replace(
             self,
             browser=browser,
             durable=durable,
             exclusive=self.exclusive and not topic and not self.wild and not browser,
-            ack="auto" if browser else self.ack,
+            ack="auto" if browser and self.ack == "client" else self.ack,
             prefetch=self.prefetch if self.prefetch or (client.via == "jms" and not browser and not self.wild) else 1,
         )
 
@@ -95,6 +96,8 @@ def draw_options(chooser: Chooser, shape: Shape) -> dict[str, object]:
     for feature, (percent, draw) in _OPTIONS.items():
         if feature in shape.features and chooser.flag(percent):
             options |= draw(chooser)
+    if "wild" in options:
+        options.pop("durable", None)  # rarely wanted, and little is judged of it
     return options
 
 
@@ -107,7 +110,7 @@ def _draw_durable(chooser: Chooser) -> dict[str, object]:
 _OPTIONS: dict[str, tuple[int, Callable[[Chooser], dict[str, object]]]] = {
     "selectors": (60, lambda chooser: {"selector": SELECTORS[chooser.below(len(SELECTORS))]}),
     "exclusive": (50, lambda chooser: {"exclusive": True} if chooser.flag(60) else {"priority": 5}),
-    "browsers": (35, lambda _: {"browser": True}),
+    "browsers": (35, lambda _: {"browser": True, "ack": "auto"}),
     "wildcards": (40, lambda _: {"wild": True}),
     "pull": (50, lambda _: {"prefetch": 0}),
     "durables": (60, _draw_durable),

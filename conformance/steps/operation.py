@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -20,13 +20,15 @@ OPERATIONS = ("purge", "move", "reset")
 
 class Operate(Step, frozen=True, tag="operate"):
     """An operator asks the broker to ``purge`` a queue, to ``move`` what waits on a queue to another one, or to
-    ``reset`` the totals of a queue. ``dest`` and ``to`` count queues only, ``to`` those beside ``dest``.
+    ``reset`` the totals of a queue. ``dest`` and ``to`` count queues only, ``to`` those beside ``dest``. Or the
+    operator sets the memory ``limit`` of the whole broker, which is never drawn: few claims hold beyond such a change.
     """
 
     weight = 0
-    op: Literal["purge", "move", "reset"] = "purge"
+    op: Literal["purge", "move", "reset", "limit"] = "purge"
     dest: Ordinal = 0
     to: Ordinal = 0
+    limit_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Operate:
@@ -35,19 +37,24 @@ class Operate(Step, frozen=True, tag="operate"):
 
     def normalise(self, state: WorldState) -> Operate | None:
         queues = _queues(state)
+        if self.op == "limit":
+            return msgspec.structs.replace(self, dest=0, to=0)
         if not queues or (self.op == "move" and len(queues) < 2):
             return None
         to = self.to % (len(queues) - 1) if self.op == "move" else 0
-        return msgspec.structs.replace(self, dest=self.dest % len(queues), to=to)
+        return msgspec.structs.replace(self, dest=self.dest % len(queues), to=to, limit_bytes=0)
 
     def perform(self, world: World) -> None:
+        if self.op == "limit":
+            world.operate(self.op, "", "", self.limit_bytes)
+            return
         queues = _queues(world.state)
         dest = queues.pop(self.dest)
         world.operate(self.op, dest, queues[self.to] if self.op == "move" else "")
 
 
 def _queues(state: WorldState) -> list[str]:
-    return [dest for dest in state.dests if not is_topic(dest)]
+    return [dest for dest in state.places() if not is_topic(dest)]
 
 
 class Restart(Step, frozen=True, tag="restart"):

@@ -60,7 +60,8 @@ class Counters(Step, frozen=True, tag="counters"):
         return cls(dest=chooser.below(shape.dests))
 
     def normalise(self, state: WorldState) -> Counters | None:
-        return msgspec.structs.replace(self, dest=self.dest % len(state.dests))
+        places = state.places()
+        return msgspec.structs.replace(self, dest=self.dest % len(places)) if places else None
 
     def perform(self, world: World) -> None:
-        world.read_counters(world.state.dests[self.dest], at_rest=False)
+        world.read_counters(world.state.places()[self.dest], at_rest=False)

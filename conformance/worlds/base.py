@@ -16,23 +16,34 @@ same in both worlds lives here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from conformance.history import FORMAT, Event, Fault, Header, History, Phase, Skipped
+from conformance.agents.protocol import OWN_TEMPORARY
+from conformance.destinations import is_temporary, temporary_of
+from conformance.history import FORMAT, Ack, Discard, Event, Fault, Header, History, Nack, Phase, Skipped
+from conformance.history import Acknowledge as Acknowledged
+from conformance.oracles.granted import UNASKED, policy_window
 from conformance.program import Program
+from conformance.steps.protocol import settled_by
 from conformance.worlds.state import ClientState, ConsumerState, HostState, WorldState
+from conformance.worlds.translation import physical
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from conformance.history import Result
     from conformance.steps import AnyStep
     from conformance.steps.consume import Subscribe
+    from conformance.steps.protocol import Acknowledge
     from conformance.steps.send import Send
+    from conformance.steps.visit import Visit
 
 #: Name of the host that drains what is left. A program must not use it.
 DRAIN_HOST = "drain"
+#: What strangers are called.
+STRANGER = "stranger"
 
 
 class NotOfferedError(Exception):
@@ -166,6 +177,27 @@ class World(ABC):
         """How long healing may take."""
         return 5000
 
+    def physical_name(self, dest: str) -> str:
+        """What the broker calls a destination that stays."""
+        return physical(dest)
+
+    def address(self, client: ClientState, dest: str) -> str:
+        """What a client calls a destination. Raises ``NotOfferedError`` for a temporary queue that nobody has been told
+        of.
+        """
+        if not is_temporary(dest):
+            return self.physical_name(dest)
+        if dest == temporary_of(client.name):
+            return OWN_TEMPORARY
+        if dest not in self.state.temporaries:
+            raise NotOfferedError(f"{client.name} has not been told of {dest}")
+        return self.state.temporaries[dest]
+
+    def asked_for(self, dest: str, step: Subscribe) -> int | None:
+        """What a ``subscribe`` event tells of the prefetch that was asked for: nothing if that is simply its window."""
+        said = policy_window(self.program.broker.destinations, dest, durable=bool(step.durable), browser=step.browser)
+        return step.prefetch if step.prefetch == UNASKED or said is not None else None
+
     def record_fault(self, fault: str, t0: int, evidence: dict[str, int] | None, **parameters: object) -> None:
         """Record a fault with the evidence that it took effect (None: there is none)."""
         event = Fault(self.recorder.next_seq(), t0, self.true_ns(), "", fault, evidence=evidence, **parameters)  # type: ignore[arg-type]  # checked by Fault
@@ -209,6 +241,44 @@ class World(ABC):
     def nack(self, consumer: ConsumerState, upto: int) -> None:
         """Reject one message; records ``nack`` and shortens ``consumer.unsettled``."""
 
+    def acknowledge(self, consumer: ConsumerState, step: Acknowledge) -> None:
+        """Send an acknowledgement of any type; records ``acknowledge``, then what it settled."""
+        raise NotOfferedError(f"acknowledgements of type {step.type} by {consumer.name}")
+
+    def record_acknowledge(
+        self,
+        consumer: ConsumerState,
+        step: Acknowledge,
+        covered: list[str],
+        times: tuple[int, int],
+        result: Result,
+        refusal: str | None,
+    ) -> None:
+        """It was sent (true nanoseconds of its begin and end): what a history tells of it.
+
+        A range whose end does not exist has no end: a broker that does not refuse it in time may settle whatever the
+        consumer has from the first message on.
+        """
+        settled = settled_by(step.type, covered, wrong_end=step.wrong_end)
+        open_end = consumer.unsettled[step.first :] if step.wrong_end and step.type in ("poison", "standard") else []
+        consumer.settle(settled)
+        settled = settled or open_end
+        recorder, (t0, t1), host = self.recorder, times, consumer.client.name
+        said = (step.type, covered, step.open_start, step.wrong_end, refusal)
+        recorder.record(Acknowledged(recorder.next_seq(), t0, t1, host, result, consumer.name, *said))
+        if not settled:
+            return
+        if step.type == "poison":
+            recorder.record(Nack(recorder.next_seq(), t0, t1, host, result, consumer.name, settled, None, refusal))
+        elif step.type != "expired":
+            mode: Literal["cumulative", "individual"] = "cumulative" if step.type == "standard" else "individual"
+            ack = Ack(recorder.next_seq(), t0, t1, host, result, consumer.name, settled, mode, None, refusal)
+            recorder.record(ack)
+        else:
+            reason = "an acknowledgement of type expired"
+            for message in settled:
+                recorder.record(Discard(recorder.next_seq(), t0, t1, host, consumer.name, message, reason))
+
     @abstractmethod
     def close_consumer(self, consumer: ConsumerState) -> None:
         """The consumer says goodbye, without waiting for the broker's answer; records ``leave``."""
@@ -239,9 +309,19 @@ class World(ABC):
         """Stop or kill the broker and start it again; records ``fault`` ``restart`` with evidence."""
         raise NotOfferedError(f"restart ({how})")
 
-    def operate(self, op: str, dest: str, to: str) -> None:
-        """Ask the broker's management to ``purge``, ``move`` (to ``to``) or ``reset``; records ``operate``."""
-        raise NotOfferedError(f"{op} {dest} {to}")
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> None:
+        """Ask the broker's management to ``purge``, ``move`` (to ``to``), ``reset`` or ``limit`` (the broker's memory);
+        records ``operate``.
+        """
+        raise NotOfferedError(f"{op} {dest} {to or limit_bytes}")
+
+    def visit(self, step: Visit) -> None:
+        """Strangers come and go; records ``visit``."""
+        raise NotOfferedError(f"visits over {step.via}")
+
+    def pause(self, ms: int) -> None:
+        """The broker's process stands still; records ``pause``."""
+        raise NotOfferedError(f"pause for {ms} ms")
 
     @abstractmethod
     def jump_clock(self, host: HostState, jump_ms: int) -> None:

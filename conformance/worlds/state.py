@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from conformance.destinations import DEAD_LETTERS, is_composite, is_temporary, is_topic, temporary_of
+from conformance.oracles.strategies import letter_queues
 from conformance.program import HostSpec, LinkSpec, Program
 from conformance.steps.consume import Subscribe
 
@@ -28,19 +30,19 @@ class HostState:
 class ConsumerState:
     """An open consumer of a client, as its application sees it."""
 
-    __slots__ = ("ack", "browser", "client", "dest", "durable", "name", "places", "pledged", "unsettled")
+    __slots__ = ("ack", "browser", "client", "dest", "durable", "name", "places", "pledged", "pulls", "unsettled")
 
-    def __init__(
-        self, name: str, client: ClientState, dest: str, ack: AckMode, *, durable: str = "", browser: bool = False
-    ) -> None:
+    def __init__(self, name: str, client: ClientState, dest: str, step: Subscribe) -> None:
         self.name = name
         self.client = client
         self.dest = dest
-        self.ack: AckMode = ack
+        self.ack: AckMode = step.ack
         #: The durable subscription that it uses; "" is none.
-        self.durable = durable
+        self.durable = step.durable
         #: It looks at a queue and takes nothing.
-        self.browser = browser
+        self.browser = step.browser
+        #: It has no prefetch: it asks for each message.
+        self.pulls = step.prefetch == 0
         #: Suite ids of messages that the application took and has not settled, oldest first.
         self.unsettled: list[str] = []
         #: Suite ids that it acknowledged in its host's open transaction; the place of each message in the order in
@@ -125,7 +127,7 @@ class ClientState(HostState):
 class WorldState:
     """Everything that ordinals choose from."""
 
-    __slots__ = ("broker", "clients", "dests", "durable", "hosts", "persistent")
+    __slots__ = ("broker", "clients", "dests", "durable", "hosts", "letters", "persistent", "temporaries")
 
     def __init__(self, program: Program) -> None:
         self.persistent = program.broker.persistent
@@ -133,6 +135,10 @@ class WorldState:
         #: connection to the next, and otherwise they need not.
         self.durable = any(isinstance(step, Subscribe) and bool(step.durable) for step in program.steps)
         self.dests: list[str] = list(program.dests)
+        #: Where dead letters come to light: the shared queue, and those of destinations that have one of their own.
+        self.letters = [DEAD_LETTERS, *letter_queues(program.broker, self.dests)]
+        #: Temporary queues, by the suite's names: what their owners have told others that they are called.
+        self.temporaries: dict[str, str] = {}
         self.clients: list[ClientState] = []
         self.hosts: list[HostState] = []
         for spec in program.hosts:
@@ -143,3 +149,19 @@ class WorldState:
             else:
                 self.broker = HostState(spec)
                 self.hosts.append(self.broker)
+
+    def hear_of(self, message: str, address: str) -> None:
+        """A message has told where its sender wants answers."""
+        self.temporaries[temporary_of(message.partition("/")[0])] = address
+
+    def places(self) -> list[str]:
+        """The destinations that are this run's own and stay to its end, without names that join several: the figures of
+        the dead-letter queue are everybody's.
+        """
+        shared = (dest for dest in self.dests if dest != DEAD_LETTERS and not is_temporary(dest))
+        return [dest for dest in shared if not is_composite(dest)]
+
+    def left_behind(self) -> list[str]:
+        """Where messages may be left when the run drains: the queues, and where dead letters are, each once."""
+        queues = [dest for dest in self.places() if not is_topic(dest)]
+        return list(dict.fromkeys([*queues, *self.letters]))

@@ -2,6 +2,7 @@
 
 Rules:
 
+* A request for statistics goes nowhere; its answers do (``statistics.py``).
 * ``objection`` speaks before anything changes; ``take_over`` makes the message the broker's own (number, stamp);
   ``admit`` puts it where it belongs: nowhere if it is expired, aside until it is due, else on its destination. A send
   in a transaction is taken over at once and admitted at the commit.
@@ -40,13 +41,15 @@ class Arrivals:
             return region.storage_trouble
         name = message.destination
         destination = region.destinations.get(name)
-        if destination is None or destination.spreads:
-            code, text = self._objection_to_name(message)
+        if region.statistics is not None and region.statistics.asks(message):
+            pass  # it goes nowhere, also if there is a destination of that name
+        elif destination is None or destination.spreads:
+            code, text = self._objection_to_name(name, message.message_id)
             if code:
                 return code, text
         elif destination.holds(message.message_id):
             return "duplicate-id", f"message id {message.message_id!r} is on {name} already; give each message its own"
-        if message.properties:
+        if message.opened is None or message.opened:
             wrong = region.policies.lifetime.objection(message)
             if wrong:
                 return lifetime.BAD_TTL, wrong
@@ -54,28 +57,34 @@ class Arrivals:
             return "", ""
         code = region.policies.delay.refusal(message, region.now)
         asked = f"delay {message.delay_ms} ms, delivery time {message.deliver_at_ms} ms"
-        return code, f"{asked} at {region.now.wall_ms} ms; wait 0 to {delay.MAX_DELAY_MS} ms"
+        if code == delay.UNSUPPORTED:
+            return code, f"{asked}; this broker delays nothing (delay_support = false), send without"
+        return code, f"{asked} at {region.now.wall_ms} ms; wait 0 to {region.policies.delay.max_ms} ms"
 
-    def _objection_to_name(self, message: Message) -> tuple[str, str]:
+    def _objection_to_name(self, destination: str, message_id: str) -> tuple[str, str]:
         """Why nobody can get a message under the name that it is sent to: (code, text)."""
         region = self._region
-        for name in members(message.destination):
+        for name in members(destination):
             wrong = fault(name)
             if wrong:
                 return "bad-destination", wrong
-        for name in region.policies.routing.targets(region.routing, message.destination):
+        for name in region.policies.routing.targets(region.routing, destination):
             missing = region.temporaries.missing(name)
             if missing:
                 return UNKNOWN_DESTINATION, missing
             target = region.destinations.get(name)
-            if target is not None and target.holds(message.message_id):
-                text = f"message id {message.message_id!r} is on {name} already; give each message its own"
+            if target is not None and target.holds(message_id):
+                text = f"message id {message_id!r} is on {name} already; give each message its own"
                 return "duplicate-id", text
         return "", ""
 
     def spread(self, message: Message) -> list[Message]:
         """What a message becomes: itself, or a copy for each of the destinations that its name stands for."""
         region = self._region
+        if region.statistics is not None and region.statistics.asks(message):
+            if message.sequence:  # taken over, and not only looked at
+                region.statistics.answer(message)
+            return []
         name = message.destination
         destination = region.destinations.get(name)
         if destination is not None and not destination.spreads:
@@ -95,7 +104,7 @@ class Arrivals:
         region = self._region
         region.number(message)
         old_ms = message.timestamp_ms
-        if message.properties:
+        if message.opened is None or message.opened:
             region.policies.lifetime.take(message)
         if region.policies.timestamping.stamp(message, region.now.wall_ms, network):
             text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"

@@ -37,6 +37,7 @@ def same(what: str, one: object, other: object) -> None:
 
 def check(region: Region, consumers: dict[str, Consumer]) -> None:
     """Check the whole broker; raise ``Inconsistent`` at the first contradiction."""
+    check_attendance(region)
     total_bytes = 0
     places = 0
     for consumer in consumers.values():
@@ -53,7 +54,8 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
             same(f"{name}: place of {consumer.name}", subscription in consumer.subscriptions, True)
         held = references(destination)
         charged = [reference for reference in held if reference.charged]
-        same(f"{name}: memory", destination.usage.used_bytes, sum(reference.size_bytes for reference in charged))
+        loaded_bytes = sum(reference.size_bytes for reference in charged)
+        same(f"{name}: memory", destination.usage.used_bytes, loaded_bytes + destination.uncommitted_bytes)
         total_bytes += destination.usage.used_bytes
         places += len(destination.subscriptions) + destination.onlookers()
         if isinstance(destination, Queue):
@@ -63,6 +65,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
         if not (region.policies.memory.pages or region.memory.lowered):
             check_limit(f"{name}: memory", destination.usage.used_bytes, destination.usage.limit_bytes)
     same("broker: memory", region.memory.root.used_bytes, total_bytes)
+    check_disk(region)
     for key, durable in region.durables.known.items():
         same(f"durable {key}: key", durable.key, key)
         if durable.consumer is not None:
@@ -82,6 +85,22 @@ def check_limit(what: str, used_bytes: int, limit_bytes: int) -> None:
         used_bytes >= 0 and (limit_bytes <= 0 or used_bytes <= limit_bytes),
         True,
     )
+
+
+def check_disk(region: Region) -> None:
+    """Temporary files hold what is neither in memory nor in the store; the store, what it has a size for."""
+    temp, store = region.memory.temp, region.store
+    if temp is not None:
+        spooled = [r for one in region.destinations.values() for r in references(one) if r.spooled]
+        same("temporary files", temp.used_bytes, sum(reference.size_bytes for reference in spooled))
+        same("temporary files: what is in memory too", [r for r in spooled if r.charged or r.state != WAITING], [])
+        for queue in region.memory.queues:
+            behind = [*queue.line.stored.values(), *(queue.cursor.temp if queue.cursor is not None else ())]
+            absent = [r for r in behind if r.spooled == r.message.persistent]
+            same(f"{queue.name}: in the wrong place on the disk", absent, [])
+    if store is not None:
+        same("store: places", list(store.sizes), list(store.messages))
+        same("store: bytes", store.usage.used_bytes, sum(store.sizes.values()))
 
 
 def check_ledger(destination: Destination) -> None:
@@ -123,6 +142,16 @@ def check_list(consumer: Consumer) -> None:
             )
 
 
+def check_attendance(region: Region) -> None:
+    """Connections are found by their client ids and by what they call themselves."""
+    attendance = region.attendance
+    named = {number: name for name, namesakes in attendance.named.items() for number in namesakes}
+    same("client ids", named, {number: one.client_id for number, one in attendance.connections.items()})
+    same("client ids in use", [name for name, namesakes in attendance.named.items() if not namesakes], [])
+    for identity, number in attendance.identities.items():
+        same(f"connection {number}: identity", attendance.connections[number].identity, identity)
+
+
 def check_places(region: Region, consumer: Consumer) -> None:
     """A consumer has one place at each destination, and a wildcard none too few or too many."""
     held = [subscription.destination.name for subscription in consumer.subscriptions]
@@ -141,12 +170,18 @@ def check_topic(topic: Topic) -> None:
     for subscription in everyone:
         waiting = [reference.order for reference in subscription.pending]
         same(f"{name}: backlog in order", waiting, sorted(waiting))
-        same(f"{name}: states in backlog", [r for r in subscription.pending if r.state != WAITING or r.charged], [])
+        same(f"{name}: states in backlog", [r for r in subscription.pending if r.state != WAITING], [])
+        if not topic.region.policies.memory.pages or subscription.durable is None:
+            same(f"{name}: backlog in memory", [r for r in subscription.pending if r.charged], [])
         pledged = list(subscription.pledged.values())
         same(f"{name}: states pledged", [r for r in pledged if r.state != PLEDGED or r.charged], [])
         for reference in [*subscription.pending, *pledged, *(d.reference for d in subscription.deliveries())]:
             message_id = reference.message.message_id
             held[message_id] = held.get(message_id, 0) + 1
+    if topic.archive is not None:
+        kept = topic.archive.kept
+        same(f"{name}: bytes remembered", topic.archive.total_bytes, sum(len(message.body) for _, message in kept))
+        same(f"{name}: remembered in order", [at for at, _ in kept], sorted(at for at, _ in kept))
     owed = {message_id: publication.holders for message_id, publication in topic.live.items() if publication.holders}
     same(f"{name}: holders of publications", owed, held)
     same(
@@ -185,6 +220,7 @@ def check_queue(queue: Queue) -> None:
     same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight) + len(behind) + len(queue.pledged))
     same(f"{name}: scheduled", counters.scheduled, len(queue.scheduled))
     same(f"{name}: states in line", [r for r in line if r.state != WAITING], [])
+    same(f"{name}: hidden in memory", [r for r in queue.hidden if r.charged or r.spooled], [])
     same(f"{name}: states aside", [r for r in aside if r.state != ASIDE or r.charged], [])
     same(f"{name}: states pledged", [r for r in queue.pledged.values() if r.state != PLEDGED or r.charged], [])
     same(f"{name}: stored messages in memory", [r for r in queue.line.stored.values() if r.charged], [])
@@ -218,15 +254,21 @@ def check_queue(queue: Queue) -> None:
 
 
 def check_flow(flow: Flow) -> None:
-    """Who waits finds no memory, and the connections that are stopped are those whose unconfirmed sends wait."""
+    """Who waits finds no space, and the connections that are stopped are those that somebody stops."""
     stopped: dict[int, int] = {}
-    for name, line in flow.waiting.items():
-        same(f"{name}: full while sends wait", flow.is_full(name) and len(line) > 0, True)
-        for waiting in line:
-            same(f"{name}: a waiting send has not ended", waiting.ended, False)
-            connection = waiting.event.connection
-            if not waiting.event.request and connection in flow.stopped:
-                stopped[connection] = stopped.get(connection, 0) + 1
+    for name, lines in flow.waiting.items():
+        same(f"{name}: sends that wait", flow.count(name) > 0, True)
+        for kind, line in lines.items():
+            numbers = [waiting.number for waiting in line]
+            same(f"{name}: waiting sends in order", numbers, sorted(numbers))
+            same(f"{name}: sends that wait for the same", {waiting.kind for waiting in line}, {kind})
+            for waiting in line:
+                same(f"{name}: a waiting send has not ended", waiting.ended, False)
+                full = flow.obstacle(waiting.event)
+                same(f"{name}: full while {waiting.event.message!r} waits", full is None, False)
+                connection = waiting.event.connection
+                if waiting.stops and connection in flow.stopped:
+                    stopped[connection] = stopped.get(connection, 0) + 1
     same("flow: stopped connections", flow.stopped, stopped)
 
 
@@ -272,14 +314,21 @@ def check_transactions(region: Region, consumers: dict[str, Consumer], transacti
     """What open transactions hold is what consumers and queues keep for them."""
     listed = 0
     kept = 0
+    uncommitted: dict[str, int] = {}
     for mine in transactions.open.values():
         for name, transaction in mine.items():
             same(f"transaction {name}: ids of sends", len(transaction.keys), len(transaction.sends))
+            for held_send in transaction.sends:
+                queue = held_send.queue
+                if queue is not None and region.destinations.get(queue.name) is queue:
+                    uncommitted[queue.name] = uncommitted.get(queue.name, 0) + held_send.size_bytes
             for pledge in transaction.pledges:
                 for delivery in pledge.deliveries:
                     same(f"transaction {name}: pledge of {delivery.reference.message!r}", delivery.pledge, pledge)
                     listed += delivery.is_held()
                     kept += delivery.reference.state == PLEDGED
+    charged = {name: one.uncommitted_bytes for name, one in region.destinations.items() if one.uncommitted_bytes}
+    same("transactions: memory", sorted(charged.items()), sorted(uncommitted.items()))
     same("transactions: deliveries of consumers", sum(c.pledged for c in consumers.values()), listed)
     queues = [destination for destination in region.destinations.values() if isinstance(destination, Queue)]
     topics = [destination for destination in region.destinations.values() if isinstance(destination, Topic)]
@@ -307,6 +356,8 @@ def check_journal(region: Region, recovered: Recovered) -> None:
     not visible yet), and the durable subscriptions.
     """
     written = {place: added.order for place, added in recovered.messages.items()}
+    if region.store is not None:
+        same("journal: what the store counts", sorted(region.store.messages), sorted(recovered.messages))
     held: dict[tuple[str, str], int] = {}
     owed = {place: sorted(added.holders) for place, added in recovered.messages.items() if added.holders}
     same("journal: who waits for what", sorted(owed.items()), sorted(backlogs(region).items()))
@@ -316,7 +367,7 @@ def check_journal(region: Region, recovered: Recovered) -> None:
     for name, destination in region.destinations.items():
         if not isinstance(destination, Queue) or name.startswith(TEMP_QUEUE):
             continue
-        for reference in references(destination):
+        for reference in [*references(destination), *destination.hidden]:
             if reference.message.persistent and reference.state != DROPPED:
                 held[name, reference.message.message_id] = reference.order
         for reference in destination.pledged.values():
@@ -356,6 +407,6 @@ def references(destination: Destination) -> list[Reference]:
     if isinstance(destination, Queue):
         held += list(destination.line) + list(destination.aside.values()) + list(destination.cursor or ())
     elif isinstance(destination, Topic):
-        places = list(destination.subscriptions.values()) + list(destination.durables.values())
-        held += [reference for s in places for reference in s.pending]
+        places = [s for s in destination.subscriptions.values() if s.durable is None]
+        held += [reference for s in [*places, *destination.durables.values()] for reference in s.pending]
     return held

@@ -3,7 +3,7 @@
 Rules (ActiveMQ's pending message limit strategies and its default eviction strategy):
 
 * The limit counts what waits beyond the consumer's window: a constant, or so many times its prefetch (rounded down).
-  -1 is no limit, 0 keeps nothing. Durable subscriptions have none.
+  -1 is no limit, 0 keeps nothing. Durable subscriptions have none. A consumer's own limit (0: none) only lowers it.
 * When more waits than that, one expired message is taken out first, if there is one; then the oldest go.
 * What is thrown out counts ``discarded``, not dequeued, and becomes a dead letter, one per publication.
 * A slow subscriber never holds up a publisher.
@@ -41,6 +41,12 @@ class Backlog:
         if policy.pending_message_limit_multiplier >= 0:
             return int(policy.pending_message_limit_multiplier * prefetch)
         return policy.pending_message_limit
+
+    def limit_of(self, policy: DestinationPolicy, consumer: Consumer) -> int:
+        """The same, where the consumer may have asked for less."""
+        limit = self.limit(policy, consumer.prefetch)
+        own = consumer.pending_limit
+        return own if own > 0 and (limit < 0 or own < limit) else limit
 
     def evict(self, pending: deque[Reference]) -> Reference:
         """Take the message out that goes first; there is one."""

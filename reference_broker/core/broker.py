@@ -16,11 +16,11 @@ Rules:
 * A request with a number is answered exactly once, by ``Accepted`` or ``Refused``, before the dispatches that it
   causes. A refused request has changed nothing.
 * Refusal codes are stable words: ``unknown-connection``, ``bad-destination``, ``duplicate-consumer``,
-  ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``, ``bad-ttl``,
-  ``unknown-ack-kind``, ``no-space``, ``unknown-message``, ``unknown-transaction``, ``duplicate-transaction``,
-  ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``, ``storage-full``,
-  ``storage-failed``, ``bad-selector``, ``bad-pull``, ``unknown-destination``, ``foreign-destination``,
-  ``destination-in-use``.
+  ``unknown-consumer``, ``bad-prefetch``, ``duplicate-id``, ``delay-negative``, ``delay-too-long``,
+  ``delay-unsupported``, ``bad-ttl``, ``unknown-ack-kind``, ``no-space``, ``unknown-message``, ``unknown-transaction``,
+  ``duplicate-transaction``, ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``,
+  ``storage-full``, ``storage-failed``, ``bad-selector``, ``bad-pull``, ``unknown-destination``,
+  ``foreign-destination``, ``destination-in-use``, ``retroactive-durable``, ``bad-pending-limit``, ``client-id-in-use``.
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
@@ -48,6 +48,7 @@ from reference_broker.core.events import (
     Pull,
     RemoveDestination,
     RemoveSubscription,
+    Resize,
     Rollback,
     Send,
     StorageChanged,
@@ -56,11 +57,11 @@ from reference_broker.core.events import (
     Transmitted,
     Unsubscribe,
 )
-from reference_broker.core.flow import Flow
+from reference_broker.core.flow import Flow, give_credit, is_needed, refuse
 from reference_broker.core.instant import earlier
 from reference_broker.core.management import Management
 from reference_broker.core.policies import Policies
-from reference_broker.core.reception import Objection, receive
+from reference_broker.core.reception import Objection, receive, tell_window
 from reference_broker.core.recovery import Recovered, rebuild
 from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.region import Region
@@ -70,6 +71,7 @@ from reference_broker.core.transaction import Transactions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from reference_broker.core.attendance import Connection
     from reference_broker.core.config import BrokerConfig
     from reference_broker.core.instant import Now
     from reference_broker.core.message import Message
@@ -77,16 +79,6 @@ if TYPE_CHECKING:
     from reference_broker.core.subscription import Consumer
 
 UNKNOWN_CONNECTION = "unknown-connection"
-
-
-class Connection:
-    """What the broker knows about one connection."""
-
-    __slots__ = ("client_id", "consumers")
-
-    def __init__(self, client_id: str) -> None:
-        self.client_id = client_id
-        self.consumers: dict[str, Consumer] = {}
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -111,20 +103,21 @@ class Broker:
         self._settlements = Settlements(self._region)
         self._transactions = Transactions(self._region, self._arrivals, self._settlements)
         self._management = Management(self._region)
-        #: Generations G0 to G3 of memory: sends that wait.
-        self._flow = Flow(self._region) if self._region.policies.memory.throttles else None
-        self._connections: dict[int, Connection] = {}
+        #: Sends that wait for memory (G0 to G3) or for the disk; None: there is nothing to wait for.
+        self._flow = self._region.flow = Flow(self._region) if is_needed(self._region) else None
+        self._connections = self._region.attendance.connections
         self._consumers: dict[str, Consumer] = {}
         handlers: dict[type[Event], object] = {
             Ack: self._ack,
-            AddDestination: self._add_destination,
+            AddDestination: self._change_destination,
             Begin: self._begin,
             Commit: self._commit,
             Connect: self._connect,
             Disconnect: self._disconnect,
             Pull: self._pull,
-            RemoveDestination: self._remove_destination,
+            RemoveDestination: self._change_destination,
             RemoveSubscription: self._remove_subscription,
+            Resize: self._resize,
             Rollback: self._rollback,
             Send: self._send,
             StorageChanged: self._storage_changed,
@@ -150,15 +143,11 @@ class Broker:
 
     def next_due_ns(self) -> int | None:
         """The monotonic time at which a ``Tick`` is wanted; None: nothing waits for time to pass."""
-        if self._flow is None:
-            return self._next_timer_ns()
-        return earlier(self._next_timer_ns(), self._flow.next_due_ns())
-
-    def _next_timer_ns(self) -> int | None:
-        release_ns = self._region.delays.next_due_ns()
-        sweep_ns = self._region.sweeps.next_due_ns()
-        pull_ns = self._region.pulls.next_due_ns() if self._region.pulls.waiting else None
-        return earlier(earlier(release_ns, sweep_ns), pull_ns)
+        region, flow = self._region, self._flow
+        timer_ns = earlier(region.delays.next_due_ns(), region.sweeps.next_due_ns())
+        if region.pulls.waiting:
+            timer_ns = earlier(timer_ns, region.pulls.next_due_ns())
+        return timer_ns if flow is None else earlier(timer_ns, flow.next_due_ns())
 
     def restore(self, records: Iterable[Record], now: Now) -> list[Effect]:
         """Build a new broker again from its journal. The effects tell what the journal must learn."""
@@ -172,10 +161,12 @@ class Broker:
         """The names of all destinations, in order of creation."""
         return list(self._region.destinations)
 
+    def has(self, destination: str) -> bool:
+        """Whether there is a destination of that name."""
+        return destination in self._region.destinations
+
     def counters(self, destination: str, now: Now) -> dict[str, int] | None:  # noqa: ARG002 - for counters of ages, later
-        """One destination's counters; None if there is no such destination. ``now`` is for counters that depend on
-        time; there is none yet.
-        """
+        """One destination's counters; None if there is no such destination."""
         found = self._region.destinations.get(destination)
         if found is None:
             return None
@@ -190,6 +181,15 @@ class Broker:
         there is no such queue. Nothing is taken, loaded or counted.
         """
         return figures.on_queue(self._region, destination, limit)
+
+    def region(self) -> Region:
+        """The whole state, for who reads more of it (``management/``) and changes nothing."""
+        return self._region
+
+    def consumers(self, connection: int) -> list[Consumer]:
+        """The consumers of a connection, oldest first."""
+        found = self._connections.get(connection)
+        return [] if found is None else list(found.consumers.values())
 
     def durable_subscriptions(self) -> dict[str, dict[str, int]]:
         """The figures of all durable subscriptions, by ``client id:name``, oldest first."""
@@ -212,8 +212,16 @@ class Broker:
         if event.connection in self._connections:
             self._warn(f"connection {event.connection} is connected already; Connect ignored")
             return
-        self._connections[event.connection] = Connection(event.client_id)
-        self._region.clients[event.connection] = event.client_id
+        code, text = self._region.attendance.objection(event)
+        if code:
+            self._refuse(event.connection, event.request, code, text)
+            return
+        predecessor = self._region.attendance.predecessor(event)
+        if predecessor:
+            self._disconnect(Disconnect(predecessor, clean=False))
+            self._region.attendance.displaced(predecessor, event.connection)
+        self._region.attendance.came(event)
+        self._accept(event.connection, event.request)
 
     def _disconnect(self, event: Disconnect) -> None:
         connection = self._connections.pop(event.connection, None)
@@ -225,9 +233,9 @@ class Broker:
         # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
         for consumer in connection.consumers.values():
             del self._consumers[consumer.name]
-            self._region.places.leave(consumer, UNKNOWN)
+            self._region.places.leave(consumer, UNKNOWN, event.last_sequence)
         self._region.temporaries.left(event.connection)
-        del self._region.clients[event.connection]
+        self._region.attendance.went(event.connection, connection)
 
     def _subscribe(self, event: Subscribe) -> None:
         connection = self._connections.get(event.connection)
@@ -257,6 +265,7 @@ class Broker:
         self._consumers[event.consumer] = consumer
         connection.consumers[event.consumer] = consumer
         self._accept(event.connection, event.request)
+        tell_window(region, event, consumer)
         if event.durable:
             region.durables.take_up(consumer, connection.client_id, event)
         else:
@@ -269,7 +278,7 @@ class Broker:
         del self._consumers[event.consumer]
         del self._connections[event.connection].consumers[event.consumer]
         self._accept(event.connection, event.request)
-        self._region.places.leave(consumer, event.last_delivered)
+        self._region.places.leave(consumer, event.last_delivered, event.last_sequence)
 
     def _pull(self, event: Pull) -> None:
         consumer = self._owned(event.connection, event.consumer, event.request)
@@ -282,6 +291,12 @@ class Broker:
         self._accept(event.connection, event.request)
         self._region.pulls.ask(consumer, event.timeout_ms)
 
+    def _resize(self, event: Resize) -> None:
+        consumer = self._owned(event.connection, event.consumer, event.request)
+        if consumer is not None:
+            self._accept(event.connection, event.request)
+            self._region.places.resize(consumer, event.prefetch)
+
     def _remove_subscription(self, event: RemoveSubscription) -> None:
         connection = self._connections.get(event.connection)
         if connection is None:
@@ -290,19 +305,13 @@ class Broker:
             code, text = self._region.durables.remove(connection.client_id, event.name)
         self._answer(event, (code, text))
 
-    def _add_destination(self, event: AddDestination) -> None:
+    def _change_destination(self, event: AddDestination) -> None:
+        temporaries = self._region.temporaries
+        change = temporaries.remove if isinstance(event, RemoveDestination) else temporaries.add
         if event.connection not in self._connections:
-            code, text = UNKNOWN_CONNECTION, self._connect_first(event.connection)
+            self._answer(event, (UNKNOWN_CONNECTION, self._connect_first(event.connection)))
         else:
-            code, text = self._region.temporaries.add(event.connection, event.destination)
-        self._answer(event, (code, text))
-
-    def _remove_destination(self, event: RemoveDestination) -> None:
-        if event.connection not in self._connections:
-            code, text = UNKNOWN_CONNECTION, self._connect_first(event.connection)
-        else:
-            code, text = self._region.temporaries.remove(event.connection, event.destination)
-        self._answer(event, (code, text))
+            self._answer(event, change(event.connection, event.destination))
 
     # -- messages
 
@@ -312,55 +321,64 @@ class Broker:
             text = self._connect_first(event.connection)
             self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
             return
+        if event.number and self._suppresses(event):
+            return
         code, text = self._objection_to_send(event)
         if code:
-            self._refuse(event.connection, event.request, code, text)
+            refuse(self._region, event, Refused(event.connection, event.request, code, text))
             return
         message.sender = event.connection
-        if self._flow is None or not self._withhold(self._flow, event):
+        if self._flow is None or not self._flow.withholds(event, self._arrivals):
             self._arrivals.take_over(message, network=event.network)
             self._carry_out(event)
 
-    def _withhold(self, flow: Flow, event: Send) -> bool:
-        """Whether a send finds memory full, and fails or waits."""
-        message = event.message
-        if message.delay_ms or message.deliver_at_ms:
+    def _suppresses(self, event: Send) -> bool:
+        """Whether a send repeats one that was taken; then it is accepted, and that is all."""
+        if not self._region.resends.is_repeated(event.producer, event.number):
             return False
-        if flow.refuses(event):
-            self._region.effects.append(flow.refusal(event))
-            return True
-        if not flow.holds(event):
-            return False
-        self._arrivals.take_over(message, network=event.network)
+        self._warn(f"suppressing duplicate message send {event.message.message_id}: it was taken before")
+        self._take(event)
         return True
 
     def _carry_out(self, event: Send) -> None:
         """The rest of a send that the broker has taken over."""
-        message = event.message
-        self._accept(event.connection, event.request)
-        for one in self._arrivals.spread(message):
+        self._take(event)
+        if event.number:
+            self._region.resends.taken(event.producer, event.number)
+        for one in self._arrivals.spread(event.message):
             if event.transaction:
                 self._transactions.send(event.connection, event.transaction, one)
             else:
                 self._arrivals.admit(one, self._arrivals.due_ns(one))
 
+    def _take(self, event: Send) -> None:
+        """The producer has done with it."""
+        self._accept(event.connection, event.request)
+        if event.credit_bytes:
+            give_credit(self._region, event)
+
     def _finish(self, flow: Flow) -> list[Effect]:
         """Finish an event where sends may wait for memory: those that need not any longer go first."""
+        if not flow.waiting:
+            return self._region.finish()
         effects: list[Effect] = []
+        event = flow.ready()
         while True:
-            event = flow.ready()
             while event is not None:
                 self._resume(event)
                 event = flow.ready()
             effects += self._region.finish()
-            if not flow.waiting or not flow.is_any_ready():
+            event = flow.ready()
+            if event is None:
                 return effects
 
     def _resume(self, event: Send) -> None:
         """A send has waited for memory, and there is some: what spoke against nothing may be different now."""
+        if event.number and self._suppresses(event):
+            return
         code, text = self._objection_to_send(event)
         if code:
-            self._refuse(event.connection, event.request, code, text)
+            refuse(self._region, event, Refused(event.connection, event.request, code, text))
         else:
             self._carry_out(event)
 
@@ -440,22 +458,13 @@ class Broker:
 
     def _tick(self, _event: Tick) -> None:
         region = self._region
-        while True:
-            item = region.delays.take_due(region.policies.delay, region.now)
-            if item is None:
-                break
+        while (item := region.delays.take_due(region.policies.delay, region.now)) is not None:
             item.destination.release(item)
-        while True:
-            destination = region.sweeps.take_due(region.now.mono_ns)
-            if destination is None:
-                break
+        while (destination := region.sweeps.take_due(region.now.mono_ns)) is not None:
             destination.sweep(region.now)
         region.pulls.expire()
-        while self._flow is not None:
-            late = self._flow.overdue()
-            if late is None:
-                break
-            region.effects.append(self._flow.refusal(late))
+        if self._flow is not None:
+            self._flow.expire()
 
     def _storage_changed(self, event: StorageChanged) -> None:
         self._region.storage_trouble = (event.code, event.text)

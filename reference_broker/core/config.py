@@ -6,12 +6,18 @@ areas and names are refused.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reference_broker.core.retention import Recovery
+
 GENERATIONS: dict[str, tuple[str, ...]] = {
     # area: names, default first
     "monitor": ("documented", "classic"),
     "expiry": ("classic-5.14", "documented"),
     "timestamping": ("documented", "classic"),
     "memory": ("fair", "G0", "G1", "G2", "G3"),
+    "purge": ("counted", "zeroed"),
     "in-flight": ("exact",),
 }
 
@@ -29,7 +35,13 @@ class ConfigError(ValueError):
 class TimeStamping:
     """TimeStampingBrokerPlugin's properties. 0 or less in a time is off."""
 
-    __slots__ = ("future_only", "process_network_messages", "ttl_ceiling_ms", "zero_expiration_override_ms")
+    __slots__ = (
+        "future_only",
+        "process_network_messages",
+        "restamp_moved",
+        "ttl_ceiling_ms",
+        "zero_expiration_override_ms",
+    )
 
     def __init__(
         self,
@@ -38,11 +50,14 @@ class TimeStamping:
         ttl_ceiling_ms: int = 0,
         zero_expiration_override_ms: int = 0,
         process_network_messages: bool = False,
+        restamp_moved: bool = False,
     ) -> None:
         self.future_only = future_only
         self.ttl_ceiling_ms = ttl_ceiling_ms
         self.zero_expiration_override_ms = zero_expiration_override_ms
         self.process_network_messages = process_network_messages
+        #: Whether what an operator moves is stamped again, so that its life begins anew, as ActiveMQ does.
+        self.restamp_moved = restamp_moved
 
 
 SHARED = "shared"
@@ -142,12 +157,23 @@ class BrokerRedelivery:
         self.send_to_dlq_if_max_retries_exceeded = send_to_dlq_if_max_retries_exceeded
 
 
+class AdvisoryOptions:
+    """What subscribers of advisory topics are told about a policy entry's destinations (``advisory.py``)."""
+
+    __slots__ = ("dead_letters", "expired", "include_body")
+
+    def __init__(self, *, expired: bool = False, dead_letters: bool = False, include_body: bool = False) -> None:
+        self.expired = expired
+        self.dead_letters = dead_letters
+        #: Whether they are shown the bodies of messages (includeBodyForAdvisory).
+        self.include_body = include_body
+
+
 class DestinationPolicy:
-    """A policy entry. ``match`` is a destination name, or a pattern with ``*`` (one element) and a last ``>`` (the
-    rest).
-    """
+    """A policy entry. ``match`` is a name, or a pattern with ``*`` (one element) and a last ``>`` (the rest)."""
 
     __slots__ = (
+        "advisories",
         "dead_letter",
         "durable_topic_prefetch",
         "expire_period_ms",
@@ -165,9 +191,11 @@ class DestinationPolicy:
         "producer_flow_control",
         "queue_browser_prefetch",
         "queue_prefetch",
+        "recovery",
         "redelivery",
         "send_fail_if_no_space",
         "send_fail_if_no_space_after_ms",
+        "store_high_water_percent",
         "topic_prefetch",
         "use_cache",
         "use_prefetch_extension",
@@ -187,8 +215,9 @@ class DestinationPolicy:
         use_cache: bool = True,
         lazy_dispatch: bool = False,
         producer_flow_control: bool = True,
-        send_fail_if_no_space: bool = False,
-        send_fail_if_no_space_after_ms: int = 0,
+        send_fail_if_no_space: bool | None = None,
+        send_fail_if_no_space_after_ms: int | None = None,
+        store_high_water_percent: int = 100,
         prioritized_messages: bool = False,
         queue_prefetch: int = 1000,
         queue_browser_prefetch: int = 500,
@@ -199,17 +228,17 @@ class DestinationPolicy:
         redelivery: BrokerRedelivery | None = None,
         pending_message_limit: int = -1,
         pending_message_limit_multiplier: float = -1,
+        recovery: Recovery | None = None,
+        advisories: AdvisoryOptions | None = None,
     ) -> None:
         self.match = match
-        #: None: the shared strategy, with the broker's ``dead_letter_non_persistent``.
+        #: None: the shared strategy, with ``dead_letter_non_persistent``; what a client gives up is dead at once.
         self.dead_letter = dead_letter
-        #: None: what a client gives up becomes a dead letter at once.
         self.redelivery = redelivery
         #: Period of the expiry sweep; 0 or less: no sweep.
         self.expire_period_ms = expire_period_ms
-        #: 0: no limit of its own, the broker's limit applies.
+        #: memoryLimit, cursorMemoryHighWaterMark and maxPageSize; 0: none of its own, the broker's applies.
         self.memory_limit_bytes = memory_limit_bytes
-        #: cursorMemoryHighWaterMark and maxPageSize; 0: the broker's.
         self.high_water_percent = high_water_percent
         self.max_page_size = max_page_size
         #: Messages that a browser, and the sweep, load without a consumer (G0 to G3).
@@ -217,14 +246,15 @@ class DestinationPolicy:
         self.max_expire_page_size = max_expire_page_size
         #: minimumMessageSize: what a message is charged beside its body and properties.
         self.minimum_message_bytes = minimum_message_bytes
-        #: Whether arriving messages may stay in memory (G0 to G3).
+        #: G0 to G3: whether arriving messages may stay in memory; whether a page is no larger than what windows admit.
         self.use_cache = use_cache
-        #: Whether a page is no larger than what the consumers' windows have room for (G0 to G3).
         self.lazy_dispatch = lazy_dispatch
-        #: Whether producers wait while memory is full (G0 to G3), or fail: at once, or after a time (0: never).
+        #: Whether producers wait while memory is full (G0 to G3), or fail: at once, or after a time (0: never). None:
+        #: as the broker says. Last: the share of the store's limit from which on persistent messages find no space.
         self.producer_flow_control = producer_flow_control
         self.send_fail_if_no_space = send_fail_if_no_space
         self.send_fail_if_no_space_after_ms = send_fail_if_no_space_after_ms
+        self.store_high_water_percent = store_high_water_percent
         #: Queues: a message of higher JMSPriority is handed out before all waiting ones of lower priority.
         self.prioritized_messages = prioritized_messages
         #: What consumers get that ask for no prefetch, or for exactly the default of their kind (``prefetch.py``).
@@ -234,14 +264,19 @@ class DestinationPolicy:
         self.durable_topic_prefetch = durable_topic_prefetch
         #: Whether DELIVERED acknowledgements widen a consumer's window.
         self.use_prefetch_extension = use_prefetch_extension
-        #: Topics: how many messages may wait for a subscriber that is not durable (pendingMessageLimitStrategy:
-        #: constant, or so many times its prefetch); -1: no limit, 0: none may.
+        #: Topics: how many messages may wait for a subscriber that is not durable; -1: no limit. What is remembered.
+        self.recovery = recovery
         self.pending_message_limit = pending_message_limit
         self.pending_message_limit_multiplier = pending_message_limit_multiplier
-        if pending_message_limit >= 0 and pending_message_limit_multiplier >= 0:
+        #: None: those that ``advisory_support`` of the broker switches on.
+        self.advisories = advisories
+        self._check()
+
+    def _check(self) -> None:
+        if self.pending_message_limit >= 0 and self.pending_message_limit_multiplier >= 0:
             raise ConfigError(
-                f"{match} has pending_message_limit {pending_message_limit} and pending_message_limit_multiplier "
-                f"{pending_message_limit_multiplier}; choose one"
+                f"{self.match} has pending_message_limit {self.pending_message_limit} and "
+                f"pending_message_limit_multiplier {self.pending_message_limit_multiplier}; choose one"
             )
 
 
@@ -274,18 +309,26 @@ class Monitor:
     ``connect_timeout_ms`` (connectAttemptTimeout) is how long a peer may take to say hello; 0 or less: for ever.
     ``use_monitor`` False: this side watches nothing, not even whether a peer says hello, and beats never, whatever it
     offers; the peer's monitor goes on. ``ask_for_answers`` (keepAliveResponseRequired): own keep-alives want an answer.
-    ``ignore_remote`` (ignoreRemoteWireFormat): this side uses its own periods, whatever the peer offers. The last two
-    concern OpenWire only.
+    ``ignore_remote`` (ignoreRemoteWireFormat): this side uses its own periods, whatever the peer offers. These two
+    concern OpenWire only. ``read_timeout_ms`` (soTimeout): a read that has waited for so long begins anew, which means
+    nothing. ``write_timeout_ms`` (soWriteTimeout): a peer that takes nothing of what is written for so long is closed.
+    0 or less is none in both. ``heart_beat_grace`` (hbGracePeriodMultiplier), STOMP only: above 1, what the client's
+    period is multiplied by. ``default_heart_beat`` (defaultHeartBeat), STOMP only: what a CONNECT without the header
+    is taken to say.
     """
 
     __slots__ = (
         "ask_for_answers",
         "connect_timeout_ms",
+        "default_heart_beat",
+        "heart_beat_grace",
         "ignore_remote",
         "initial_delay_ms",
         "read_ms",
+        "read_timeout_ms",
         "use_keep_alive",
         "use_monitor",
+        "write_timeout_ms",
     )
 
     def __init__(
@@ -298,6 +341,10 @@ class Monitor:
         use_monitor: bool = True,
         ask_for_answers: bool = False,
         ignore_remote: bool = False,
+        read_timeout_ms: int = 0,
+        write_timeout_ms: int = 0,
+        heart_beat_grace: float = 1.0,
+        default_heart_beat: str = "0,0",
     ) -> None:
         self.use_monitor = use_monitor
         self.ask_for_answers = ask_for_answers
@@ -306,18 +353,30 @@ class Monitor:
         self.initial_delay_ms = initial_delay_ms
         self.use_keep_alive = use_keep_alive
         self.connect_timeout_ms = connect_timeout_ms
+        self.read_timeout_ms = read_timeout_ms
+        self.write_timeout_ms = write_timeout_ms
+        self.heart_beat_grace = heart_beat_grace
+        parts = default_heart_beat.split(",")
+        if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) <= 18 for part in parts):
+            raise ConfigError(
+                f"default_heart_beat {default_heart_beat!r} is not two numbers; write such as '5000,5000'"
+            )
+        self.default_heart_beat = default_heart_beat
 
 
 class BrokerConfig:
     """All settings of one broker."""
 
     __slots__ = (
+        "advisory_support",
         "composite_destinations",
         "concurrent_store",
         "dead_letter_non_persistent",
+        "delay_support",
         "destinations",
         "enable_message_expiration_on_active_durable_subs",
         "generation",
+        "max_delay_ms",
         "memory_high_water_percent",
         "memory_limit_bytes",
         "monitor",
@@ -325,6 +384,11 @@ class BrokerConfig:
         "page_size",
         "persistent",
         "relative_ttl_names",
+        "send_fail_if_no_space",
+        "send_fail_if_no_space_after_ms",
+        "statistics",
+        "store_limit_bytes",
+        "temp_limit_bytes",
         "timestamping",
         "virtual_topics",
         "wake_on_relief",
@@ -338,6 +402,10 @@ class BrokerConfig:
         memory_limit_bytes: int = 64 * 1024 * 1024,
         memory_high_water_percent: int = 70,
         page_size: int = 200,
+        store_limit_bytes: int = 0,
+        temp_limit_bytes: int = 0,
+        send_fail_if_no_space: bool = False,
+        send_fail_if_no_space_after_ms: int = 0,
         concurrent_store: bool = False,
         wake_on_relief: bool = False,
         destinations: list[DestinationPolicy] | None = None,
@@ -349,6 +417,10 @@ class BrokerConfig:
         virtual_topics: list[VirtualTopic] | None = None,
         composite_destinations: list[CompositeDestination] | None = None,
         enable_message_expiration_on_active_durable_subs: bool = False,
+        advisory_support: bool = False,
+        statistics: bool = False,
+        delay_support: bool = True,
+        max_delay_ms: int = 0,
     ) -> None:
         self.name = name
         #: None: the plug-in is not installed.
@@ -359,6 +431,12 @@ class BrokerConfig:
         self.memory_high_water_percent = memory_high_water_percent
         #: maxPageSize.
         self.page_size = page_size
+        #: systemUsage/storeUsage (of a persistent broker) and systemUsage/tempUsage; 0: no limit (``disk.py``).
+        self.store_limit_bytes = store_limit_bytes
+        self.temp_limit_bytes = temp_limit_bytes
+        #: What policy entries that do not say it inherit.
+        self.send_fail_if_no_space = send_fail_if_no_space
+        self.send_fail_if_no_space_after_ms = send_fail_if_no_space_after_ms
         #: concurrentStoreAndDispatchQueues, and whether memory that is freed anywhere wakes starved queues (both: G0 to
         #: G3 only; fair always wakes them).
         self.concurrent_store = concurrent_store
@@ -371,18 +449,31 @@ class BrokerConfig:
         self.persistent = persistent
         #: Whether the sweep looks at the backlogs of durable subscriptions that have a consumer, too.
         self.enable_message_expiration_on_active_durable_subs = enable_message_expiration_on_active_durable_subs
+        #: Advisories that ActiveMQ always publishes; off, those that a policy entry asks for.
+        self.advisory_support = advisory_support
+        #: statisticsBrokerPlugin: requests for figures are answered (``statistics.py``).
+        self.statistics = statistics
+        #: Whether messages with a delay or a delivery time are taken (schedulerSupport), and the longest delay; 0: ten
+        #: years. What is not taken is refused, where ActiveMQ without a scheduler delivers at once.
+        self.delay_support = delay_support
+        self.max_delay_ms = max_delay_ms
         self.virtual_topics = virtual_topics if virtual_topics is not None else [VirtualTopic()]
         self.composite_destinations = composite_destinations if composite_destinations is not None else []
         self.generation = resolve_generation(generation or {})
         #: Properties that ask for a broker-relative time to live; the first one is what consumers see. Empty: nobody
         #: can ask.
-        self.relative_ttl_names = relative_ttl_names if relative_ttl_names is not None else [RELATIVE_TTL]
-        for wrong in self.relative_ttl_names:
-            if wrong in _ABSOLUTE or not wrong:
-                raise ConfigError(
-                    f"relative_ttl_names has {wrong!r}, which is no property of its own; choose another name, such as "
-                    f"{RELATIVE_TTL!r}"
-                )
+        self.relative_ttl_names = checked_names(relative_ttl_names)
+
+
+def checked_names(names: list[str] | None) -> list[str]:
+    """Names of properties that may ask for a time to live, the default for None; raise ``ConfigError`` for others."""
+    for wrong in names or []:
+        if wrong in _ABSOLUTE or not wrong:
+            raise ConfigError(
+                f"relative_ttl_names has {wrong!r}, which is no property of its own; choose another name, such as "
+                f"{RELATIVE_TTL!r}"
+            )
+    return names if names is not None else [RELATIVE_TTL]
 
 
 def resolve_generation(asked: dict[str, str]) -> dict[str, str]:

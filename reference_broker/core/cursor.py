@@ -75,8 +75,15 @@ class Cursor:
         """All non-persistent messages go to the temporary files."""
         for reference in self.spool:
             self.tree.discharge(self.owner, reference)
+            self.tree.spool(reference, stored=False)
         self.temp.extend(self.spool)
         self.spool.clear()
+
+    def file(self, reference: Reference) -> None:
+        """A non-persistent message goes to the temporary files, after all others."""
+        self.flush()
+        self.temp.append(reference)
+        self.tree.spool(reference, stored=False)
 
     # -- handing over
 

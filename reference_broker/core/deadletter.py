@@ -91,6 +91,10 @@ class DeadLetter:
             suffix = f".{subscriber}{suffix}"
         return kind + prefix + name + suffix
 
+    def loops(self, source: str, target: str) -> bool:
+        """Whether the message died where its copy would go: then there is none."""
+        return target == source
+
     def eligible(self, message: Message, source: str, expired: bool) -> bool:
         """Whether a message that died there gets a copy at all, if it has not had one."""
         strategy = self.strategy(source)
@@ -145,6 +149,9 @@ class DeadLetter:
             jms_type=message.jms_type,
             group_id=message.group_id,
             group_sequence=message.group_sequence,
+            form=message.form,
+            packed=message.packed,
+            extra=message.extra,
         )
         letter.original_destination = source
         return letter

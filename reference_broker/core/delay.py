@@ -6,7 +6,8 @@ Rules:
   releases early nor strands. An absolute delivery time (``deliver_at_ms``) is turned into a remaining delay once, at
   acceptance, by the broker's wall clock; a time in the past means at once. If both are given the relative one counts,
   because it does not depend on whose clock is right.
-* A negative value, or a delay above ``MAX_DELAY_MS``, is refused: nothing is delivered wrapped or truncated.
+* A negative value, or a delay above the configured maximum (``MAX_DELAY_MS`` at most), is refused: nothing is delivered
+  wrapped or truncated. A broker without ``delay_support`` refuses every delay: delivering at once would be a lie.
 * Until it is due the message is invisible: no consumer, no window, no part of ``size``; it counts in ``scheduled``.
   Due messages join at the tail, in the order of (due time, arrival number).
 * Time to live counts from the send and is not touched by the release. A message that expires while it waits is found
@@ -39,6 +40,7 @@ MAX_DELAY_MS = 10 * 366 * 24 * 3600 * 1000
 
 NEGATIVE = "delay-negative"
 TOO_LONG = "delay-too-long"
+UNSUPPORTED = "delay-unsupported"
 
 
 class Scheduled:
@@ -62,11 +64,17 @@ class Scheduled:
 class Delay:
     """Policy ``delay``."""
 
+    #: What is taken at all, and the longest that is.
+    supported: bool = True
+    max_ms: int = MAX_DELAY_MS
+
     def refusal(self, message: Message, now: Now) -> str:
         """The code with which the send must be refused, or "" if the delay is acceptable."""
+        if not self.supported:
+            return UNSUPPORTED
         if message.delay_ms < 0 or message.deliver_at_ms < 0:
             return NEGATIVE
-        return TOO_LONG if self.remaining_ms(message, now) > MAX_DELAY_MS else ""
+        return TOO_LONG if self.remaining_ms(message, now) > self.max_ms else ""
 
     def remaining_ms(self, message: Message, now: Now) -> int:
         """How long the message has to wait from now on; 0 or less is not at all."""
@@ -94,6 +102,14 @@ class Delay:
     def is_due(self, due_ns: int, now: Now) -> bool:
         """Whether a release that was set for ``due_ns`` may happen now."""
         return due_ns <= now.mono_ns
+
+
+def delay_policy(supported: bool, max_ms: int) -> Delay:
+    """The policy that a configuration asks for; ``max_ms`` 0 is the longest there is."""
+    policy = Delay()
+    policy.supported = supported
+    policy.max_ms = min(max_ms, MAX_DELAY_MS) if max_ms > 0 else MAX_DELAY_MS
+    return policy
 
 
 class DelayHeap:

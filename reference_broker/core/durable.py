@@ -10,7 +10,8 @@ Rules (JMS 2.0, 8.3.3; ActiveMQ's words):
 * Taking it up with another topic, selector or noLocal ends the old one with its backlog and makes a new one.
 * While nobody is active it collects what matches, persistent or not. It may name a wildcard: it collects from topics
   that are created later as well.
-* A backlog costs no memory: its messages are in the store, and charged while they are in flight only.
+* A backlog costs no memory: its messages are in the store, and charged while they are in flight only. In the
+  generations G0 to G3 of memory it has a cursor (``paging.py``).
 * What was in flight when its consumer went comes first when it returns, in the order of the topic; which of it is
   marked as redelivered is the policy ``redelivery``'s. The marks are this subscription's own.
 * Every subscription expires a message from its own backlog and settles it for itself alone; there is one dead letter

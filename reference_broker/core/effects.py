@@ -109,6 +109,28 @@ class NoMessage(Effect):
         self.consumer = consumer
 
 
+class Displaced(Effect):
+    """Another connection has taken this one's place: it is gone for the broker, its socket may be closed."""
+
+    __slots__ = ("connection", "text")
+
+    def __init__(self, connection: int, text: str) -> None:
+        self.connection = connection
+        self.text = text
+
+
+class Granted(Effect):
+    """A consumer has another prefetch than it asked for, by the destination's policy."""
+
+    __slots__ = ("connection", "consumer", "destination", "prefetch")
+
+    def __init__(self, connection: int, consumer: str, destination: str, prefetch: int) -> None:
+        self.connection = connection
+        self.consumer = consumer
+        self.destination = destination
+        self.prefetch = prefetch
+
+
 class Counted(Effect):
     """An operator's request succeeded and concerned so many messages."""
 
@@ -129,6 +151,17 @@ class Throttled(Effect):
         self.blocked = blocked
 
 
+class Credited(Effect):
+    """A producer with a window may send so many bytes more (OpenWire: ProducerAck)."""
+
+    __slots__ = ("connection", "producer", "size_bytes")
+
+    def __init__(self, connection: int, producer: str, size_bytes: int) -> None:
+        self.connection = connection
+        self.producer = producer
+        self.size_bytes = size_bytes
+
+
 class Journalled(Effect):
     """Something that must outlive the process. All records of one event are one unit: storage keeps all or none, and
     no ``Accepted`` of that event, nor any later one, may reach a client before they are safe.
@@ -138,3 +171,7 @@ class Journalled(Effect):
 
     def __init__(self, record: Record) -> None:
         self.record = record
+
+
+#: What one connection is told, beside the answer to a request that succeeded.
+ToConnection = Refused | NoMessage | Throttled | Credited | Granted | Displaced

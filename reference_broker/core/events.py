@@ -31,25 +31,35 @@ class Event:
 
 
 class Connect(Event):
-    """A client finished its protocol's handshake."""
+    """A client finished its protocol's handshake.
 
-    __slots__ = ("client_id", "connection")
+    ``identity``: the name that it keeps when it comes back over another socket; "" is none. ``exclusive``: nobody else
+    may have its client id.
+    """
 
-    def __init__(self, connection: int, client_id: str) -> None:
+    __slots__ = ("client_id", "connection", "exclusive", "identity", "request")
+
+    def __init__(
+        self, connection: int, client_id: str, *, identity: str = "", exclusive: bool = False, request: int = 0
+    ) -> None:
         self.connection = connection
         self.client_id = client_id
+        self.identity = identity
+        self.exclusive = exclusive
+        self.request = request
 
 
 class Disconnect(Event):
     """The connection is gone. ``clean`` tells a goodbye (DISCONNECT, ShutdownInfo) from a lost socket or an inactivity
-    close.
+    close. ``last_sequence`` as in ``Unsubscribe``, for all its consumers.
     """
 
-    __slots__ = ("clean", "connection")
+    __slots__ = ("clean", "connection", "last_sequence")
 
-    def __init__(self, connection: int, clean: bool) -> None:
+    def __init__(self, connection: int, clean: bool, *, last_sequence: int = -2) -> None:
         self.connection = connection
         self.clean = clean
+        self.last_sequence = last_sequence
 
 
 class Subscribe(Event):
@@ -59,7 +69,8 @@ class Subscribe(Event):
     the default of its kind. ``dispatch_async`` False dispatches on the calling thread. ``auto_ack`` True: the broker
     settles a message as soon as it is written (STOMP ``ack:auto``). ``selector`` "" is none. ``durable`` is the name of
     a durable subscription, "" is none. ``priority`` is the consumer's (-128 to 127). ``exclusive``, ``no_local`` and
-    ``browser`` as in JMS and ConsumerInfo.
+    ``browser`` as in JMS and ConsumerInfo. ``retroactive`` asks for what a topic remembers (``retention.py``),
+    ``pending_limit`` lowers how many messages of a topic may wait beyond the window; 0 does not.
     """
 
     __slots__ = (
@@ -72,9 +83,11 @@ class Subscribe(Event):
         "durable",
         "exclusive",
         "no_local",
+        "pending_limit",
         "prefetch",
         "priority",
         "request",
+        "retroactive",
         "selector",
     )
 
@@ -93,12 +106,16 @@ class Subscribe(Event):
         priority: int = 0,
         browser: bool = False,
         durable: str = "",
+        retroactive: bool = False,
+        pending_limit: int = 0,
         request: int = 0,
     ) -> None:
         self.connection = connection
         self.consumer = consumer
         self.destination = destination
         self.prefetch = prefetch
+        self.retroactive = retroactive
+        self.pending_limit = pending_limit
         self.dispatch_async = dispatch_async
         self.auto_ack = auto_ack
         self.selector = selector
@@ -115,33 +132,57 @@ class Unsubscribe(Event):
 
     ``last_delivered`` is the number of this consumer's dispatched messages, from the oldest, that its application has
     seen; -2 when the protocol does not tell (STOMP, a lost connection), and then every unsettled message counts as
-    delivered.
+    delivered. A protocol may tell the broker's number of the last one instead (``last_sequence``; -1: none has been
+    seen, -2: unknown); a number that the consumer does not hold counts as none.
     """
 
-    __slots__ = ("connection", "consumer", "last_delivered", "request")
+    __slots__ = ("connection", "consumer", "last_delivered", "last_sequence", "request")
 
-    def __init__(self, connection: int, consumer: str, *, last_delivered: int = -2, request: int = 0) -> None:
+    def __init__(
+        self,
+        connection: int,
+        consumer: str,
+        *,
+        last_delivered: int = -2,
+        last_sequence: int | None = None,
+        request: int = 0,
+    ) -> None:
         self.connection = connection
         self.consumer = consumer
         self.last_delivered = last_delivered
+        self.last_sequence = last_sequence
         self.request = request
 
 
 class Send(Event):
     """A producer sends one message. ``network``: it came over a bridge (non-empty broker path). ``transaction`` "" is
-    none.
+    none. ``credit_bytes``: what the message takes of the window of ``producer`` (a name of the session's), which gets
+    it back when the broker has dealt with the message; 0: it has no window. ``number``: which one of the producer's it
+    is, from 1, if it may come again (``resends.py``); 0: it does not say.
     """
 
-    __slots__ = ("connection", "message", "network", "request", "transaction")
+    __slots__ = ("connection", "credit_bytes", "message", "network", "number", "producer", "request", "transaction")
 
     def __init__(
-        self, connection: int, message: Message, *, network: bool = False, transaction: str = "", request: int = 0
+        self,
+        connection: int,
+        message: Message,
+        *,
+        network: bool = False,
+        transaction: str = "",
+        request: int = 0,
+        producer: str = "",
+        credit_bytes: int = 0,
+        number: int = 0,
     ) -> None:
         self.connection = connection
         self.message = message
         self.network = network
         self.transaction = transaction
         self.request = request
+        self.producer = producer
+        self.credit_bytes = credit_bytes
+        self.number = number
 
 
 class Ack(Event):
@@ -202,6 +243,18 @@ class Pull(Event):
         self.connection = connection
         self.consumer = consumer
         self.timeout_ms = timeout_ms
+        self.request = request
+
+
+class Resize(Event):
+    """A client changes its consumer's prefetch (ConsumerControl)."""
+
+    __slots__ = ("connection", "consumer", "prefetch", "request")
+
+    def __init__(self, connection: int, consumer: str, prefetch: int, *, request: int = 0) -> None:
+        self.connection = connection
+        self.consumer = consumer
+        self.prefetch = prefetch
         self.request = request
 
 

@@ -1,25 +1,37 @@
-"""Producer flow control of the generations G0 to G3: what happens to a send while memory is full (6 of the notes).
+"""Producer flow control: what happens to a send that finds no space (6 of the notes).
+
+Three things can be full: memory, in the generations G0 to G3 (``paging.py``); the store and temporary files, in every
+generation, if they have a limit (``disk.py``).
 
 Rules:
 
-* Full: the destination's node, or the broker's, is at 100 % or above. The broker's concerns every destination, also
-  topics and destinations that nobody has used yet.
-* Of a destination whose policy entry has ``producer_flow_control``, a send is refused at once (code ``no-space``, if
-  ``send_fail_if_no_space``; never for a network bridge), or it waits. Delayed messages and what the broker itself sends
-  (dead letters, moved messages) never wait.
-* Waiting: a confirmed send is answered later, and nothing else of its connection waits. An unconfirmed one stops its
-  connection (``Throttled``): nothing more is read from it until the send went through.
-* Waiting sends of a destination go through first come, first served, as soon as it is not full, at the beginning of its
-  dispatch at the latest. They were stamped when they arrived. One that has expired meanwhile expires; one whose
-  transaction has ended is refused; one whose message id was used meanwhile is refused.
+* Memory is full for a destination if its node, or the broker's, is at 100 % or above. The broker's concerns every
+  destination, also topics and destinations that nobody has used yet.
+* The store is full for a persistent message at the share of its limit that the policy entry says
+  (``store_high_water_percent``), for a topic only if it has durable subscriptions. Temporary files are full for any
+  other message at their limit.
+* Memory asks only destinations whose policy entry has ``producer_flow_control``, and lets delayed messages pass; the
+  disk asks all. What the broker itself sends (dead letters, moved messages) never waits.
+* A send that finds no space is refused at once (code ``no-space``, if ``send_fail_if_no_space``; never for a network
+  bridge), or it waits.
+* Waiting: a confirmed send is answered later, and nothing else of its connection waits, except that in G0 to G3 who
+  waits for the disk stops reading altogether. An unconfirmed one stops its connection in any case (``Throttled``):
+  nothing more is read from it until the send went through; unless its producer has a window, which ends by itself,
+  because it gets its credit back (``Credited``) only when the send went through or was refused.
+* A sender that asks for answers and waits for none of them has no end by itself: when more than ``CONFIRMED_MAX`` of
+  its sends wait, its connection is stopped as well, or it would fill the memory that there is not.
+* Waiting sends of a destination go through first come, first served, as soon as there is space, at the beginning of its
+  dispatch at the latest; but nobody waits for somebody who waits for something else: each has a line for persistent
+  messages and one for others, and two more for those that are delayed. They were stamped when they arrived. One that
+  has expired meanwhile expires; one whose transaction has ended is refused; one whose message id was used meanwhile is
+  refused.
 * With ``send_fail_if_no_space_after_ms`` a send to a queue waits no longer than that; then it is refused.
 * A sender that goes leaves its waiting sends behind, and they go through (as measured); in a transaction they fail.
 
-Generation ``fair`` never holds a send: a message that arrives needs no memory.
+Generation ``fair`` holds no send for want of memory: a message that arrives needs none.
 
-Known exceptions: the store and temporary files are never full; no producer windows.
-
-Change together: ``broker.py`` (``_send``, ``_tick``), ``region.py`` (``finish``), ``paging.py``, requirement MEM-027.
+Change together: ``broker.py`` (``_send``, ``_tick``), ``resends.py``, ``region.py`` (``finish``), ``paging.py``,
+``disk.py``, requirements MEM-027 to MEM-029.
 """
 
 from __future__ import annotations
@@ -28,95 +40,124 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core.effects import Logged, Refused, Throttled
+from reference_broker.core.effects import Credited, Logged, Refused, Throttled
 from reference_broker.core.instant import NS_PER_MS
 from reference_broker.core.matching import is_queue, policy_for
+from reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
+    from reference_broker.core.arrival import Arrivals
     from reference_broker.core.config import DestinationPolicy
     from reference_broker.core.events import Send
     from reference_broker.core.memory import Usage
+    from reference_broker.core.message import Message
     from reference_broker.core.region import Region
 
 NO_SPACE = "no-space"
 FULL_PERCENT = 100
 LOGGER = "org.apache.activemq.broker.region.Queue"
+#: Sends of one connection that may wait while it goes on.
+CONFIRMED_MAX = 250
 
 
 class Waiting:
-    """A send that waits for memory."""
+    """A send that waits for space."""
 
-    __slots__ = ("ended", "event")
+    __slots__ = ("ended", "event", "kind", "number", "stops")
 
-    def __init__(self, event: Send) -> None:
+    def __init__(self, event: Send, number: int, *, stops: bool) -> None:
         self.event = event
+        #: Sends are numbered in the order in which they began to wait.
+        self.number = number
+        self.kind = kind_of(event)
+        #: Nothing is read from its connection meanwhile.
+        self.stops = stops
         #: It went through or was refused.
         self.ended = False
+
+
+def kind_of(event: Send) -> int:
+    """Sends to one destination that are of one kind wait for the same: they are persistent or not, delayed or not."""
+    return 2 * event.message.persistent + is_delayed(event.message)
+
+
+def is_delayed(message: Message) -> bool:
+    """Whether a delay is asked for; then the message needs no memory yet."""
+    return message.delay_ms != 0 or message.deliver_at_ms != 0
 
 
 class Flow:
     """All sends that wait."""
 
-    __slots__ = ("_deadlines", "_region", "_serial", "stopped", "waiting")
+    __slots__ = ("_deadlines", "_of_connection", "_region", "_serial", "_totals", "stopped", "waiting")
 
     def __init__(self, region: Region) -> None:
         self._region = region
         self._serial = 0
         #: (due time, number, send)
         self._deadlines: list[tuple[int, int, Waiting]] = []
-        #: By destination, oldest first; no empty ones.
-        self.waiting: dict[str, deque[Waiting]] = {}
-        #: Connection -> how many of its unconfirmed sends wait.
+        #: How many sends have had to wait since the start, by destination.
+        self._totals: dict[str, int] = {}
+        #: Connection -> how many of its sends wait.
+        self._of_connection: dict[int, int] = {}
+        #: By destination, then by kind, oldest first; no empty ones.
+        self.waiting: dict[str, dict[int, deque[Waiting]]] = {}
+        #: Connection -> how many of its sends stop it.
         self.stopped: dict[int, int] = {}
 
     # -- a send arrives
 
-    def is_full(self, name: str) -> bool:
-        """Whether a send to that destination finds no memory."""
-        return self._full_node(name) is not None
-
-    def refuses(self, event: Send) -> bool:
-        """Whether a send fails at once."""
-        name = event.message.destination
-        policy = self._policy(name)
-        return (
-            policy.producer_flow_control and policy.send_fail_if_no_space and not event.network and self.is_full(name)
-        )
-
-    def holds(self, event: Send) -> bool:
-        """Whether a send must wait. It does, then."""
-        name = event.message.destination
-        if not self._policy(name).producer_flow_control or not self.is_full(name):
+    def withholds(self, event: Send, arrivals: Arrivals) -> bool:
+        """Whether a send finds no space: then it fails at once, or it waits."""
+        full = self.obstacle(event)
+        if full is None:
             return False
-        self._wait(event)
+        fails = self._policy(event.message.destination).send_fail_if_no_space
+        fails = self._region.config.send_fail_if_no_space if fails is None else fails
+        if fails and not event.network:
+            self._fail(event, full)
+        else:
+            self._wait(event, full)
+            arrivals.take_over(event.message, network=event.network)
         return True
 
-    def refusal(self, event: Send) -> Refused:
-        """The answer to a send that fails for want of memory."""
+    def _fail(self, event: Send, full: Usage | None) -> None:
         name = event.message.destination
-        node = self._full_node(name)
-        figures = "" if node is None else f" ({node.used_bytes} of {node.limit_bytes} bytes are used)"
+        figures = "" if full is None else f" ({full.used_bytes} of {full.limit_bytes} bytes are used)"
         text = (
-            f"javax.jms.ResourceAllocationException: no memory for a message to {name}{figures}; "
+            f"javax.jms.ResourceAllocationException: no {self._names(full)[0]} for a message to {name}{figures}; "
             "consume or purge what is there, or raise the limit"
         )
-        return Refused(event.connection, event.request, NO_SPACE, text)
+        refuse(self._region, event, Refused(event.connection, event.request, NO_SPACE, text))
 
-    def _wait(self, event: Send) -> None:
+    def _wait(self, event: Send, full: Usage) -> None:
         region = self._region
         name = event.message.destination
-        waiting = Waiting(event)
-        line = self.waiting.get(name)
-        if line is None:
-            line = self.waiting[name] = deque()
-            text = f"memory is full; producers of {name} will be throttled until messages have been consumed"
+        disk = full in (self._store_usage(), region.memory.temp)
+        windowless = not event.request and not event.credit_bytes
+        crowd = self._of_connection.get(event.connection, 0) + 1
+        self._of_connection[event.connection] = crowd
+        stops = windowless or (disk and region.policies.memory.disk_stops) or crowd > CONFIRMED_MAX
+        self._serial += 1
+        waiting = Waiting(event, self._serial, stops=stops)
+        lines = self.waiting.get(name)
+        if lines is None:
+            lines = self.waiting[name] = {}
+            what = self._names(full)[1]
+            text = f"{what} full; producers of {name} will be throttled until messages have been consumed"
             region.effects.append(Logged("INFO", LOGGER, text))
+        line = lines.get(waiting.kind)
+        if line is None:
+            line = lines[waiting.kind] = deque()
         line.append(waiting)
+        self._totals[name] = self.total(name) + 1
         after_ms = self._policy(name).send_fail_if_no_space_after_ms
+        after_ms = region.config.send_fail_if_no_space_after_ms if after_ms is None else after_ms
         if after_ms > 0 and is_queue(name):
-            self._serial += 1
-            heapq.heappush(self._deadlines, (region.now.mono_ns + after_ms * NS_PER_MS, self._serial, waiting))
-        if not event.request:
+            heapq.heappush(self._deadlines, (region.now.mono_ns + after_ms * NS_PER_MS, waiting.number, waiting))
+        if event.number:
+            region.resends.waits(event.producer, event.number)
+        if waiting.stops:
             stopped = self.stopped.get(event.connection, 0)
             self.stopped[event.connection] = stopped + 1
             if not stopped:
@@ -126,26 +167,30 @@ class Flow:
 
     def count(self, name: str) -> int:
         """How many sends wait for a destination."""
-        line = self.waiting.get(name)
-        return 0 if line is None else len(line)
+        lines = self.waiting.get(name)
+        return 0 if lines is None else sum(len(line) for line in lines.values())
 
-    def is_any_ready(self) -> bool:
-        """Whether a send waits that need not."""
-        return any(not self.is_full(name) for name in self.waiting)
+    def total(self, name: str) -> int:
+        """How many sends to a destination have had to wait so far."""
+        return self._totals.get(name, 0)
 
     def ready(self) -> Send | None:
         """The next send that can go through; it waits no longer. None: there is none."""
-        for name, line in self.waiting.items():
-            if not self.is_full(name):
-                return self._end(line[0]).event
+        for lines in self.waiting.values():
+            first: Waiting | None = None
+            for line in lines.values():
+                waiting = line[0]
+                if (first is None or waiting.number < first.number) and self.obstacle(waiting.event) is None:
+                    first = waiting
+            if first is not None:
+                return self._end(first).event
         return None
 
-    def overdue(self) -> Send | None:
-        """The next send that has waited too long; it waits no longer. None: there is none."""
-        due_ns = self.next_due_ns()
-        if due_ns is None or due_ns > self._region.now.mono_ns:
-            return None
-        return self._end(heapq.heappop(self._deadlines)[2]).event
+    def expire(self) -> None:
+        """Refuse the sends that have waited too long."""
+        while (due_ns := self.next_due_ns()) is not None and due_ns <= self._region.now.mono_ns:
+            late = self._end(heapq.heappop(self._deadlines)[2]).event
+            self._fail(late, self.obstacle(late))
 
     def next_due_ns(self) -> int | None:
         """When the next send will have waited too long."""
@@ -160,17 +205,26 @@ class Flow:
     def forget(self, connection: int) -> None:
         """The connection is gone: there is nobody to be started again."""
         self.stopped.pop(connection, None)
+        self._of_connection.pop(connection, None)
 
     def _end(self, waiting: Waiting) -> Waiting:
         event = waiting.event
         name = event.message.destination
         waiting.ended = True
-        line = self.waiting[name]
-        line.remove(waiting)
+        lines = self.waiting[name]
+        line = lines[waiting.kind]
+        line.remove(waiting)  # the first of its line, or nearly
         if not line:
-            del self.waiting[name]
+            del lines[waiting.kind]
+            if not lines:
+                del self.waiting[name]
+        crowd = self._of_connection.get(event.connection, 0)
+        if crowd > 1:
+            self._of_connection[event.connection] = crowd - 1
+        elif crowd:
+            del self._of_connection[event.connection]
         stopped = self.stopped.get(event.connection, 0)
-        if not event.request and stopped:
+        if waiting.stops and stopped:
             if stopped > 1:
                 self.stopped[event.connection] = stopped - 1
             else:
@@ -178,16 +232,75 @@ class Flow:
                 self._region.effects.append(Throttled(event.connection, False))
         return waiting
 
-    # -- nodes
+    # -- what can be full
 
-    def _full_node(self, name: str) -> Usage | None:
-        """The node that is full for a destination; None: it has room."""
-        known = self._region.destinations.get(name)
-        if known is not None and not known.usage.is_below(FULL_PERCENT):
-            return known.usage
-        root = self._region.memory.root
-        return None if root.is_below(FULL_PERCENT) else root
+    def obstacle(self, event: Send) -> Usage | None:
+        """What has no space for a send; None: it can go through."""
+        message = event.message
+        region = self._region
+        known = region.destinations.get(message.destination)
+        policy = self._policy(message.destination)
+        if region.statistics is not None and region.statistics.asks(message):
+            return None
+        if region.policies.memory.throttles and not is_delayed(message):
+            if known is not None and not known.spreads:
+                if policy.producer_flow_control and not known.usage.is_below(FULL_PERCENT):
+                    return known.usage
+            else:
+                full = self._full_target(message.destination)
+                if full is not None:
+                    return full
+            if policy.producer_flow_control and not region.memory.root.is_below(FULL_PERCENT):
+                return region.memory.root
+        if not message.persistent:
+            temp = region.memory.temp
+            return None if temp is None or temp.is_below(FULL_PERCENT) else temp
+        store = self._store_usage()
+        if store is None or store.is_below(policy.store_high_water_percent):
+            return None
+        stored = is_queue(message.destination) or (isinstance(known, Topic) and len(known.durables) > 0)
+        return store if stored else None
+
+    def _full_target(self, name: str) -> Usage | None:
+        """Of the destinations that a name stands for, the first that is full: a copy for each, or for none."""
+        region = self._region
+        for target in region.policies.routing.targets(region.routing, name):
+            known = region.destinations.get(target)
+            if known is not None and known.policy.producer_flow_control and not known.usage.is_below(FULL_PERCENT):
+                return known.usage
+        return None
+
+    def _store_usage(self) -> Usage | None:
+        store = self._region.store
+        return None if store is None else store.usage
+
+    def _names(self, full: Usage | None) -> tuple[str, str]:
+        """What there is none of, and what is full."""
+        if full is not None and full is self._region.memory.temp:
+            return "room in temporary files", "temporary files are"
+        if full is not None and full is self._store_usage():
+            return "room in the store", "the store is"
+        return "memory", "memory is"
 
     def _policy(self, name: str) -> DestinationPolicy:
         known = self._region.destinations.get(name)
         return known.policy if known is not None else policy_for(name, self._region.config.destinations)
+
+
+def is_needed(region: Region) -> bool:
+    """Whether a send may ever find no space."""
+    return region.policies.memory.throttles or region.store is not None or region.memory.temp is not None
+
+
+def give_credit(region: Region, event: Send) -> None:
+    """The broker has dealt with a message: its producer's window is free again by so much."""
+    region.effects.append(Credited(event.connection, event.producer, event.credit_bytes))
+
+
+def refuse(region: Region, event: Send, refusal: Refused) -> None:
+    """A send is refused; so it takes nothing of a window either."""
+    region.effects.append(refusal)
+    if event.credit_bytes:
+        give_credit(region, event)
+    if event.number and event.connection in region.attendance.connections:
+        region.resends.answered(event.producer, event.number)

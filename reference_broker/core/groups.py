@@ -69,7 +69,7 @@ class Grouping:
         if fresh:
             message.properties = {**message.properties, FIRST: True}
             groups.by_id[name] = Group(to)
-        elif FIRST in message.properties:
+        elif message.has(FIRST):
             message.properties = {key: value for key, value in message.properties.items() if key != FIRST}
         groups.by_id.move_to_end(name)
         if self.closes(message):

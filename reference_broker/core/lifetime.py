@@ -50,7 +50,7 @@ class Lifetime:
     def asked(self, message: Message) -> str:
         """The name under which the message asks for it; "" if it does not."""
         for name in self.names:
-            if name in message.properties:
+            if message.has(name):
                 return name
         return ""
 

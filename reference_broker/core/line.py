@@ -52,6 +52,7 @@ class Line:
             self.loaded[reference.order] = reference
         else:
             self.stored[reference.order] = reference
+            self.tree.spool(reference, stored=reference.message.persistent)
 
     def hand_over(self, reference: Reference) -> None:
         """The cursor of G0 to G3 has a message for the line; it is in memory."""
@@ -115,6 +116,7 @@ class Line:
         for reference in references:
             self.tree.discharge(self.owner, reference)
             self.stored[reference.order] = reference
+            self.tree.spool(reference, stored=reference.message.persistent)
 
     # -- paging
 
@@ -135,6 +137,7 @@ class Line:
             return False
         order, reference = self.loaded.popitem(last=True)
         self.tree.discharge(self.owner, reference)
+        self.tree.spool(reference, stored=reference.message.persistent)
         self.stored[order] = reference
         self.stored.move_to_end(order, last=False)
         return True

@@ -6,6 +6,8 @@ Rules:
   destination that does not exist is told so (``unknown-destination``), and nothing is created.
 * Purge, move and removal reach what waits; in the generations G0 to G3 only what a forced page-in brings, so a starved
   queue keeps its messages, except when it is removed. A purge takes what is in flight too, a move does not.
+* With ``purge = "zeroed"`` (releases up to 5.14.3) the queue then also forgets what a purge did not reach: its figures
+  say 0, nobody gets the messages, and they are there again after a restart.
 * A moved message keeps its expiration and priority, begins with no redeliveries, and names the queue that it came from.
   Nobody waits for memory to move one. What the target holds already (by id) stays where it is.
 * A queue with consumers is not removed (``destination-in-use``).
@@ -117,6 +119,8 @@ class Management:
                 copy.redelivery_count = 0
                 copy.original_destination = source.name
                 region.number(copy)
+                if region.policies.timestamping.stamps_moved():
+                    region.policies.timestamping.stamp(copy, region.now.wall_ms, False)
                 target.publish(copy)
                 source.give_away(reference)
                 moved += 1

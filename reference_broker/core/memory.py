@@ -3,13 +3,14 @@
 The usage tree has one root (the broker's limit) and one node per destination. Percentages are floored; a limit of 0
 is no limit.
 
-What is charged (``size_bytes``): 1024 bytes, as ActiveMQ's minimum, plus the body, plus names and values of the
-properties. A queue's message is charged while it is held in memory: from its arrival if it is cached, else from
-page-in, until it is settled, expired, purged or evicted. Dispatching releases nothing.
+What is charged (``size_bytes``): a minimum (``minimum_message_bytes`` of the policy entry; 1024, as in ActiveMQ), plus
+the body, plus names and values of the properties, packed ones as they came. A queue's message is charged while it is
+held in memory: from its arrival if it is cached, else from page-in, until it is settled, expired, purged or evicted.
+Dispatching releases nothing. What is sent in a transaction is charged until its end (``transaction.py``).
 
 Every message of a queue is store-backed in this release, non-persistent ones too (they are spooled), so a message
 that is not in memory is never lost and can be read again. A topic's backlog is spooled as well; its messages are
-charged while in flight.
+charged while in flight. Limits of the store and of temporary files are in ``disk.py``.
 
 Policy ``memory``, generation ``fair`` (ours); ActiveMQ's, ``G0`` to ``G3``, are in ``paging.py``:
 
@@ -76,10 +77,12 @@ class Usage:
 class MemoryTree:
     """The broker's memory: the root node, who might give memory back, and who waits for some."""
 
-    __slots__ = ("blocked", "concurrent_store", "lowered", "queues", "relieved", "root")
+    __slots__ = ("blocked", "concurrent_store", "lowered", "queues", "relieved", "root", "temp")
 
-    def __init__(self, limit_bytes: int, *, concurrent_store: bool) -> None:
+    def __init__(self, limit_bytes: int, *, concurrent_store: bool, temp_limit_bytes: int = 0) -> None:
         self.root = Usage(limit_bytes, None)
+        #: Temporary files (``disk.py``); None: they have no limit and are not counted.
+        self.temp = Usage(temp_limit_bytes, None) if temp_limit_bytes > 0 else None
         #: G0 to G3: messages that are being written are charged more than once.
         self.concurrent_store = concurrent_store
         #: All queues, oldest first.
@@ -99,6 +102,8 @@ class MemoryTree:
         """Count a message that was loaded."""
         reference.charged = True
         destination.usage.change(reference.size_bytes)
+        if self.temp is not None:
+            self.unspool(reference)
 
     def discharge(self, destination: Destination, reference: Reference) -> None:
         """Uncount a message that leaves memory, if it was counted."""
@@ -106,6 +111,27 @@ class MemoryTree:
             reference.charged = False
             destination.usage.change(-reference.size_bytes)
             self.relieved = True
+        elif self.temp is not None:
+            self.unspool(reference)
+
+    def orphan(self, destination: Destination) -> None:
+        """A destination is gone. What transactions still hold for it is charged to nobody from now on."""
+        self.root.used_bytes -= destination.usage.used_bytes
+        destination.usage.parent = None
+
+    # -- temporary files
+
+    def spool(self, reference: Reference, *, stored: bool) -> None:
+        """A message that waits, not charged, is in a temporary file unless it is ``stored``."""
+        if self.temp is not None and not stored:
+            reference.spooled = True
+            self.temp.change(reference.size_bytes)
+
+    def unspool(self, reference: Reference) -> None:
+        """It leaves the temporary files, if it was there."""
+        if self.temp is not None and reference.spooled:
+            reference.spooled = False
+            self.temp.change(-reference.size_bytes)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -117,6 +143,10 @@ class Memory:
     pages = False
     #: Whether producers wait while memory is full.
     throttles = False
+    #: Whether a purge hides what it cannot reach until the next restart (``purge = "zeroed"``).
+    zeroes = False
+    #: Whether a send that waits for the disk stops its connection even if it is confirmed.
+    disk_stops = False
 
     def cursor(self, tree: MemoryTree, queue: Queue) -> Cursor | None:  # noqa: ARG002 - for generations that have one
         """The cursor of a new queue; None: everything stands in its line."""
@@ -125,6 +155,8 @@ class Memory:
     def size_bytes(self, message: Message, minimum_bytes: int = MINIMUM_MESSAGE_BYTES) -> int:
         """What the message costs in memory."""
         size = minimum_bytes + len(message.body)
+        if message.opened is None:
+            return size if message.packed is None else size + len(message.packed.data)
         for name, value in message.properties.items():
             size += len(name) + (len(value) if isinstance(value, str) else NUMBER_BYTES)
         return size
@@ -141,9 +173,17 @@ class Memory:
         """G0 to G3: its cursor hands over so many messages, consumer or not."""
         raise NotImplementedError
 
+    def has_space(self, tree: MemoryTree, queue: Queue, *, volatile: bool = False, pending_bytes: int = 0) -> bool:  # noqa: ARG002 - generations ask
+        """Whether a message could be read into memory for a consumer now: always, somebody gives way."""
+        return True
+
     def caches(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
         """Whether an arriving message of that size stays in memory."""
         return not queue.line.stored and self._has_space(tree, queue, size_bytes)
+
+    def keeps_uncommitted(self, tree: MemoryTree, queue: Queue, size_bytes: int) -> bool:
+        """Whether a message of that size that waits for its commit stays in memory."""
+        return self._has_space(tree, queue, size_bytes)
 
     def admit(
         self, tree: MemoryTree, destination: Destination, subscription: Subscription, reference: Reference
@@ -155,8 +195,13 @@ class Memory:
         if subscription.consumer.reserve is None:
             subscription.consumer.reserve = reference
             reference.reserved = True
+            tree.unspool(reference)
             return True
         return False
+
+    def store_for(self, tree: MemoryTree, topic: Destination, subscription: Subscription, reference: Reference) -> None:
+        """G0 to G3: a message is about to join the backlog of a durable subscription."""
+        raise NotImplementedError
 
     def read_ahead(self, tree: MemoryTree, queue: Queue) -> None:
         """A message was read from the store: read the rest of its page, as far as nobody has to give way."""

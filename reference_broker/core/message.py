@@ -4,9 +4,18 @@ A destination is written ``queue://NAME`` or ``topic://NAME``, as ActiveMQ write
 for those that live as long as a connection). Times are wall-clock milliseconds
 since the epoch; 0 or less in ``expiration_ms`` means "never expires", 0 or less in ``timestamp_ms`` means "the producer
 sent none" (both are exactly OpenWire's meaning).
+
+Rules:
+
+* The body is never looked into. ``form`` says how it is written, for the protocols: ``OCTETS``, ``TEXT`` (UTF-8), or a
+  number of a protocol's own. What else a protocol must keep to give a message back as it came is ``extra``.
+* Properties may come ``packed``, as a protocol wrote them; they are opened when somebody asks for ``properties``, for
+  example a selector. Who only has to know whether a property is there asks ``has``.
 """
 
 from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
 
 #: What a message property may be (JMS: boolean, integer, floating point, String). STOMP knows texts only.
 Property = str | bool | int | float
@@ -18,12 +27,34 @@ TEMP_TOPIC = "temp-topic://"
 DEAD_LETTER_QUEUE = QUEUE + "ActiveMQ.DLQ"
 DEFAULT_PRIORITY = 4
 
+#: Forms of a body that every protocol knows.
+OCTETS = 0
+TEXT = 1
+
 
 def property_text(value: Property) -> str:
     """A property as a text, as Java would write it: where a protocol has texts only."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Packed:
+    """Properties as a protocol wrote them."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def unpack(self) -> dict[str, Property]:
+        """All of them, in the order in which they were written."""
+        raise NotImplementedError
+
+    def mentions(self, name: str) -> bool:
+        """Whether a property may be there; False: it is not."""
+        return name.encode() in self.data
 
 
 class Message:
@@ -37,14 +68,17 @@ class Message:
         "deliver_at_ms",
         "destination",
         "expiration_ms",
+        "extra",
+        "form",
         "group_id",
         "group_sequence",
         "jms_type",
         "message_id",
+        "opened",
         "original_destination",
+        "packed",
         "persistent",
         "priority",
-        "properties",
         "redelivery_count",
         "reply_to",
         "sender",
@@ -71,6 +105,9 @@ class Message:
         jms_type: str = "",
         group_id: str = "",
         group_sequence: int = 0,
+        form: int = OCTETS,
+        packed: Packed | None = None,
+        extra: bytes = b"",
     ) -> None:
         self.message_id = message_id
         self.destination = destination
@@ -85,13 +122,18 @@ class Message:
         self.deliver_at_ms = deliver_at_ms
         self.persistent = persistent
         self.priority = priority
-        self.properties = properties if properties is not None else {}
+        #: How the properties came, if a protocol packed them; ``opened`` counts, once it is there.
+        self.packed = packed
+        self.opened: dict[str, Property] | None = properties if properties is not None or packed is not None else {}
         self.correlation_id = correlation_id
         self.reply_to = reply_to
         self.jms_type = jms_type
         #: JMSXGroupID and JMSXGroupSeq; a sequence of -1 closes the group.
         self.group_id = group_id
         self.group_sequence = group_sequence
+        #: How the body is written, and what else belongs to a protocol alone.
+        self.form = form
+        self.extra = extra
         #: The connection that sent it, for noLocal; 0: the broker itself, or a connection before a restart.
         self.sender = 0
         #: Broker-relative time to live (``lifetime.py``); 0 is none. The broker has computed the expiration itself.
@@ -105,6 +147,26 @@ class Message:
         #: Broker-wide arrival number, the tie-break of every ordering.
         self.sequence = 0
 
+    @property
+    def properties(self) -> dict[str, Property]:
+        """The properties by name."""
+        found = self.opened
+        if found is None:
+            packed = self.packed
+            assert packed is not None, "a message that is not opened came packed"
+            found = self.opened = packed.unpack()
+        return found
+
+    @properties.setter
+    def properties(self, values: dict[str, Property]) -> None:
+        self.opened = values
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a property; opens them only if it may be there."""
+        if self.opened is None and self.packed is not None and not self.packed.mentions(name):
+            return False
+        return name in self.properties
+
     def copy_to(self, destination: str) -> Message:
         """The same message for another destination, or for one subscriber alone; body and properties are shared."""
         copy = Message(
@@ -117,12 +179,15 @@ class Message:
             deliver_at_ms=self.deliver_at_ms,
             persistent=self.persistent,
             priority=self.priority,
-            properties=self.properties,
+            properties=self.opened,
             correlation_id=self.correlation_id,
             reply_to=self.reply_to,
             jms_type=self.jms_type,
             group_id=self.group_id,
             group_sequence=self.group_sequence,
+            form=self.form,
+            packed=self.packed,
+            extra=self.extra,
         )
         copy.ttl_ms = self.ttl_ms
         copy.sender = self.sender

@@ -19,19 +19,26 @@ Rules, the same in all of them:
 * A wake-up of the queue hands over at most one page (``max_page_size``), and none while a page is waiting for a
   consumer already or nobody but browsers consumes. Memory freed by *another* queue is no wake-up, so a starved queue
   sleeps on until something happens to itself; ``wake_on_relief`` repairs that.
+* An acknowledgement is two wake-ups, one for the message that goes and one for the place in the window: the second page
+  is asked for after the first has been handed out.
 * Sweep and browsers read without demand, while no node is at 110 %.
 * Non-persistent messages go to temporary files, all of them, when there is no space or the queue reaches 70 %, and are
   read from there without asking. They hold no memory and are never starved.
 * ``concurrent_store`` charges a message that is being cached once or twice more while it is written, so the cache ends
   one or two messages earlier.
 
-Known exceptions: temporary files and the store have no limits; a cursor of its own per durable subscription.
+* A durable subscription has a cursor of its own, with a consumer or without. Persistent messages stay in memory while
+  the broker's usage is below the topic's mark, in every generation, and else are read a page at a time, without asking
+  whether there is space for the first: it is slowed down, never starved. Its backlog can starve queues.
+
+Known exceptions: each subscription's copy of a message is charged by itself.
 
 Change together: ``cursor.py``, ``memory.py``, ``flow.py``, ``audit.py``, requirements MEM-*.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
@@ -70,6 +77,7 @@ class PagedMemory(Memory):
     wakes_on_relief = False
     pages = True
     throttles = True
+    disk_stops = True
     broker_mark = FULL_PERCENT
     stop = NEVER
     #: Extra charges per message that is being written while the store is concurrent.
@@ -79,9 +87,35 @@ class PagedMemory(Memory):
         return Cursor(tree, queue, queue.policy.use_cache)
 
     def admit(
-        self, tree: MemoryTree, destination: Destination, _subscription: Subscription, reference: Reference
+        self, tree: MemoryTree, destination: Destination, subscription: Subscription, reference: Reference
     ) -> bool:
         tree.charge(destination, reference)
+        if subscription.durable is not None:
+            self._read_for(tree, destination, subscription)
+        return True
+
+    # -- durable subscriptions
+
+    def store_for(self, tree: MemoryTree, topic: Destination, subscription: Subscription, reference: Reference) -> None:
+        if not reference.message.persistent:
+            return
+        if not tree.root.is_below(topic.mark_percent):
+            subscription.caching = False
+        elif not subscription.caching and topic.policy.use_cache and not subscription.pending:
+            subscription.caching = True
+        if subscription.caching and topic.policy.use_cache:
+            tree.charge(topic, reference)
+
+    def _read_for(self, tree: MemoryTree, topic: Destination, subscription: Subscription) -> None:
+        """The first of the backlog was read from the store: so is the rest of its page, as long as there is space."""
+        for reference in islice(subscription.pending, 1, topic.page_size):
+            if not tree.root.is_below(topic.mark_percent):
+                return
+            if reference.message.persistent and not reference.charged:
+                tree.charge(topic, reference)
+
+    def keeps_uncommitted(self, _tree: MemoryTree, _queue: Queue, _size_bytes: int) -> bool:
+        """Always, whatever the mark and the limits say."""
         return True
 
     def shrink(self, tree: MemoryTree, destination: Destination) -> None:
@@ -122,8 +156,7 @@ class PagedMemory(Memory):
                 return
             cursor.flush()
         else:
-            cursor.flush()
-            cursor.temp.append(reference)
+            cursor.file(reference)
 
     # -- handing over
 

@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from reference_broker.core.advisory import is_advisory
 from reference_broker.core.matching import covers, is_wild, members
+from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.subscription import Subscription
+from reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from reference_broker.core.destination import Destination
@@ -45,12 +48,14 @@ class Coverage:
 class Places:
     """The places of all consumers."""
 
-    __slots__ = ("_region", "_roamers", "_serial")
+    __slots__ = ("_listeners", "_region", "_roamers", "_serial")
 
     def __init__(self, region: Region) -> None:
         self._region = region
         #: Consumers with a wildcard, by name, oldest first.
         self._roamers: dict[str, Consumer] = {}
+        #: Those among them that listen to advisories: their wildcards for that.
+        self._listeners: dict[str, list[str]] = {}
         self._serial = 0
 
     def settle_in(self, consumer: Consumer, asked: str) -> None:
@@ -64,6 +69,9 @@ class Places:
                 if rules.covers(consumer.patterns, name):
                     places.setdefault(name, destination)
             self._roamers[consumer.name] = consumer
+            heard = [pattern for pattern in consumer.patterns if is_advisory(pattern)]
+            if heard:
+                self._listeners[consumer.name] = heard
         for destination in places.values():
             self._place(consumer, destination)
 
@@ -74,15 +82,36 @@ class Places:
             if rules.covers(consumer.patterns, destination.name) and rules.joins(destination):
                 self._place(consumer, destination)
 
-    def leave(self, consumer: Consumer, last_delivered: int) -> None:
-        """A consumer goes."""
-        self._roamers.pop(consumer.name, None)
+    def leave(self, consumer: Consumer, last_delivered: int, last_sequence: int | None = None) -> None:
+        """A consumer goes. What its application has seen is told as a count, or by the last one's number."""
+        if consumer.patterns:
+            self._roamers.pop(consumer.name, None)
+            self._listeners.pop(consumer.name, None)
         if not consumer.prefetch:
             self._region.pulls.forget(consumer)
         for subscription in consumer.subscriptions:
-            subscription.destination.detach(subscription, last_delivered)
+            seen = last_delivered if last_sequence is None else count_up_to(subscription, last_sequence)
+            subscription.destination.detach(subscription, seen)
+            self._region.attendance.placed(subscription, gone=True)
         if consumer.durable:
             self._region.durables.left(consumer)
+
+    def resize(self, consumer: Consumer, prefetch: int) -> None:
+        """A consumer has another window from now on; what it holds stays. A pull that waits is forgotten."""
+        if not (consumer.prefetch and prefetch):
+            self._region.pulls.forget(consumer)
+            consumer.extension = 0
+        consumer.prefetch = prefetch
+        for subscription in consumer.in_turn():
+            if self._region.policies.prefetch.is_open(subscription):
+                subscription.destination.window_opened(subscription)
+            else:
+                subscription.destination.window_closed(subscription)
+
+    def awaits_advisory(self, topic: str) -> bool:
+        """Whether somebody's wildcard of advisory topics covers one that may not exist yet."""
+        rules = self._region.policies.coverage
+        return any(rules.covers(patterns, topic) for patterns in self._listeners.values())
 
     def next_serial(self) -> int:
         """The number of a new place."""
@@ -94,3 +123,18 @@ class Places:
         consumer.subscriptions.append(subscription)
         consumer.scattered = len(consumer.subscriptions) > 1
         destination.attach(subscription)
+        self._region.attendance.placed(subscription, gone=False)
+        if isinstance(destination, Topic) and is_advisory(destination.name):
+            self._region.attendance.greet(subscription, destination)
+
+
+def count_up_to(subscription: Subscription, last_sequence: int) -> int:
+    """How many of a subscription's unsettled messages, from the oldest, the application has seen if the last one that
+    it saw has that number; ``UNKNOWN`` stays unknown.
+    """
+    if last_sequence == UNKNOWN:
+        return UNKNOWN
+    for count, delivery in enumerate(subscription.deliveries(), 1):
+        if delivery.reference.message.sequence == last_sequence:
+            return count
+    return 0

@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reference_broker.core.acknowledgement import Acknowledgement
+from reference_broker.core.advisory import Advising
 from reference_broker.core.backlog import Backlog
 from reference_broker.core.browser import Browsing
 from reference_broker.core.config import ConfigError
 from reference_broker.core.deadletter import DeadLetter
-from reference_broker.core.delay import Delay
+from reference_broker.core.delay import Delay, delay_policy
 from reference_broker.core.durable import Durability
 from reference_broker.core.exclusive import Exclusivity
 from reference_broker.core.expiry import DocumentedExpiry, Expiry
@@ -34,6 +35,8 @@ from reference_broker.core.pull import Pulling
 from reference_broker.core.recording import Recording
 from reference_broker.core.redelivery import Ordering, Redelivery
 from reference_broker.core.rescheduling import Rescheduling
+from reference_broker.core.resends import Resends
+from reference_broker.core.retention import Retention
 from reference_broker.core.rotation import Rotation
 from reference_broker.core.routing import Spreading
 from reference_broker.core.selection import Selection
@@ -57,6 +60,7 @@ MEMORY: Final[dict[str, type[Memory]]] = {
 #: behaviour -> the class that a replacement must derive from.
 BASES: Final[dict[str, type]] = {
     "acknowledgement": Acknowledgement,
+    "advising": Advising,
     "backlog": Backlog,
     "browsing": Browsing,
     "coverage": Coverage,
@@ -77,6 +81,8 @@ BASES: Final[dict[str, type]] = {
     "pulling": Pulling,
     "redelivery": Redelivery,
     "rescheduling": Rescheduling,
+    "resends": Resends,
+    "retention": Retention,
     "selection": Selection,
     "routing": Spreading,
     "temporary": Ownership,
@@ -90,6 +96,7 @@ def memory_policy(config: BrokerConfig) -> Memory:
     memory = MEMORY[config.generation["memory"]]()
     if config.wake_on_relief:
         memory.wakes_on_relief = True
+    memory.zeroes = config.generation["purge"] == "zeroed"
     return memory
 
 
@@ -106,14 +113,17 @@ class Policies:
         memory: Memory,
         timestamping: Stamping,
         dead_letter: DeadLetter,
+        advising: Advising,
         rescheduling: Rescheduling,
+        delay: Delay,
     ) -> None:
         self.acknowledgement = Acknowledgement()
+        self.advising = advising
         self.backlog = Backlog()
         self.browsing = Browsing()
         self.coverage = Coverage()
         self.dead_letter = dead_letter
-        self.delay = Delay()
+        self.delay = delay
         self.dispatch = Rotation()
         self.durable = Durability()
         self.exclusivity = Exclusivity()
@@ -129,6 +139,8 @@ class Policies:
         self.pulling = Pulling()
         self.redelivery = Redelivery()
         self.rescheduling = rescheduling
+        self.resends = Resends()
+        self.retention = Retention()
         self.selection = Selection()
         self.routing = Spreading()
         self.temporary = Ownership()
@@ -144,7 +156,9 @@ class Policies:
             memory=memory_policy(config),
             timestamping=TIMESTAMPING[config.generation["timestamping"]](config.timestamping),
             dead_letter=DeadLetter(config),
+            advising=Advising(config),
             rescheduling=Rescheduling(config),
+            delay=delay_policy(config.delay_support, config.max_delay_ms),
         )
 
     def replace(self, name: str, policy: object) -> Policies:

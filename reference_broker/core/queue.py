@@ -35,6 +35,7 @@ from reference_broker.core.rescheduling import DEAD, PROPERTY, VANISHES
 
 if TYPE_CHECKING:
     from reference_broker.core.config import DestinationPolicy
+    from reference_broker.core.cursor import Cursor
     from reference_broker.core.instant import Now
     from reference_broker.core.message import Message
     from reference_broker.core.region import Region
@@ -54,6 +55,10 @@ class Queue(Destination):
         self.aside: OrderedDict[int, Reference] = OrderedDict()
         self.pledged: dict[int, Reference] = {}
         self.scheduled: dict[int, Scheduled] = {}
+        #: What purges have hidden (``management.py``); their ids stay taken.
+        self.hidden: list[Reference] = []
+        #: G0 to G3: an acknowledgement has woken it, which is worth two wake-ups (``paging.py``).
+        self.acknowledged = False
         self.ready: deque[Subscription] = deque()
         #: By name, who only looks.
         self.browsers: dict[str, View] = {}
@@ -250,6 +255,10 @@ class Queue(Destination):
         region = self.region
         paged = region.policies.memory.page_in(region.memory, self, self.cursor)
         self._hand_out()
+        if self.acknowledged:
+            self.acknowledged = False
+            paged = region.policies.memory.page_in(region.memory, self, self.cursor)
+            self._hand_out()
         if not paged:
             region.block(self)
 
@@ -264,6 +273,8 @@ class Queue(Destination):
     def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:
         reference = delivery.reference
         message = reference.message
+        if self.cursor is not None:
+            self.acknowledged = True
         if reference.state == DROPPED:
             self._bury(reference)
         elif outcome == CONSUMED:
@@ -420,7 +431,18 @@ class Queue(Destination):
             if not memory.load(self.region.memory, self, cursor, self.page_size, expiring=False):
                 break
             self._purge_reached()
+        if cursor is not None and self.region.policies.memory.zeroes:
+            self._hide(cursor)
         self.region.wake(self)
+
+    def _hide(self, cursor: Cursor) -> None:
+        """Forget what a purge did not reach: it is in the journal, and on the queue again after a restart."""
+        for reference in cursor.clear():
+            self.forget_expiry(reference.message)
+            self.region.memory.discharge(self, reference)
+            self.counters.size -= 1
+            self.counters.kept_size -= 1  # it came and has not gone
+            self.hidden.append(reference)
 
     def give_away(self, reference: Reference) -> None:
         """A waiting message is moved to another destination."""

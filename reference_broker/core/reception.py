@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reference_broker.core.effects import Granted
 from reference_broker.core.matching import consumer_fault, is_queue, members, policy_for
 from reference_broker.core.prefetch import UNASKED
 from reference_broker.core.selector import BadSelector
@@ -41,6 +42,12 @@ def receive(region: Region, event: Subscribe) -> Consumer:
     if event.prefetch < UNASKED:
         text = f"prefetch {event.prefetch} is negative; use 0 or more, or -1 for the default"
         raise Objection("bad-prefetch", text)
+    if event.retroactive and event.durable:
+        text = f"durable subscription {event.durable!r} cannot be retroactive; leave one of the two out"
+        raise Objection("retroactive-durable", text)
+    if event.pending_limit < 0:
+        text = f"maximum pending message limit {event.pending_limit} is negative; use 0 (none of its own) or more"
+        raise Objection("bad-pending-limit", text)
     entry = policy_for(names[0], region.config.destinations)
     try:
         consumer = Consumer(event, region.policies.prefetch.granted(event, entry))
@@ -48,3 +55,10 @@ def receive(region: Region, event: Subscribe) -> Consumer:
         raise Objection("bad-selector", str(bad)) from None
     consumer.extends = consumer.extends and entry.use_prefetch_extension
     return consumer
+
+
+def tell_window(region: Region, event: Subscribe, consumer: Consumer) -> None:
+    """A consumer that asked for another prefetch than it got is told so."""
+    if consumer.prefetch != event.prefetch >= 0:
+        granted = Granted(event.connection, consumer.name, event.destination, consumer.prefetch)
+        region.effects.append(granted)

@@ -77,6 +77,8 @@ class Recording:
     def write(self, region: Region, record: Record) -> None:
         """The one way into the journal."""
         region.effects.append(Journalled(record))
+        if region.store is not None:
+            region.store.feed(record)
 
     # -- after a restart
 

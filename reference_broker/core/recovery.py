@@ -34,6 +34,7 @@ from reference_broker.core.topic import Topic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from reference_broker.core.recording import Recording
     from reference_broker.core.records import Record
     from reference_broker.core.region import Region
 
@@ -53,12 +54,12 @@ class Recovered:
     def feed(self, record: Record) -> None:
         """One more record. Removing what is not there changes nothing."""
         if isinstance(record, MessageAdded):
-            self.messages[record.message.destination, record.message.message_id] = record
+            self.put((record.message.destination, record.message.message_id), record)
         elif isinstance(record, MessageRemoved):
             self._remove((record.destination, record.message_id), record.holder)
         elif isinstance(record, DestinationRemoved):
             for place in [place for place in self.messages if place[0] == record.destination]:
-                del self.messages[place]
+                self.drop(place)
         elif isinstance(record, SubscriptionAdded):
             self.subscriptions[record.key] = record
         elif isinstance(record, SubscriptionRemoved):
@@ -75,11 +76,17 @@ class Recovered:
             return
         left = tuple(other for other in added.holders if other != holder)
         if not holder or not left:
-            del self.messages[place]
+            self.drop(place)
         elif left != added.holders:
-            self.messages[place] = MessageAdded(
-                added.message, added.order, added.accepted_wall_ms, added.due_wall_ms, left
-            )
+            self.put(place, MessageAdded(added.message, added.order, added.accepted_wall_ms, added.due_wall_ms, left))
+
+    def put(self, place: tuple[str, str], added: MessageAdded) -> None:
+        """A message is there, or is there now with another place or other holders."""
+        self.messages[place] = added
+
+    def drop(self, place: tuple[str, str]) -> None:
+        """A message that was there is there no longer."""
+        del self.messages[place]
 
 
 def rebuild(region: Region, recovered: Recovered) -> None:
@@ -87,10 +94,13 @@ def rebuild(region: Region, recovered: Recovered) -> None:
     journal = region.policies.journal
     waiting: dict[str, list[MessageAdded]] = {}
     delayed: list[MessageAdded] = []
+    if region.store is not None:
+        region.store.fill(recovered)
     for added in recovered.messages.values():
         message = added.message
         message.accepted_mono_ns = region.now.mono_ns
         region.sequence = max(region.sequence, message.sequence)
+        region.resends.recovered(message.message_id)
         if added.due_wall_ms:
             delayed.append(added)
         else:
@@ -118,7 +128,13 @@ def rebuild(region: Region, recovered: Recovered) -> None:
                 destination.recover_for(added.message, order, 0, added.holders)
             else:
                 destination.recover(added.message, order)
-    for added in sorted(delayed, key=_due):
+    _delay_again(region, sorted(delayed, key=_due), writing)
+    region.journal = writing
+
+
+def _delay_again(region: Region, delayed: list[MessageAdded], writing: Recording | None) -> None:
+    """What had not been due yet; ``writing`` is the journal."""
+    for added in delayed:
         destination = region.destination(added.message.destination)
         remaining_ms = region.policies.delay.left_ms(added.due_wall_ms, added.accepted_wall_ms, region.now)
         due_ns = region.policies.delay.due_ns(remaining_ms, region.now) if remaining_ms > 0 else 0
@@ -130,7 +146,6 @@ def rebuild(region: Region, recovered: Recovered) -> None:
             destination.schedule(added.message, due_ns)
         else:
             destination.publish(added.message)
-    region.journal = writing
 
 
 def _due(added: MessageAdded) -> tuple[int, int]:

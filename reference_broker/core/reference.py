@@ -66,6 +66,7 @@ class Reference:
         "reserved",
         "returned",
         "size_bytes",
+        "spooled",
         "state",
     )
 
@@ -77,6 +78,8 @@ class Reference:
         self.state = WAITING
         #: Counted in the memory usage (``memory.py``).
         self.charged = False
+        #: Counted in the usage of temporary files (``disk.py``).
+        self.spooled = False
         #: In flight without being counted: its consumer's one reserve message.
         self.reserved = False
         #: Came back from a consumer: goes ahead of what was never dispatched.

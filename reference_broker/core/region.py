@@ -1,5 +1,5 @@
 """What all destinations of one broker share: the present moment, the effects so far, the memory, the timers, the
-table of destinations, the dead-letter path.
+table of destinations, the dead-letter path, advisories.
 
 It decides the order of work inside one event: first the event itself, then, until nothing is left, dead letters, then
 dispatching of every destination whose state changed (in the order in which they changed), then another try for
@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core import deadletter
+from reference_broker.core import advisory, deadletter
+from reference_broker.core.advisory import Advisory
+from reference_broker.core.attendance import Attendance
 from reference_broker.core.deadletter import expiry_cause
 from reference_broker.core.delay import DelayHeap
+from reference_broker.core.disk import Store
 from reference_broker.core.durable import Durables
 from reference_broker.core.effects import Effect, Logged
 from reference_broker.core.expiry import Sweeps
@@ -24,13 +27,15 @@ from reference_broker.core.placing import Places
 from reference_broker.core.pull import Pulls
 from reference_broker.core.queue import Queue
 from reference_broker.core.routing import Routing
+from reference_broker.core.statistics import Statistics
 from reference_broker.core.temporary import Temporaries
 from reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from reference_broker.core.config import BrokerConfig
     from reference_broker.core.destination import Destination
-    from reference_broker.core.message import Message
+    from reference_broker.core.flow import Flow
+    from reference_broker.core.message import Message, Property
     from reference_broker.core.policies import Policies
 
 QUEUE_LOGGER = "org.apache.activemq.broker.region.Queue"
@@ -40,8 +45,9 @@ class Region:
     """The shared state."""
 
     __slots__ = (
+        "advised",
+        "attendance",
         "awake",
-        "clients",
         "config",
         "created",
         "delays",
@@ -49,6 +55,7 @@ class Region:
         "dispatches",
         "durables",
         "effects",
+        "flow",
         "journal",
         "letters",
         "memory",
@@ -56,9 +63,12 @@ class Region:
         "places",
         "policies",
         "pulls",
+        "resends",
         "routing",
         "sequence",
+        "statistics",
         "storage_trouble",
+        "store",
         "sweeps",
         "temporaries",
     )
@@ -74,23 +84,40 @@ class Region:
         self.now = Now(0, 0)
         #: What the event in progress has caused so far.
         self.effects: list[Effect] = []
-        self.memory = MemoryTree(config.memory_limit_bytes, concurrent_store=config.concurrent_store)
+        self.memory = MemoryTree(
+            config.memory_limit_bytes,
+            concurrent_store=config.concurrent_store,
+            temp_limit_bytes=config.temp_limit_bytes,
+        )
+        #: What the store holds; None: it has no limit.
+        self.store = (
+            Store(config.store_limit_bytes, policies.memory)
+            if config.persistent and config.store_limit_bytes > 0
+            else None
+        )
         self.delays = DelayHeap()
         self.sweeps = Sweeps()
         self.destinations: dict[str, Destination] = {}
         #: How many destinations have ever been created.
         self.created = 0
-        #: Client ids of the connections.
-        self.clients: dict[int, str] = {}
         self.places = Places(self)
         self.pulls = Pulls(self)
         self.durables = Durables(self)
         self.temporaries = Temporaries(self)
+        self.attendance = Attendance(self)
+        #: What producers have sent already; the policy itself, because it remembers.
+        self.resends = policies.resends
+        #: Who answers requests for statistics; None: nobody does.
+        self.statistics = Statistics(self) if config.statistics else None
+        #: Sends that wait for memory (G0 to G3) or for the disk; None: there is nothing to wait for.
+        self.flow: Flow | None = None
         self.routing = Routing(config)
         #: Destinations to pump, each at most once.
         self.awake: deque[Destination] = deque()
-        #: Dead letters to be put on their queue.
+        #: Dead letters and advisories to be put on their destination, in this order.
         self.letters: deque[Message] = deque()
+        #: How many advisories there were.
+        self.advised = 0
         #: The number of the last dispatch.
         self.dispatches = 0
         #: The last arrival number.
@@ -125,6 +152,7 @@ class Region:
             destination.dissolve()
             self.memory.queues.remove(destination)
         self.memory.blocked.pop(name, None)
+        self.memory.orphan(destination)
         del self.destinations[name]
         if self.journal is not None:
             self.journal.destination_removed(self, name)
@@ -156,6 +184,7 @@ class Region:
         """A message expired, after it was taken off ``source``."""
         self.effects.append(Logged("DEBUG", deadletter.LOGGER, f"Message expired {message.message_id}, dest: {source}"))
         self.dead_letter(message, source, expiry_cause(message), expired=True)
+        self.tell_expired(message, source)
 
     def dead_letter(
         self, message: Message, source: str, cause: str, *, expired: bool = False, subscriber: str = ""
@@ -165,14 +194,37 @@ class Region:
         """
         policy = self.policies.dead_letter
         target = policy.target(source, subscriber)
-        if target == source:
+        if target and policy.loops(source, target):
             text = f"Not re-adding to DLQ: {message.message_id}, dest: {source}"
             self.effects.append(Logged("DEBUG", deadletter.LOGGER, text))
         elif target and policy.eligible(message, source, expired):
             if policy.first(message, source, target):
                 self.letters.append(policy.copy(message, source, cause, target, self.now.wall_ms))
+                advising = self.policies.advising
+                if not advising.idle and advising.tells_dead_lettered(source):
+                    topic = advisory.topic_about(advisory.DEAD_LETTERED, source)
+                    self.advise(topic, advising.content(message, source))
             else:
                 self._log_duplicate(message, source)
+
+    def tell_expired(self, message: Message, source: str) -> None:
+        """Those who want to know are told that a message expired on ``source``."""
+        advising = self.policies.advising
+        if not advising.idle and advising.tells_expired(source):
+            topic = advisory.topic_about(advisory.EXPIRED, source)
+            content = advising.content(message, source)
+            self.advise(topic, content, {advisory.ORIGINAL_ID: advising.original_id(message)})
+
+    def advise(self, topic: str, data_structure: object, properties: dict[str, Property] | None = None) -> None:
+        """Publish an advisory, after what the event in progress has caused so far."""
+        self.letters.append(self.advisory(topic, data_structure, properties))
+
+    def advisory(self, topic: str, data_structure: object, properties: dict[str, Property] | None = None) -> Advisory:
+        """A new advisory."""
+        self.advised += 1
+        message_id = f"ID:{self.config.name}-advisory-1:1:1:1:{self.advised}"
+        told = {advisory.ORIGIN: self.config.name, **(properties or {})}
+        return Advisory(message_id, topic, data_structure, timestamp_ms=self.now.wall_ms, properties=told)
 
     def number(self, message: Message) -> None:
         """The broker takes the message over."""

@@ -164,11 +164,13 @@ class Consumer:
         "name",
         "no_local",
         "patterns",
+        "pending_limit",
         "picky",
         "pledged",
         "prefetch",
         "priority",
         "reserve",
+        "retroactive",
         "scattered",
         "selector",
         "subscriptions",
@@ -191,6 +193,8 @@ class Consumer:
         self.exclusive = event.exclusive
         self.priority = event.priority
         self.browser = event.browser
+        self.retroactive = event.retroactive
+        self.pending_limit = event.pending_limit
         #: Name of the durable subscription; "" is none.
         self.durable = event.durable
         #: Its places at destinations, one each: a plain name has one, a wildcard as many as match.
@@ -220,7 +224,18 @@ class Consumer:
 class Subscription:
     """A consumer's place at one destination."""
 
-    __slots__ = ("consumer", "destination", "durable", "mortal", "offers", "pending", "pledged", "ready", "serial")
+    __slots__ = (
+        "caching",
+        "consumer",
+        "destination",
+        "durable",
+        "mortal",
+        "offers",
+        "pending",
+        "pledged",
+        "ready",
+        "serial",
+    )
 
     def __init__(self, consumer: Consumer, destination: Destination, serial: int) -> None:
         self.consumer = consumer
@@ -236,6 +251,8 @@ class Subscription:
         self.pending: deque[Reference] = deque()
         #: Durable: what open transactions of consumers that left decide about, by order.
         self.pledged: dict[int, Reference] = {}
+        #: Durable, G0 to G3: whether what arrives stays in memory.
+        self.caching = True
         #: Durable: how many of ``pending`` can expire.
         self.mortal = 0
         #: Queues: messages that another consumer discarded as expired, as a heap of (order, reference).

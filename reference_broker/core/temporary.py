@@ -80,6 +80,8 @@ class Temporaries:
             owner = self.owners.setdefault(name, connection)
             if owner != connection:
                 return FOREIGN, f"{name} belongs to connection {owner}; choose another name"
+            if name not in self._region.destinations:
+                self._region.attendance.destination(name, gone=False)
         self._region.destination(name)
         return "", ""
 
@@ -94,7 +96,7 @@ class Temporaries:
         watched = destination.subscriptions or destination.onlookers()
         if watched or (isinstance(destination, Topic) and destination.durables):
             return IN_USE, f"{name} has consumers or durable subscriptions; close them first"
-        self._region.remove(destination)
+        self._remove(name)
         return "", ""
 
     def left(self, connection: int) -> None:
@@ -102,4 +104,9 @@ class Temporaries:
         rules = self._region.policies.temporary
         for name, owner in list(self.owners.items()):
             if rules.ends(owner, connection):
-                self._region.remove(self._region.destinations[name])
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        self._region.remove(self._region.destinations[name])
+        if is_temporary(name):
+            self._region.attendance.destination(name, gone=True)

@@ -21,6 +21,8 @@ Rules, in order:
 5. Otherwise the expiration is replaced if both the time to live and the new expiration are > 0, and the timestamp is
    replaced in any case.
 
+What an operator moves is stamped again only with ``restamp_moved``; ActiveMQ always does: a move restarts a life.
+
 What ``classic`` means for an operator:
 
 * ``future_only`` and no expiration: the timestamp is replaced even if that moves it backwards.
@@ -64,6 +66,10 @@ class Stamping:
         """Rule 1."""
         settings = self.settings
         return settings is not None and message.timestamp_ms > 0 and (settings.process_network_messages or not network)
+
+    def stamps_moved(self) -> bool:
+        """Whether what an operator moves is stamped as what is sent."""
+        return self.settings is not None and self.settings.restamp_moved
 
     def ceiling_ms(self) -> int:
         """The ceiling of times to live; 0 or less: none."""

@@ -14,6 +14,7 @@ Rules:
 * Poison is consumed, a client's expired-ack counts expired + 1; neither makes a dead letter, except for a durable
   subscription.
 * A consumer with a selector or noLocal gets only what it wants (``selection.py``).
+* A retroactive subscriber gets first what the topic remembers (``retention.py``).
 * The audience of a delayed message is fixed when it is sent (``delay.py``).
 
 Change together: ``durable.py``, ``audit.py``.
@@ -30,6 +31,7 @@ from reference_broker.core.delay import Scheduled
 from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
 from reference_broker.core.effects import Logged
 from reference_broker.core.reference import GONE, PLEDGED, WAITING, Publication, Reference
+from reference_broker.core.retention import Archive
 
 if TYPE_CHECKING:
     from reference_broker.core.config import DestinationPolicy
@@ -54,6 +56,8 @@ class Topic(Destination):
         #: The policy entry, and whether it limits backlogs.
         self.policy = policy
         self.limited = policy.pending_message_limit >= 0 or policy.pending_message_limit_multiplier >= 0
+        #: What it remembers for subscribers that come late; None: nothing.
+        self.archive = Archive(policy.recovery) if policy.recovery is not None else None
         #: How many subscriptions do not want everything.
         self.choosy = 0
         #: Whether the sweep looks at durable subscriptions that have a consumer.
@@ -71,7 +75,13 @@ class Topic(Destination):
         self.region.report_expired(message, self.name)
 
     def publish(self, message: Message) -> None:
+        if self.archive is not None:
+            self.region.policies.retention.keep(self.archive, message, self.region.now)
         self._publish_to(message, self._audience(message))
+
+    def tell(self, subscription: Subscription, message: Message) -> None:
+        """A message for one subscription alone."""
+        self._publish_to(message, [subscription])
 
     def schedule(self, message: Message, due_ns: int) -> None:
         self._schedule_for(message, due_ns, self._audience(message))
@@ -91,7 +101,7 @@ class Topic(Destination):
             self._schedule_for(message, due_ns, audience)
         else:
             self.next_order = max(self.next_order, order)
-            self._publish_to(message, audience)
+            self._publish_to(message, audience, recovered=True)
 
     def release(self, item: Scheduled) -> None:
         message = item.message
@@ -106,6 +116,8 @@ class Topic(Destination):
             return
         if audience is None or not self.region.policies.delay.fixes_audience():
             audience = self._audience(message)
+        if self.archive is not None:
+            region.policies.retention.keep(self.archive, message, region.now)
         self._publish_to(message, [subscription for subscription in audience if self._has(subscription)])
 
     def _audience(self, message: Message) -> list[Subscription]:
@@ -127,13 +139,13 @@ class Topic(Destination):
     def _wants(self, subscription: Subscription, message: Message) -> bool:
         durable = subscription.durable
         if durable is not None:
-            clients = self.region.clients
-            if durable.absent.no_local and clients.get(message.sender) == durable.client_id:
+            sender = self.region.attendance.client_id(message.sender)
+            if durable.absent.no_local and sender == durable.client_id:
                 return False
             return self.region.policies.selection.wants(durable.absent, message)
         return self.region.policies.selection.wants(subscription.consumer, message)
 
-    def _publish_to(self, message: Message, audience: list[Subscription]) -> None:
+    def _publish_to(self, message: Message, audience: list[Subscription], *, recovered: bool = False) -> None:
         self.counters.enqueued += 1
         if not audience:
             return
@@ -143,9 +155,15 @@ class Topic(Destination):
         if region.journal is not None and message.persistent and (holders := holders_of(audience)):
             region.journal.added(region, self.name, message, self.next_order, holders)
         size_bytes = region.policies.memory.size_bytes(message, self.minimum_bytes)
+        temp = region.memory.temp
+        pages = region.policies.memory.pages
         for subscription in audience:
             reference = Reference(message, self.next_order, size_bytes, publication)
+            if pages and subscription.durable is not None and not recovered:
+                region.policies.memory.store_for(region.memory, self, subscription, reference)
             subscription.pending.append(reference)
+            if temp is not None:
+                region.memory.spool(reference, stored=subscription.durable is not None and message.persistent)
             if subscription.durable is None:
                 self._stir(subscription)
             else:
@@ -164,8 +182,27 @@ class Topic(Destination):
             if not self.sweeps_active:
                 self.mortal -= subscription.mortal
             self.window_opened(subscription)
-        elif is_choosy(consumer):
-            self.choosy += 1
+        else:
+            if is_choosy(consumer):
+                self.choosy += 1
+            if consumer.retroactive and self.archive is not None:
+                self._recall(subscription, self.archive)
+
+    def _recall(self, subscription: Subscription, archive: Archive) -> None:
+        """A subscriber comes late and gets what is remembered."""
+        region = self.region
+        for message in region.policies.retention.recall(archive, region.now):
+            if region.is_expired(message) or not self._wants(subscription, message):
+                continue
+            publication = self.live.setdefault(message.message_id, Publication(0))
+            publication.holders += 1
+            size_bytes = region.policies.memory.size_bytes(message, self.minimum_bytes)
+            reference = Reference(message, self.next_order, size_bytes, publication)
+            self.next_order += 1
+            subscription.pending.append(reference)
+            if region.memory.temp is not None:
+                region.memory.spool(reference, stored=False)
+        self.window_opened(subscription)
 
     def detach(self, subscription: Subscription, last_delivered: int) -> None:
         del self.subscriptions[subscription.consumer.name]
@@ -233,6 +270,7 @@ class Topic(Destination):
             if rules.returns(reference):
                 reference.move(WAITING)
                 kept.append(reference)
+                self.region.memory.spool(reference, stored=reference.message.persistent)
                 self._note(subscription, reference)
             else:
                 self._leave(subscription, reference)
@@ -285,7 +323,8 @@ class Topic(Destination):
                 self._take(subscription)
                 self._expire(subscription, reference)
                 continue
-            if not region.policies.memory.admit(region.memory, self, subscription, reference):
+            loaded = reference.charged or region.policies.memory.admit(region.memory, self, subscription, reference)
+            if not loaded:
                 region.block(self)
                 self._stir(subscription)
                 break
@@ -293,7 +332,7 @@ class Topic(Destination):
             self.assign(subscription, reference)
         if self.held and pending:
             self._stir(subscription)
-        if self.limited and pending and subscription.durable is None:
+        if pending and subscription.durable is None and (self.limited or subscription.consumer.pending_limit):
             self._limit(subscription)
 
     def _limit(self, subscription: Subscription) -> None:
@@ -301,7 +340,7 @@ class Topic(Destination):
         region = self.region
         rules = region.policies.backlog
         pending = subscription.pending
-        limit = rules.limit(self.policy, subscription.consumer.prefetch)
+        limit = rules.limit_of(self.policy, subscription.consumer)
         if limit < 0 or len(pending) <= limit:
             return
         for reference in pending:
@@ -341,7 +380,14 @@ class Topic(Destination):
         self._dead_letter(subscription, reference, "", expired=True)
 
     def _dead_letter(self, subscription: Subscription, reference: Reference, cause: str, *, expired: bool) -> None:
-        """One letter per publication, unless each durable subscription has a dead-letter queue of its own."""
+        """One letter per publication, unless each durable subscription has a dead-letter queue of its own; an advisory
+        for each expiry.
+        """
+        self._letter(subscription, reference, cause, expired=expired)
+        if expired:
+            self.region.tell_expired(reference.message, self.name)
+
+    def _letter(self, subscription: Subscription, reference: Reference, cause: str, *, expired: bool) -> None:
         subscriber = "" if subscription.durable is None else subscription.durable.key
         letters = self.region.policies.dead_letter
         publication = reference.publication

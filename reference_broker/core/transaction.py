@@ -6,6 +6,8 @@ Rules:
   ended, is refused with ``unknown-transaction``; one that has begun already with ``duplicate-transaction``.
 * A send is taken over (numbered, stamped, its delivery time fixed) at once and admitted at the commit, in the order of
   the sends. A queue does not look at the expiration then: what expired meanwhile is found as on any queue.
+* What waits for the commit on a queue is charged to its memory until the end: in G0 to G3 in any case, in ``fair``
+  while there is space; the rest is on the disk.
 * An acknowledgement that is held *pledges* its deliveries: they stay on the consumer's list and in flight, and no other
   acknowledgement touches them. STANDARD and INDIVIDUAL are held; DELIVERED, REDELIVERED and EXPIRED act at once, as
   they do in ActiveMQ; POISON is refused with ``poison-in-transaction``.
@@ -32,6 +34,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reference_broker.core.acknowledgement import REFUSED, WAITS
+from reference_broker.core.matching import is_queue
+from reference_broker.core.queue import Queue
 from reference_broker.core.reference import PLEDGED
 
 if TYPE_CHECKING:
@@ -57,13 +61,17 @@ class Pledge:
 
 
 class Held:
-    """A send in a transaction: the accepted message and the monotonic time of its delivery (0: at once)."""
+    """A send in a transaction: the accepted message and the monotonic time of its delivery (0: at once). ``queue`` is
+    charged ``size_bytes`` for it until the end; None: nobody is.
+    """
 
-    __slots__ = ("due_ns", "message")
+    __slots__ = ("due_ns", "message", "queue", "size_bytes")
 
     def __init__(self, message: Message, due_ns: int) -> None:
         self.message = message
         self.due_ns = due_ns
+        self.queue: Destination | None = None
+        self.size_bytes = 0
 
 
 class Transaction:
@@ -110,9 +118,10 @@ class Resolution:
 class Transactions:
     """All open transactions of the broker."""
 
-    __slots__ = ("_arrivals", "_policies", "_settlements", "open")
+    __slots__ = ("_arrivals", "_policies", "_region", "_settlements", "open")
 
     def __init__(self, region: Region, arrivals: Arrivals, settlements: Settlements) -> None:
+        self._region = region
         self._policies: Policies = region.policies
         self._arrivals = arrivals
         self._settlements = settlements
@@ -150,10 +159,37 @@ class Transactions:
         due_ns = self._arrivals.due_ns(message)
         if self._policies.transaction.holds_sends():
             transaction = self.open[connection][name]
-            transaction.sends.append(Held(message, due_ns))
+            held = Held(message, due_ns)
+            transaction.sends.append(held)
             transaction.keys.add(key_of(message))
+            if not due_ns and is_queue(message.destination):
+                self._charge(held)
         else:
             self._arrivals.admit(message, due_ns)
+
+    def _charge(self, held: Held) -> None:
+        """What waits for a commit stands in memory."""
+        region = self._region
+        queue = region.destination(held.message.destination)
+        size_bytes = self._policies.memory.size_bytes(held.message, queue.minimum_bytes)
+        if isinstance(queue, Queue) and self._policies.memory.keeps_uncommitted(region.memory, queue, size_bytes):
+            held.queue = queue
+            held.size_bytes = size_bytes
+            queue.uncommitted_bytes += size_bytes
+            queue.usage.change(size_bytes)
+
+    def _discharge(self, transaction: Transaction) -> list[Destination]:
+        """The wait is over; whom that gives memory back."""
+        freed: list[Destination] = []
+        for held in transaction.sends:
+            queue = held.queue
+            if queue is not None:
+                held.queue = None
+                queue.uncommitted_bytes -= held.size_bytes
+                queue.usage.change(-held.size_bytes)
+                self._region.memory.relieved = True
+                freed.append(queue)
+        return freed
 
     def refusal_of_acknowledgement(self, connection: int, name: str, rule: Rule) -> tuple[str, str]:
         """Why a valid acknowledgement cannot be part of that transaction: (code, text)."""
@@ -207,12 +243,15 @@ class Transactions:
 
     def _end(self, transaction: Transaction, due: tuple[list[Pledge], list[Held]]) -> None:
         acknowledged, sends = due
+        freed = self._discharge(transaction)
         for pledge in acknowledged:
             self._consume(pledge)
         for pledge in transaction.pledges:
             self._release(pledge)
         for held in sends:
             self._arrivals.admit(held.message, held.due_ns, committed=True)
+        for queue in freed:
+            self._region.wake(queue)
 
     def _consume(self, pledge: Pledge) -> None:
         """The acknowledgement takes effect, for what its consumer still has and what a queue keeps for it."""

@@ -10,8 +10,8 @@ Rules
 
 * A MessagePull and a TransactionInfo BEGIN without a wish for a response are not answered, unless they are refused.
 
-Known exceptions: XA transactions are refused. A consumer whose prefetch the broker's policy has changed to 0 is not
-told so (OpenWire: ConsumerControl). What must change together: ``commands.py`` and ``client.py``.
+Known exceptions: XA transactions are refused. BrokerInfo and ConsumerControl are written only where there are bytes
+between both ends. What must change together: ``commands.py`` and ``client.py``; ``members.py``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from reference_broker.core.advisory import Advisory
+from reference_broker.core.attendance import IN_USE as CLIENT_ID_IN_USE
 from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Dispatch, Refused
+from reference_broker.core.effects import Dispatch, Granted, Refused
 from reference_broker.core.events import (
     DELIVERED,
     EXPIRED,
@@ -39,6 +41,7 @@ from reference_broker.core.events import (
     Unsubscribe,
 )
 from reference_broker.core.instant import Now
+from reference_broker.destination_options import BadOption, apply_options, split_options
 from reference_broker.inactivity import negotiate
 from reference_broker.openwire.commands import (
     ADD_DESTINATION,
@@ -46,6 +49,7 @@ from reference_broker.openwire.commands import (
     COMMIT_ONE_PHASE,
     REMOVE_DESTINATION,
     ROLLBACK,
+    XA,
     Command,
     ConnectionFault,
     ConnectionInfo,
@@ -64,7 +68,11 @@ from reference_broker.openwire.commands import (
     ShutdownInfo,
     TransactionInfo,
     WireFormatInfo,
+    as_dispatch,
 )
+from reference_broker.openwire.links import BrokerInfo, ConsumerControl, ProducerAck
+from reference_broker.openwire.members import EARLY, HANDLERS, Members
+from reference_broker.security.identity import Credentials
 from reference_broker.session import Session
 
 
@@ -75,15 +83,20 @@ class OpenWireProtocolError(Exception):
 class BrokerSession(Session):
     """See the module's header."""
 
-    __slots__ = ("_client_id", "_config", "_consumers", "_names")
+    __slots__ = ("_asked", "_client_id", "_config", "_names", "_wired", "consumers", "members")
 
     def __init__(self, connection: int, config: BrokerConfig) -> None:
         super().__init__(connection, KeepAliveInfo(response_required=config.monitor.ask_for_answers))
         self._config = config
         self._client_id = ""
         #: The client's consumer id -> the core's name, and back.
-        self._consumers: dict[str, str] = {}
+        self.consumers: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self.members = Members()
+        #: There are bytes between both ends.
+        self._wired = False
+        #: Requests that wait: consumers that are not there yet, by their ids.
+        self._asked: dict[int, str] = {}
 
     # -- from the peer
 
@@ -94,11 +107,17 @@ class BrokerSession(Session):
     def receive(self, frame: object, now: Now) -> list[Event]:
         if not isinstance(frame, Command):
             raise TypeError(f"an OpenWire session takes commands, not {frame!r}")
-        handler = _HANDLERS.get(type(frame))
+        kind = type(frame)
+        handler = _HANDLERS.get(kind)
         try:
-            if handler is None:
-                raise OpenWireProtocolError(f"command {type(frame).__name__} is not one that a client may send")
-            return handler(self, frame, now)
+            if handler is not None:
+                return handler(self, frame, now)
+            if kind in HANDLERS:
+                self._check_connected(frame)
+                return HANDLERS[kind](self, frame)
+            if kind in EARLY:
+                return EARLY[kind](self, frame)
+            raise OpenWireProtocolError(f"command {kind.__name__} is not one that a client may send")
         except (OpenWireProtocolError, ValueError) as error:
             if frame.response_required:
                 self.outbox.append(ExceptionResponse(frame.command_id, str(error)))
@@ -107,6 +126,15 @@ class BrokerSession(Session):
                 self.fail(str(error))
             return []
 
+    def credentials(self, frame: object) -> Credentials | None:
+        if not isinstance(frame, ConnectionInfo) or self.periods is None or self.connected:
+            return None
+        return Credentials(frame.user_name, frame.password)
+
+    def turn_away(self, frame: object, text: str, code: str) -> None:
+        self.refuse(frame if isinstance(frame, Command) else Command(), code, text)
+        self.closing = text
+
     def _wire_format(self, info: WireFormatInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         if self.periods is None:
             mine = self._config.monitor
@@ -114,6 +142,9 @@ class BrokerSession(Session):
             if mine.ignore_remote:
                 offered = (mine.read_ms, mine.initial_delay_ms)
             self.periods = negotiate(mine.read_ms, mine.initial_delay_ms, *offered)
+            self._wired = info.version > 0
+            if self._wired:
+                self.outbox.append(BrokerInfo(f"ID:{self._config.name}", self._config.name))
         return []
 
     def _connection(self, info: ConnectionInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
@@ -121,66 +152,143 @@ class BrokerSession(Session):
             raise OpenWireProtocolError("ConnectionInfo came before WireFormatInfo; send WireFormatInfo first")
         if self.connected:
             raise OpenWireProtocolError("ConnectionInfo is sent once per connection")
+        if info.connection_id and not info.client_id:
+            self.turn_away(info, "the client id is missing; every connection needs one", "no-client-id")
+            return []
         self.connected = True
         self._client_id = info.client_id
-        if info.response_required:
-            self.outbox.append(Response(info.command_id))
-        return [Connect(self.connection, info.client_id)]
-
-    def _consumer(self, info: ConsumerInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
-        self._check_connected(info)
-        if info.consumer_id in self._consumers:
-            raise OpenWireProtocolError(
-                f"consumer {info.consumer_id!r} exists already; remove it first or use another id"
-            )
-        if info.prefetch < 0:
-            raise OpenWireProtocolError(f"prefetch {info.prefetch} is negative; ask for 0 (it pulls) or more")
-        if not -128 <= info.priority <= 127:
-            raise OpenWireProtocolError(f"consumer priority {info.priority} is no byte; use -128 to 127")
-        name = f"{self.connection}.{info.consumer_id}"
-        self._consumers[info.consumer_id] = name
-        self._names[name] = info.consumer_id
+        self.members.connection_id = info.connection_id
+        self.members.returns = info.fault_tolerant or info.failover_reconnect
         return [
-            Subscribe(
+            Connect(
                 self.connection,
-                name,
-                info.destination,
-                info.prefetch,
-                dispatch_async=info.dispatch_async,
-                selector=info.selector,
-                no_local=info.no_local,
-                exclusive=info.exclusive,
-                priority=info.priority,
-                browser=info.browser,
-                durable=info.subscription_name,
+                info.client_id,
+                identity=info.connection_id,
+                exclusive=bool(info.connection_id),
                 request=info.command_id if info.response_required else 0,
             )
         ]
 
+    def _consumer(self, info: ConsumerInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
+        self._check_connected(info)
+        if info.consumer_id in self.consumers:
+            self.agree(info)  # it comes back over another socket and repeats what it had
+            return []
+        if self.is_stranger(info, "consumer", info.consumer_id):
+            return []
+        if info.prefetch < 0:
+            raise OpenWireProtocolError(f"prefetch {info.prefetch} is negative; ask for 0 (it pulls) or more")
+        if not -128 <= info.priority <= 127:
+            raise OpenWireProtocolError(f"consumer priority {info.priority} is no byte; use -128 to 127")
+        try:
+            destination, options = split_options(info.destination)
+        except BadOption as bad:
+            self.refuse(info, "bad-option", str(bad))
+            return []
+        name = f"{self.connection}.{info.consumer_id}"
+        self.consumers[info.consumer_id] = name
+        self._names[name] = info.consumer_id
+        if info.response_required:
+            self._asked[info.command_id] = info.consumer_id
+        event = Subscribe(
+            self.connection,
+            name,
+            destination,
+            info.prefetch,
+            dispatch_async=info.dispatch_async,
+            selector=info.selector,
+            no_local=info.no_local,
+            exclusive=info.exclusive,
+            priority=info.priority,
+            browser=info.browser,
+            durable=info.subscription_name,
+            retroactive=info.retroactive,
+            pending_limit=info.pending_limit,
+            request=info.command_id if info.response_required else 0,
+        )
+        apply_options(event, options)
+        return [event]
+
     def _remove(self, info: RemoveInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(info)
-        name = self._consumers.pop(info.consumer_id, None)
+        name = self.consumers.pop(info.consumer_id, None)
         if name is None:
-            raise OpenWireProtocolError(f"consumer {info.consumer_id!r} does not exist on this connection")
+            self._refuse_unknown(info, info.consumer_id)
+            return []
         request = info.command_id if info.response_required else 0
-        return [Unsubscribe(self.connection, name, last_delivered=info.last_delivered, request=request)]
+        return [
+            Unsubscribe(
+                self.connection,
+                name,
+                last_sequence=info.last_sequence,
+                request=request,
+            )
+        ]
+
+    def _refuse_unknown(self, command: Command, consumer_id: str) -> None:
+        text = f"consumer {consumer_id!r} does not exist on this connection; subscribe first"
+        self.refuse(command, "unknown-consumer", text)
+
+    # -- answers of this session alone
+
+    def agree(self, command: Command) -> None:
+        """Yes, if somebody waits for it."""
+        if command.response_required:
+            self.outbox.append(Response(command.command_id))
+
+    def refuse(self, command: Command, code: str, text: str) -> None:
+        """No, to one command; the connection goes on."""
+        if command.response_required:
+            self.outbox.append(ExceptionResponse(command.command_id, text, code))
+        else:
+            self.outbox.append(ConnectionFault(text, code))
+
+    def is_stranger(self, command: Command, what: str, name: str) -> bool:
+        """Whether a consumer or producer names a session that is not there; then it has been refused."""
+        missing = self.members.missing_session(name)
+        if missing:
+            text = f"{what} {name} belongs to session {missing}, which is not there; begin it first"
+            self.refuse(command, "unknown-session", text)
+        return bool(missing)
+
+    # -- messages
 
     def _message(self, command: ProducerMessage, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(command)
         request = command.command_id if command.response_required else 0
-        return [Send(self.connection, command.message, transaction=command.transaction, request=request)]
+        credit_bytes = number = 0
+        producer = command.producer_id
+        if producer:
+            if producer not in self.members.producers:
+                self.refuse(command, "unknown-producer", f"producer {producer} is not there; announce it first")
+                return []
+            if not request:
+                credit_bytes = self.members.credit_bytes(producer, command.message)
+            if self.members.returns and command.message.persistent and not command.transaction:
+                number = command.number
+        return [
+            Send(
+                self.connection,
+                command.message,
+                network=command.network,
+                transaction=command.transaction,
+                request=request,
+                producer=producer,
+                credit_bytes=credit_bytes,
+                number=number,
+            )
+        ]
 
     def _ack(self, ack: MessageAck, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(ack)
         if not DELIVERED <= ack.ack_type <= EXPIRED:
             raise OpenWireProtocolError(f"acknowledgement type {ack.ack_type} is unknown; use 0 to 6")
         request = ack.command_id if ack.response_required else 0
-        name = self._consumers.get(ack.consumer_id)
+        name = self.consumers.get(ack.consumer_id)
         if name is None:
             # A consumer that has just left may have acknowledgements on the way; ActiveMQ ignores them
             # (activemq-expiry-inflight.md 4.3).
-            if request:
-                self.outbox.append(Response(request))
+            self.agree(ack)
             return []
         return [
             Ack(
@@ -200,19 +308,23 @@ class BrokerSession(Session):
         self._check_connected(pull)
         if pull.timeout_ms < -1:
             raise OpenWireProtocolError(f"pull timeout {pull.timeout_ms} ms is negative; use -1, 0 or more")
-        name = self._consumers.get(pull.consumer_id)
+        name = self.consumers.get(pull.consumer_id)
         if name is None:
-            raise OpenWireProtocolError(f"consumer {pull.consumer_id!r} does not exist on this connection")
+            self._refuse_unknown(pull, pull.consumer_id)
+            return []
         return [Pull(self.connection, name, pull.timeout_ms)]
 
     def _transaction(self, info: TransactionInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(info)
         kind = _TRANSACTION_STEPS.get(info.kind)
-        if kind is None:
-            raise OpenWireProtocolError(
+        distributed = info.transaction.startswith(XA)
+        if kind is None or distributed:
+            text = (
                 f"transaction step {info.kind} is XA or unknown; use {BEGIN} (begin), {COMMIT_ONE_PHASE} (commit), "
                 f"{ROLLBACK} (rollback)"
             )
+            self.refuse(info, "not-offered", f"{text} in a local transaction" if distributed else text)
+            return []
         return [kind(self.connection, info.transaction, request=info.command_id if info.response_required else 0)]
 
     def _destination(self, info: DestinationInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
@@ -236,16 +348,14 @@ class BrokerSession(Session):
         return [RemoveSubscription(self.connection, info.subscription_name, request=request)]
 
     def _keep_alive(self, info: KeepAliveInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
-        if info.response_required:
-            if self._config.monitor.use_monitor:
-                self.outbox.append(KeepAliveInfo(info.command_id))
-            else:
-                self.outbox.append(Response(info.command_id))  # without a monitor it is a command like any other
+        if not self._config.monitor.use_monitor:
+            self.agree(info)  # without a monitor it is a command like any other
+        elif info.response_required:
+            self.outbox.append(KeepAliveInfo(info.command_id))
         return []
 
     def _shutdown(self, info: ShutdownInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
-        if info.response_required:
-            self.outbox.append(Response(info.command_id))
+        self.agree(info)
         self.clean = True
         self.closing = "ShutdownInfo"
         return []
@@ -258,13 +368,29 @@ class BrokerSession(Session):
 
     def accepted(self, request: int) -> None:
         if request:
+            if self._asked:
+                self._asked.pop(request, None)
             self.outbox.append(Response(request))
 
     def refused(self, effect: Refused) -> None:
+        missing = self._asked.pop(effect.request, None)
+        if missing is not None:
+            del self.consumers[missing]
         if effect.request:
             self.outbox.append(ExceptionResponse(effect.request, effect.text, effect.code))
         else:
             self.outbox.append(ConnectionFault(effect.text, effect.code))
+        if effect.code == CLIENT_ID_IN_USE:
+            self.connected = False
+            self.closing = effect.text
+
+    def credited(self, producer: str, size_bytes: int) -> None:
+        self.outbox.append(ProducerAck(producer, size_bytes))
+
+    def granted(self, effect: Granted) -> None:
+        consumer_id = self._names.get(effect.consumer)
+        if self._wired and consumer_id is not None:
+            self.outbox.append(ConsumerControl(consumer_id, effect.prefetch, effect.destination))
 
     def fail(self, text: str, receipt: str = "") -> None:  # noqa: ARG002 - OpenWire has no receipts
         if not self.closing:
@@ -277,28 +403,17 @@ class BrokerSession(Session):
         if consumer_id is None:
             return None
         message = dispatch.message
-        properties = message.properties
+        written = as_dispatch(message, consumer_id)
+        written.redelivery_count = dispatch.redelivery_count
+        written.expiration_ms = message.shown_expiration_ms()
+        written.original_destination = message.original_destination
+        written.sequence = message.sequence
         if dispatch.remaining_ttl_ms > 0:
             shown = self._config.relative_ttl_names[:1]
-            properties = properties | dict.fromkeys(shown, dispatch.remaining_ttl_ms)
-        return MessageDispatch(
-            consumer_id,
-            message.message_id,
-            message.destination,
-            message.body,
-            redelivery_count=dispatch.redelivery_count,
-            expiration_ms=message.shown_expiration_ms(),
-            timestamp_ms=message.timestamp_ms,
-            persistent=message.persistent,
-            priority=message.priority,
-            original_destination=message.original_destination,
-            properties=properties,
-            correlation_id=message.correlation_id,
-            reply_to=message.reply_to,
-            jms_type=message.jms_type,
-            group_id=message.group_id,
-            group_sequence=message.group_sequence,
-        )
+            written.opened = message.properties | dict.fromkeys(shown, dispatch.remaining_ttl_ms)
+        if isinstance(message, Advisory):
+            written.about = message.data_structure
+        return written
 
     def no_message(self, consumer: str) -> None:
         consumer_id = self._names.get(consumer)

@@ -1,6 +1,7 @@
 """A JMS client over OpenWire, at the level of commands: what ActiveMQ's Java client does with time and prefetch.
 
 Rules
+* Nothing but the WireFormatInfo is written before the broker's has come: only then is it known how to write.
 * Expiry is decided by *this host's* wall clock: expired is ``wall_ms > expiration_ms``, never for an expiration of 0 or
   less. It is checked when a message arrives (it never enters the prefetch buffer) and again when the application takes
   it. The second check alone writes ActiveMQ's DEBUG line.
@@ -31,6 +32,7 @@ from __future__ import annotations
 
 from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD
 from reference_broker.core.instant import NS_PER_MS, Now
+from reference_broker.destination_options import apply_options, split_options
 from reference_broker.inactivity import Monitor, negotiate
 from reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, LogLine, Notice, Receipt
 from reference_broker.openwire.commands import (
@@ -59,7 +61,8 @@ from reference_broker.openwire.consumer import (
     TRANSACTED,
     Held,
     JmsConsumer,
-    default_prefetch,
+    PrefetchPolicy,
+    as_delivered,
 )
 from reference_broker.openwire.requests import Requests
 from reference_broker.redelivery_policy import RedeliveryPolicy
@@ -72,13 +75,16 @@ class ClientSession(Requests):
 
     __slots__ = (
         "_consumers",
+        "_dispatch_async",
         "_expiry_check",
         "_held",
         "_pausing",
+        "_prefetch_policy",
         "_redelivery_policy",
         "_resting",
         "_started",
         "_transactions",
+        "_use_monitor",
     )
 
     def __init__(
@@ -91,11 +97,24 @@ class ClientSession(Requests):
         consumer_expiry_check: bool = True,
         connection_id: str = "",
         redelivery_policy: RedeliveryPolicy | None = None,
+        prefetch_policy: PrefetchPolicy | None = None,
+        dispatch_async: bool = True,
+        disable_timestamps: bool = False,
+        use_monitor: bool = True,
+        user_name: str = "",
+        password: str = "",
     ) -> None:
         """``client_id`` must be unique in the broker. The message ids are built from ``connection_id``, which must be
-        another one for each connection; "" is the client id.
+        another one for each connection; "" is the client id. ``use_monitor`` False: this end watches nothing, whatever
+        it offers. The rest are the defaults of what is asked for later.
         """
         super().__init__(client_id, monitor, max_inactivity_ms, initial_delay_ms, connection_id)
+        self.user_name = user_name
+        self.password = password
+        self.disable_timestamps = disable_timestamps
+        self._dispatch_async = dispatch_async
+        self._use_monitor = use_monitor
+        self._prefetch_policy = prefetch_policy if prefetch_policy is not None else PrefetchPolicy()
         self._expiry_check = consumer_expiry_check
         self._consumers: dict[str, JmsConsumer] = {}
         #: Open transactions: what was acknowledged in them.
@@ -116,7 +135,7 @@ class ClientSession(Requests):
         destination: str,
         prefetch: int | None = None,
         *,
-        dispatch_async: bool = True,
+        dispatch_async: bool | None = None,
         ack: str = AUTO,
         selector: str = "",
         durable: str = "",
@@ -124,46 +143,59 @@ class ClientSession(Requests):
         exclusive: bool = False,
         priority: int = 0,
         browser: bool = False,
+        retroactive: bool = False,
+        pending_limit: int = 0,
         receipt: bool = False,
     ) -> str:
         """Create a consumer. ``ack``: auto, client, individual or transacted.
 
         ``prefetch`` None is ActiveMQ's default for the kind of consumer, which the broker may replace by its policy's;
         0 makes a pull consumer. ``durable`` is a subscription's name. The end of a browse is the notice ``Empty``.
+        Options in the destination's name go before all these; ``BadOption`` for an unknown one.
         """
         if ack not in ACK_MODES:
             raise ValueError(f"ack mode {ack!r} is unknown; one of {', '.join(ACK_MODES)}")
         if consumer in self._consumers:
             raise ValueError(f"consumer {consumer!r} exists already; close it first or use another name")
+        plain, options = split_options(destination)
         if prefetch is None:
-            prefetch = default_prefetch(destination, durable=bool(durable), browser=browser)
-        self._consumers[consumer] = JmsConsumer(consumer, prefetch, ack, self._redelivery_policy, browser=browser)
-        number = self._number()
-        self.outbox.append(
-            ConsumerInfo(
-                consumer,
-                destination,
-                prefetch,
-                dispatch_async=dispatch_async,
-                selector=selector,
-                subscription_name=durable,
-                no_local=no_local,
-                exclusive=exclusive,
-                priority=priority,
-                browser=browser,
-                command_id=number,
-                response_required=receipt,
-            )
+            prefetch = self._prefetch_policy.prefetch(plain, durable=bool(durable), browser=browser)
+        info = ConsumerInfo(
+            consumer,
+            plain,
+            prefetch,
+            dispatch_async=self._dispatch_async if dispatch_async is None else dispatch_async,
+            selector=selector,
+            subscription_name=durable,
+            no_local=no_local,
+            exclusive=exclusive,
+            priority=priority,
+            browser=browser,
+            retroactive=retroactive,
+            pending_limit=pending_limit,
+            command_id=self._number(),
+            response_required=receipt,
         )
-        return str(number)
+        apply_options(info, options)
+        self._consumers[consumer] = JmsConsumer(
+            consumer, plain, info.prefetch, ack, self._redelivery_policy, browser=browser
+        )
+        self.outbox.append(info)
+        return str(info.command_id)
 
     def close_consumer(self, consumer: str, *, receipt: bool = False) -> str:
         """Close a consumer: what waits in its buffer was never delivered, what was taken and not settled was."""
         holder = self._consumers.pop(consumer)
-        held = sum(len(one.messages) for kept in self._transactions.values() for one in kept if one.consumer is holder)
-        delivered = len(holder.taken) + holder.returned + held
+        held = [one.messages for kept in self._transactions.values() for one in kept if one.consumer is holder]
         number = self._number()
-        self.outbox.append(RemoveInfo(consumer, last_delivered=delivered, command_id=number, response_required=receipt))
+        self.outbox.append(
+            RemoveInfo(
+                consumer,
+                last_sequence=holder.last_delivered(held),
+                command_id=number,
+                response_required=receipt,
+            )
+        )
         return str(number)
 
     def disconnect(self) -> None:
@@ -216,17 +248,20 @@ class ClientSession(Requests):
 
     def _bring_back(self, held: list[Held]) -> None:
         together: dict[str, list[MessageDispatch]] = {}
+        mixed: dict[str, bool] = {}
         for one in held:
-            if self._consumers.get(one.consumer.name) is one.consumer:
-                together.setdefault(one.consumer.name, []).extend(one.messages)
+            name = one.consumer.name
+            if self._consumers.get(name) is one.consumer:
+                together.setdefault(name, []).extend(one.messages)
+                mixed[name] = one.mixed or mixed.get(name, False)
         for name, messages in together.items():
             holder = self._consumers[name]
             given_up, again = holder.roll_back(messages)
             for message, cause in given_up:
                 self._ack(name, POISON, message, message, 1, cause=cause)
+            for first, last, count in holder.ranges(again, mixed=mixed[name]):
+                self._ack(name, REDELIVERED, first, last, count)
             if again:
-                first, last = holder.buffer[0], holder.buffer[again - 1]
-                self._ack(name, REDELIVERED, first, last, again)
                 self._pausing.append(holder)
 
     # -- time
@@ -237,6 +272,8 @@ class ClientSession(Requests):
             holder.pause_ms = 0
             self._resting.append(holder)
         self._pausing.clear()
+        if not self._started and self.outbox and not isinstance(self.outbox[0], WireFormatInfo):
+            return None  # what both ends speak is not agreed on yet
         return super().next_output(now_ns)
 
     def next_due_ns(self) -> int | None:
@@ -259,8 +296,13 @@ class ClientSession(Requests):
         """
         if timeout_ms < -1:
             raise ValueError(f"pull timeout {timeout_ms} ms is negative; use -1 (do not wait), 0 (for ever) or more")
-        self._consumers[consumer].pulled(timeout_ms, now.mono_ns if now is not None else -(2**63))
-        self.outbox.append(MessagePull(consumer, timeout_ms, command_id=self._number()))
+        holder = self._consumers[consumer]
+        holder.pulled(timeout_ms, now.mono_ns if now is not None else -(2**63))
+        self._pull(holder, timeout_ms)
+
+    def _pull(self, holder: JmsConsumer, timeout_ms: int) -> None:
+        number = self._number()
+        self.outbox.append(MessagePull(holder.name, timeout_ms, destination=holder.destination, command_id=number))
 
     def take(self, consumer: str, now: Now) -> tuple[Delivered | None, list[Notice]]:
         """The application receives: the next message that has not expired, and what happened on the way."""
@@ -273,7 +315,7 @@ class ClientSession(Requests):
                 notices.append(LogLine("DEBUG", CONSUMER_LOGGER, text))
                 notices.append(self._discard(holder, dispatch, now))
                 continue
-            return _delivered(dispatch, self._after_take(holder, dispatch)), notices
+            return as_delivered(dispatch, self._after_take(holder, dispatch)), notices
         return None, notices
 
     def waiting(self, consumer: str) -> int:
@@ -320,6 +362,21 @@ class ClientSession(Requests):
                 holder.delivered_pending.remove(message)
         self._ack(consumer, POISON, message, message, 1, transaction=transaction, receipt=receipt)
 
+    def acknowledge_as(
+        self, consumer: str, kind: int, first: str, last: str, covered: list[str], *, count: int, receipt: bool = False
+    ) -> None:
+        """For tests of brokers: any acknowledgement of ``count`` messages, by message ids; ``covered`` (ack ids) are
+        settled for us.
+        """
+        holder = self._consumers[consumer]
+        for ack_id in covered:
+            del holder.taken[ack_id]
+        told = MessageAck(
+            consumer, kind, last, first_message_id=first, message_count=count, destination=holder.destination
+        )
+        told.command_id, told.response_required = self._number(), receipt
+        self.outbox.append(told)
+
     def _hold(self, holder: JmsConsumer, transaction: str, messages: list[MessageDispatch]) -> None:
         if transaction:
             self._transactions.setdefault(transaction, []).append(Held(holder, messages))
@@ -355,6 +412,9 @@ class ClientSession(Requests):
             return []
         if isinstance(command, WireFormatInfo) and not self._started:
             self._started = True
+            if not self._use_monitor:
+                self.monitor.stop()
+                return [Connected("openwire")]
             periods = negotiate(
                 self.max_inactivity_ms,
                 self.initial_delay_ms,
@@ -369,7 +429,7 @@ class ClientSession(Requests):
         holder = self._consumers.get(dispatch.consumer_id)
         if holder is None:
             return []  # it was on its way when the consumer closed; the broker has taken it back already
-        arrival = _delivered(dispatch, dispatch.message_id)
+        arrival = as_delivered(dispatch, dispatch.message_id)
         if self._expired(dispatch, now):
             return [arrival, self._discard(holder, dispatch, now)]
         if holder.ack_mode == TRANSACTED:
@@ -377,7 +437,7 @@ class ClientSession(Requests):
             if refused is not None:
                 self._ack(holder.name, POISON, dispatch, dispatch, 1, cause=refused.cause)
                 return [arrival, Discarded(holder.name, dispatch.message_id, "redelivered too often")]
-        holder.buffer.append(dispatch)
+        holder.arrived(dispatch)
         return [arrival]
 
     # -- inside
@@ -388,8 +448,7 @@ class ClientSession(Requests):
     def _discard(self, holder: JmsConsumer, dispatch: MessageDispatch, now: Now) -> Discarded:
         self._ack(holder.name, EXPIRED, dispatch, dispatch, 1)
         if holder.prefetch == 0:
-            timeout_ms = holder.remaining_pull_ms(now.mono_ns)
-            self.outbox.append(MessagePull(holder.name, timeout_ms, command_id=self._number()))
+            self._pull(holder, holder.remaining_pull_ms(now.mono_ns))
         return Discarded(holder.name, dispatch.message_id, "expired")
 
     def _after_take(self, holder: JmsConsumer, dispatch: MessageDispatch) -> str:
@@ -438,26 +497,3 @@ class ClientSession(Requests):
                 response_required=receipt,
             )
         )
-
-
-def _delivered(dispatch: MessageDispatch, ack_id: str) -> Delivered:
-    return Delivered(
-        dispatch.consumer_id,
-        dispatch.message_id,
-        dispatch.destination,
-        dispatch.body,
-        expiration_ms=dispatch.expiration_ms,
-        timestamp_ms=dispatch.timestamp_ms,
-        priority=dispatch.priority,
-        persistent=dispatch.persistent,
-        redelivered=dispatch.redelivery_count > 0,
-        delivery_count=dispatch.redelivery_count + 1,
-        original_destination=dispatch.original_destination,
-        properties=dispatch.properties,
-        ack_id=ack_id,
-        correlation_id=dispatch.correlation_id,
-        reply_to=dispatch.reply_to,
-        jms_type=dispatch.jms_type,
-        group=dispatch.group_id,
-        group_sequence=dispatch.group_sequence,
-    )

@@ -1,30 +1,32 @@
 """OpenWire's commands as plain objects: what they mean, not how they are written.
 
-The fields are those that this project uses, under OpenWire's names in our spelling; times are milliseconds. A byte
-codec comes later and will translate.
+The fields are those that this project uses, under OpenWire's names in our spelling; times are milliseconds.
+``translation/`` turns them into what ``wire/`` writes.
 
 Known differences to the wire
 * Identifiers are strings, where OpenWire has structures.
 * ``MessageDispatch`` carries a copy of the message's fields, because a command on its way must not change when the
   broker later moves the message.
 * ``EmptyDispatch`` is a MessageDispatch without a message on the wire; a transaction is named by a text.
-* ``RemoveInfo.last_delivered`` counts messages (see there), where the wire has a broker-wide sequence number.
 
-What must change together: ``broker.py`` and ``client.py``, which give each command its meaning at one end.
+What must change together: ``broker.py`` and ``client.py``, which give each command its meaning at one end;
+``translation/``. The commands about sessions and producers are in ``links.py``.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.message import DEFAULT_PRIORITY, Message, Property
+from reference_broker.core.message import DEFAULT_PRIORITY, OCTETS, Message, Packed, Property
 
-#: RemoveInfo.last_delivered: the client does not tell, so every unsettled message counts as delivered.
+#: RemoveInfo.last_sequence: the client does not tell, so every unsettled message counts as delivered.
 LAST_DELIVERED_UNKNOWN: Final = -2
 # TransactionInfo.kind, by OpenWire's numbers.
 BEGIN: Final = 0
 COMMIT_ONE_PHASE: Final = 2
 ROLLBACK: Final = 4
+#: How the name of a distributed transaction begins.
+XA: Final = "XA:"
 # DestinationInfo.operation.
 ADD_DESTINATION: Final = 0
 REMOVE_DESTINATION: Final = 1
@@ -41,31 +43,66 @@ class Command:
 
 
 class WireFormatInfo(Command):
-    """The first command of both sides.
+    """The first command of both sides. What it offers beside the monitor's periods is the business of ``framing.py``.
 
-    None: the sender left the entry out of its map, which counts as 0 (inactivity.md 2.2).
+    None: the sender left the entry out of its map, which counts as 0 (inactivity.md 2.2). ``version`` 0: there are no
+    bytes between the two ends (in the simulation), and nobody needs a BrokerInfo.
     """
 
-    __slots__ = ("max_inactivity_duration_initial_delay_ms", "max_inactivity_duration_ms")
+    __slots__ = ("max_inactivity_duration_initial_delay_ms", "max_inactivity_duration_ms", "version")
 
     def __init__(
         self,
         max_inactivity_duration_ms: int | None = 30_000,
         max_inactivity_duration_initial_delay_ms: int | None = 10_000,
+        version: int = 0,
     ) -> None:
         super().__init__()
+        self.version = version
         self.max_inactivity_duration_ms = max_inactivity_duration_ms
         self.max_inactivity_duration_initial_delay_ms = max_inactivity_duration_initial_delay_ms
 
 
 class ConnectionInfo(Command):
-    """The client names itself."""
+    """The client names itself.
 
-    __slots__ = ("client_id",)
+    ``connection_id`` "": nobody else will name it. ``user_name`` "": no user. ``failover_reconnect``: it was here
+    before, over another socket. It has no text of its own, so the password is in none.
+    """
 
-    def __init__(self, client_id: str, command_id: int = 0, response_required: bool = False) -> None:
+    __slots__ = (
+        "client_id",
+        "connection_id",
+        "failover_reconnect",
+        "fault_tolerant",
+        "manageable",
+        "password",
+        "user_name",
+    )
+
+    def __init__(
+        self,
+        client_id: str,
+        command_id: int = 0,
+        response_required: bool = False,
+        *,
+        connection_id: str = "",
+        user_name: str = "",
+        password: str = "",
+        failover_reconnect: bool = False,
+        fault_tolerant: bool = False,
+        manageable: bool = False,
+    ) -> None:
         super().__init__(command_id, response_required)
         self.client_id = client_id
+        self.connection_id = connection_id
+        self.user_name = user_name
+        self.password = password
+        self.failover_reconnect = failover_reconnect
+        #: It comes back when it loses its socket, and sends again what was not answered.
+        self.fault_tolerant = fault_tolerant
+        #: It understands ConnectionControl.
+        self.manageable = manageable
 
 
 class ConsumerInfo(Command):
@@ -81,8 +118,10 @@ class ConsumerInfo(Command):
         "dispatch_async",
         "exclusive",
         "no_local",
+        "pending_limit",
         "prefetch",
         "priority",
+        "retroactive",
         "selector",
         "subscription_name",
     )
@@ -100,11 +139,15 @@ class ConsumerInfo(Command):
         exclusive: bool = False,
         priority: int = 0,
         browser: bool = False,
+        retroactive: bool = False,
+        pending_limit: int = 0,
         command_id: int = 0,
         response_required: bool = False,
     ) -> None:
         super().__init__(command_id, response_required)
         self.consumer_id = consumer_id
+        self.retroactive = retroactive
+        self.pending_limit = pending_limit
         self.destination = destination
         self.prefetch = prefetch
         self.dispatch_async = dispatch_async
@@ -119,62 +162,93 @@ class ConsumerInfo(Command):
 class RemoveInfo(Command):
     """A consumer detaches.
 
-    ``last_delivered``: how many of its unsettled messages, from the oldest, its application has seen;
-    LAST_DELIVERED_UNKNOWN when the client does not tell.
+    ``last_sequence``: the broker's number of the last message that its application has seen; -1: it has seen none.
     """
 
-    __slots__ = ("consumer_id", "last_delivered")
+    __slots__ = ("consumer_id", "last_sequence")
 
     def __init__(
         self,
         consumer_id: str,
         *,
-        last_delivered: int = LAST_DELIVERED_UNKNOWN,
+        last_sequence: int = LAST_DELIVERED_UNKNOWN,
         command_id: int = 0,
         response_required: bool = False,
     ) -> None:
         super().__init__(command_id, response_required)
         self.consumer_id = consumer_id
-        self.last_delivered = last_delivered
+        self.last_sequence = last_sequence
 
 
 class ProducerMessage(Command):
     """A message on its way to the broker (OpenWire: an ActiveMQMessage).
 
     The message belongs to the broker from here on. ``transaction`` "" is none (OpenWire: a field of the message).
+    ``producer_id`` "": of no producer that was announced. ``network``: it came over a bridge.
     """
 
-    __slots__ = ("message", "transaction")
+    __slots__ = ("message", "network", "number", "producer_id", "transaction")
 
     def __init__(
-        self, message: Message, command_id: int = 0, response_required: bool = False, *, transaction: str = ""
+        self,
+        message: Message,
+        command_id: int = 0,
+        response_required: bool = False,
+        *,
+        transaction: str = "",
+        network: bool = False,
     ) -> None:
-        super().__init__(command_id, response_required)
+        # What the base does; of every message, so without the call.
+        self.command_id = command_id
+        self.response_required = response_required
         self.message = message
         self.transaction = transaction
+        self.producer_id = ""
+        #: Which one of its producer's it is, from 1; 0: it does not say.
+        self.number = 0
+        self.network = network
+
+
+class RefusedCommand(Command):
+    """A command whose content cannot be taken: the bytes were right, what they say is not offered."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str, command_id: int = 0, response_required: bool = False) -> None:
+        super().__init__(command_id, response_required)
+        self.text = text
 
 
 class MessageDispatch(Command):
     """A message on its way to a consumer."""
 
     __slots__ = (
+        "about",
         "body",
         "consumer_id",
         "correlation_id",
         "destination",
         "expiration_ms",
+        "extra",
+        "form",
         "group_id",
         "group_sequence",
         "jms_type",
         "message_id",
+        "opened",
         "original_destination",
+        "packed",
         "persistent",
+        "place",
         "priority",
-        "properties",
         "redelivery_count",
         "reply_to",
+        "sequence",
         "timestamp_ms",
     )
+
+    #: Where it stands among the arrivals of its consumer; a client's, who sets it when it arrives.
+    place: int
 
     def __init__(
         self,
@@ -195,8 +269,15 @@ class MessageDispatch(Command):
         jms_type: str = "",
         group_id: str = "",
         group_sequence: int = 0,
+        form: int = OCTETS,
+        packed: Packed | None = None,
+        extra: bytes = b"",
+        sequence: int = 0,
+        about: object = None,
     ) -> None:
-        super().__init__()
+        # What the base does; of every message, so without the call.
+        self.command_id = 0
+        self.response_required = False
         self.consumer_id = consumer_id
         self.message_id = message_id
         self.destination = destination
@@ -207,12 +288,27 @@ class MessageDispatch(Command):
         self.persistent = persistent
         self.priority = priority
         self.original_destination = original_destination
-        self.properties = properties if properties is not None else {}
+        #: As in ``core/message.py``; so are ``form`` and ``extra``.
+        self.packed = packed
+        self.opened = properties if properties is not None or packed is not None else {}
+        self.form = form
+        self.extra = extra
+        #: The broker's number.
+        self.sequence = sequence
+        #: What an advisory is about.
+        self.about = about
         self.correlation_id = correlation_id
         self.reply_to = reply_to
         self.jms_type = jms_type
         self.group_id = group_id
         self.group_sequence = group_sequence
+
+    @property
+    def properties(self) -> dict[str, Property]:
+        """The properties by name."""
+        if self.opened is None and self.packed is not None:
+            self.opened = self.packed.unpack()
+        return self.opened or {}
 
     def __repr__(self) -> str:
         return (
@@ -220,6 +316,29 @@ class MessageDispatch(Command):
             f"messageId = {self.message_id}, redeliveryCounter = {self.redelivery_count}, "
             f"expiration = {self.expiration_ms}}}"
         )
+
+
+def as_dispatch(message: Message, consumer_id: str = "") -> MessageDispatch:
+    """A message as it is now, on its way to a consumer; what the dispatch adds to it, the caller says."""
+    return MessageDispatch(
+        consumer_id,
+        message.message_id,
+        message.destination,
+        message.body,
+        expiration_ms=message.expiration_ms,
+        timestamp_ms=message.timestamp_ms,
+        persistent=message.persistent,
+        priority=message.priority,
+        properties=message.opened,
+        correlation_id=message.correlation_id,
+        reply_to=message.reply_to,
+        jms_type=message.jms_type,
+        group_id=message.group_id,
+        group_sequence=message.group_sequence,
+        form=message.form,
+        packed=message.packed,
+        extra=message.extra,
+    )
 
 
 class EmptyDispatch(Command):
@@ -238,11 +357,13 @@ class MessagePull(Command):
     It has no Response: a dispatch answers it, empty or not.
     """
 
-    __slots__ = ("consumer_id", "timeout_ms")
+    __slots__ = ("consumer_id", "destination", "timeout_ms")
 
-    def __init__(self, consumer_id: str, timeout_ms: int, *, command_id: int = 0) -> None:
+    def __init__(self, consumer_id: str, timeout_ms: int, *, destination: str = "", command_id: int = 0) -> None:
         super().__init__(command_id)
         self.consumer_id = consumer_id
+        #: The consumer's, without which ActiveMQ does not answer; nobody reads it here.
+        self.destination = destination
         self.timeout_ms = timeout_ms
 
 

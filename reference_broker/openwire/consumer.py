@@ -17,10 +17,12 @@ What must change together: ``client.py``, which writes the commands; ``redeliver
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from reference_broker.core.instant import NS_PER_MS
 from reference_broker.core.message import TEMP_TOPIC, TOPIC
+from reference_broker.notice import Delivered
 from reference_broker.redelivery_policy import Delivered as Gone
 from reference_broker.redelivery_policy import Redeliveries, RedeliveryPolicy
 
@@ -33,19 +35,41 @@ INDIVIDUAL_MODE: Final = "individual"
 TRANSACTED: Final = "transacted"
 ACK_MODES: Final = (AUTO, CLIENT, INDIVIDUAL_MODE, TRANSACTED)
 
-QUEUE_PREFETCH: Final = 1000
-BROWSER_PREFETCH: Final = 500
-DURABLE_PREFETCH: Final = 100
-TOPIC_PREFETCH: Final = 32767
 
+class PrefetchPolicy:
+    """What the client asks for unless told otherwise (ActiveMQPrefetchPolicy). Each counts messages; 0: it pulls."""
 
-def default_prefetch(destination: str, *, durable: bool, browser: bool) -> int:
-    """What ActiveMQ's Java client asks for unless told otherwise (ActiveMQPrefetchPolicy)."""
-    if browser:
-        return BROWSER_PREFETCH
-    if durable:
-        return DURABLE_PREFETCH
-    return TOPIC_PREFETCH if destination.startswith((TOPIC, TEMP_TOPIC)) else QUEUE_PREFETCH
+    __slots__ = ("browser", "durable", "queue", "topic")
+
+    #: ActiveMQ's option -> the field here.
+    OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+        "all": ("queue", "topic", "durable", "browser"),
+        "queuePrefetch": ("queue",),
+        "topicPrefetch": ("topic",),
+        "durableTopicPrefetch": ("durable",),
+        "queueBrowserPrefetch": ("browser",),
+    }
+
+    def __init__(self) -> None:
+        self.queue = 1000
+        self.topic = 32767
+        self.durable = 100
+        self.browser = 500
+
+    def set(self, option: str, count: int) -> bool:
+        """Set an option by ActiveMQ's name; whether there is one."""
+        fields = self.OPTIONS.get(option, ())
+        for field in fields:
+            setattr(self, field, count)
+        return bool(fields)
+
+    def prefetch(self, destination: str, *, durable: bool, browser: bool) -> int:
+        """For a consumer."""
+        if browser:
+            return self.browser
+        if durable:
+            return self.durable
+        return self.topic if destination.startswith((TOPIC, TEMP_TOPIC)) else self.queue
 
 
 class JmsConsumer:
@@ -56,7 +80,9 @@ class JmsConsumer:
         "browser",
         "buffer",
         "delivered_pending",
+        "destination",
         "name",
+        "newest",
         "pause_ms",
         "prefetch",
         "pull_deadline_ns",
@@ -69,9 +95,17 @@ class JmsConsumer:
     )
 
     def __init__(
-        self, name: str, prefetch: int, ack_mode: str, policy: RedeliveryPolicy, *, browser: bool = False
+        self,
+        name: str,
+        destination: str,
+        prefetch: int,
+        ack_mode: str,
+        policy: RedeliveryPolicy,
+        *,
+        browser: bool = False,
     ) -> None:
         self.name = name
+        self.destination = destination
         self.prefetch = prefetch
         self.ack_mode = ack_mode
         self.browser = browser
@@ -86,6 +120,8 @@ class JmsConsumer:
         self.shuffled = False
         #: Messages at the front of the buffer that the application has had before.
         self.returned = 0
+        #: How many have arrived here.
+        self.newest = 0
         #: Nothing is handed out before this instant; 0: there is no pause.
         self.resume_ns = 0
         #: A pause that begins with the next command that is written.
@@ -98,6 +134,23 @@ class JmsConsumer:
         """Take the oldest message off the buffer; there must be one."""
         self.returned = max(self.returned - 1, 0)
         return self.buffer.popleft()
+
+    def last_delivered(self, held: list[list[MessageDispatch]]) -> int:
+        """The broker's number of the message, of those that its application has seen and that are not settled, that
+        arrived last; -1: none. ``held`` is what it has acknowledged in open transactions.
+        """
+        seen = [one for messages in held for one in messages]
+        seen += list(self.buffer)[: self.returned]
+        seen += self.taken.values()
+        return max(seen, key=_place_of).sequence if seen else -1
+
+    def arrived(self, message: MessageDispatch) -> None:
+        """It waits for the application. A broker tells what was seen by how far it got in the order of arrival, which a
+        rollback does not change.
+        """
+        self.newest += 1
+        message.place = self.newest
+        self.buffer.append(message)
 
     def paused(self, now_ns: int) -> bool:
         """Whether the application gets nothing, because of a rollback."""
@@ -122,6 +175,15 @@ class JmsConsumer:
             self.pause_ms = decision.pause_ms
         return [(one, causes[one.message_id]) for one in messages if one.message_id in causes], len(again)
 
+    def ranges(self, count: int, *, mixed: bool) -> list[tuple[MessageDispatch, MessageDispatch, int]]:
+        """The first so many of the buffer, as ranges of the broker's list: (first, last, how many). ``mixed``: they may
+        stand there in another order, with others between.
+        """
+        messages = list(islice(self.buffer, count))
+        if mixed:
+            return [(one, one, 1) for one in messages]
+        return [(messages[0], messages[-1], count)] if messages else []
+
     def pulled(self, timeout_ms: int, now_ns: int) -> None:
         """The application has asked the broker for a message."""
         self.pull_ms = timeout_ms
@@ -136,11 +198,42 @@ class JmsConsumer:
         return max((self.pull_deadline_ns - now_ns) // NS_PER_MS, 0) or -1
 
 
-class Held:
-    """What one consumer has acknowledged in an open transaction."""
+def _place_of(message: MessageDispatch) -> int:
+    return message.place
 
-    __slots__ = ("consumer", "messages")
+
+class Held:
+    """What one consumer has acknowledged in an open transaction. ``mixed``: perhaps in another order than the broker's:
+    one by one, or after a rollback that put a message behind others.
+    """
+
+    __slots__ = ("consumer", "messages", "mixed")
 
     def __init__(self, consumer: JmsConsumer, messages: list[MessageDispatch]) -> None:
         self.consumer = consumer
         self.messages = messages
+        self.mixed = consumer.ack_mode == INDIVIDUAL_MODE or consumer.shuffled
+
+
+def as_delivered(dispatch: MessageDispatch, ack_id: str) -> Delivered:
+    """What the application is given."""
+    return Delivered(
+        dispatch.consumer_id,
+        dispatch.message_id,
+        dispatch.destination,
+        dispatch.body,
+        expiration_ms=dispatch.expiration_ms,
+        timestamp_ms=dispatch.timestamp_ms,
+        priority=dispatch.priority,
+        persistent=dispatch.persistent,
+        redelivered=dispatch.redelivery_count > 0,
+        delivery_count=dispatch.redelivery_count + 1,
+        original_destination=dispatch.original_destination,
+        properties=dispatch.properties,
+        ack_id=ack_id,
+        correlation_id=dispatch.correlation_id,
+        reply_to=dispatch.reply_to,
+        jms_type=dispatch.jms_type,
+        group=dispatch.group_id,
+        group_sequence=dispatch.group_sequence,
+    )

@@ -12,7 +12,7 @@ Rules
   several events; the last one carries the receipt.
 * Names are made from the connection's number and counters, so that the same program gives the same bytes.
 
-Known exception: ``host``, ``login`` and ``passcode`` are not looked at: there are no virtual hosts and no users yet.
+Known exception: ``host`` is not looked at: there are no virtual hosts.
 
 What must change together: ``client.py`` for every header; ``frames.py`` for the commands; ``docs/configuration.md`` for
 what an operator can set.
@@ -28,6 +28,7 @@ from reference_broker.core.effects import Dispatch, Refused
 from reference_broker.core.events import Connect, Event
 from reference_broker.core.instant import Now
 from reference_broker.inactivity import stomp_periods
+from reference_broker.security.identity import Credentials
 from reference_broker.session import Session, parse_long
 from reference_broker.stomp import messages, subscriptions, transactions
 from reference_broker.stomp.frames import HEARTBEAT, V10, VERSIONS, Frame, StompProtocolError, negotiate_version
@@ -82,14 +83,22 @@ class BrokerSession(Session):
             self._error(str(error), frame.headers.get("receipt", ""))
             return []
 
+    def credentials(self, frame: object) -> Credentials | None:
+        if not isinstance(frame, Frame) or _HANDLERS.get(frame.command) is not _connect or self.connected:
+            return None
+        return Credentials(frame.headers.get("login", ""), frame.headers.get("passcode", ""))
+
+    def turn_away(self, frame: object, text: str, code: str) -> None:
+        self._error(text, frame.headers.get("receipt", "") if isinstance(frame, Frame) else "", code)
+
     def shake_hands(self, frame: Frame) -> list[Event]:
         """CONNECT."""
         headers = frame.headers
         version = negotiate_version(headers.get("accept-version"))
         if version is None:
-            raise StompProtocolError(
-                f"accept-version:{headers['accept-version']} has no version of ours; use one of {', '.join(VERSIONS)}"
-            )
+            ours = ",".join(VERSIONS)
+            self._error(f"accept-version:{headers['accept-version']} has no version of ours; use {ours}", version=ours)
+            return []
         sends_ms, wants_ms = self._heart_beat(headers.get("heart-beat"))
         self.version = version
         self.connected = True
@@ -98,7 +107,9 @@ class BrokerSession(Session):
             # ActiveMQ promises and asks exactly what the client asked and promised.
             reply["heart-beat"] = f"{wants_ms},{sends_ms}"
             if sends_ms >= 0 and wants_ms >= 0:
-                self.periods = stomp_periods(self.config.generation["monitor"], sends_ms, wants_ms)
+                self.periods = stomp_periods(
+                    self.config.generation["monitor"], sends_ms, wants_ms, self.config.monitor.heart_beat_grace
+                )
         else:
             reply["heart-beat"] = "0,0"
         if self.periods is None:
@@ -110,7 +121,7 @@ class BrokerSession(Session):
     def _heart_beat(self, text: str | None) -> tuple[int, int]:
         """(what the client will send, what it wants), in milliseconds."""
         if text is None:
-            return 0, 0
+            text = self.config.monitor.default_heart_beat
         parts = text.split(",")
         try:
             sends_ms, wants_ms = (parse_long("heart-beat", part.strip()) for part in parts)
@@ -175,7 +186,7 @@ class BrokerSession(Session):
             headers["subscription"] = subscription.identity
         self.outbox.append(Frame("MESSAGE", headers))
 
-    def _error(self, text: str, receipt: str, code: str = "") -> None:
+    def _error(self, text: str, receipt: str = "", code: str = "", version: str = "") -> None:
         if self.closing:
             return
         # One line and no NUL, whatever the peer sent: before CONNECT no header is escaped.
@@ -185,6 +196,8 @@ class BrokerSession(Session):
             headers["receipt-id"] = receipt
         if code:
             headers["code"] = code
+        if version:
+            headers["version"] = version
         self.outbox.append(Frame("ERROR", headers, text.encode()))
         self.closing = line
 

@@ -30,29 +30,7 @@ from reference_broker.stomp.frames import (
     plain_destination,
     stomp_destination,
 )
-
-#: Headers of a MESSAGE that have a field of their own in ``Delivered``.
-_STANDARD_HEADERS = frozenset(
-    {
-        "JMSXGroupID",
-        "JMSXGroupSeq",
-        "ack",
-        "browser",
-        "content-length",
-        "correlation-id",
-        "destination",
-        "expires",
-        "message-id",
-        "original-destination",
-        "persistent",
-        "priority",
-        "redelivered",
-        "reply-to",
-        "subscription",
-        "timestamp",
-        "type",
-    }
-)
+from reference_broker.stomp.headers import MESSAGE_HEADERS
 
 
 class ClientSession(Client):
@@ -290,7 +268,7 @@ class ClientSession(Client):
             redelivered=headers.get("redelivered") == "true",
             delivery_count=0,
             original_destination=plain_destination(headers.get("original-destination", "")),
-            properties={name: value for name, value in headers.items() if name not in _STANDARD_HEADERS},
+            properties={name: value for name, value in headers.items() if name not in MESSAGE_HEADERS},
             ack_id=headers.get("ack", message_id),
             correlation_id=headers.get("correlation-id", ""),
             reply_to=plain_destination(headers.get("reply-to", "")),

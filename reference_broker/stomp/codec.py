@@ -13,6 +13,8 @@ Rules
   specification itself writes blanks there.
 * A line ends with LF; in 1.2, and in CONNECT and CONNECTED, with LF or CR LF. Between frames both are heart-beats in
   every version.
+* Headers that have arrived as a whole and hold nothing special (escapes, CR, repetitions, anything wrong) are read at
+  once; all others line by line. That is for speed alone: whatever the quick way gives, the slow way would give.
 * Everything has a limit, and nothing is allocated for what a peer merely claims: the buffer holds only what has
   arrived.
 
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from reference_broker.framing import Limits
 from reference_broker.stomp.frames import (
     BODY_COMMANDS,
     CLIENT_COMMANDS,
@@ -43,6 +46,8 @@ _UNESCAPE: Final = {"n": "\n", "c": ":", "\\": "\\"}
 _UNESCAPE_12: Final = {**_UNESCAPE, "r": "\r"}
 _ESCAPE: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c"})
 _ESCAPE_12: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c", "\r": "\\r"})
+#: Whose headers may be read at once.
+_QUICK: Final = _COMMANDS - UNESCAPED_COMMANDS
 _LONGEST_COMMAND: Final = max(len(command) for command in _COMMANDS)
 #: In place of a content-length: headers are still being read; the body ends at the first NUL.
 _IN_HEADERS: Final = -2
@@ -51,19 +56,6 @@ _LF: Final = 0x0A
 _CR: Final = 0x0D
 #: A heart-beat's bytes.
 BEAT: Final = b"\n"
-
-
-class Limits:
-    """What a peer may send. A line is one header without its end."""
-
-    __slots__ = ("max_body_bytes", "max_header_bytes", "max_headers")
-
-    def __init__(
-        self, *, max_headers: int = 1000, max_header_bytes: int = 10 * 1024, max_body_bytes: int = 16 * 1024 * 1024
-    ) -> None:
-        self.max_headers = max_headers
-        self.max_header_bytes = max_header_bytes
-        self.max_body_bytes = max_body_bytes
 
 
 class FrameDecoder:
@@ -139,6 +131,35 @@ class FrameDecoder:
 
     # -- between frames
 
+    def _read_head(self) -> bool:
+        """Consume the command and the headers of a frame at once; False if the slow way has to look at them, and then
+        nothing has happened.
+        """
+        start, limits = self._position, self._limits
+        end = self._buffer.find(b"\n\n", start, start + limits.max_header_bytes)
+        if end < 0:
+            return False
+        try:
+            text = self._buffer[start:end].decode("utf-8")
+            command, *lines = text.split("\n")
+            headers = dict([line.split(":", 1) for line in lines])
+        except ValueError:  # not UTF-8, or a line without a colon
+            return False
+        if (
+            command not in _QUICK
+            or len(headers) != len(lines)
+            or len(lines) > limits.max_headers
+            or "" in headers
+            or (self.version == V10 and text.split() != [command, *lines])
+            or _needs_a_look(text)
+        ):
+            return False
+        self._command = command
+        self._headers = headers
+        self._consume(end + 2)
+        self._body_bytes = self._content_length()
+        return True
+
     def _read_start(self, frames: list[Frame | Heartbeat]) -> bool:
         buffer, start = self._buffer, self._position
         if start >= len(buffer):
@@ -154,6 +175,8 @@ class FrameDecoder:
                 raise StompProtocolError("a CR between frames is not followed by LF; end lines with LF or CR LF")
             self._consume(start + 2)
             frames.append(HEARTBEAT)
+            return True
+        if self._read_head():
             return True
         end = self._line_end(_LONGEST_COMMAND + 1, "command")
         if end < 0:
@@ -310,24 +333,39 @@ def encode(frame: Frame, version: str = V12) -> bytes:
     """The frame's bytes. A body without content-length gets one, so that it may contain NUL.
 
     Raises ValueError for what the version cannot write: NUL in a header; without escaping also ends of line, and colons
-    in names.
+    in names. An unpaired surrogate, which JMS has and UTF-8 lacks, becomes "?", as Java writes it.
     """
     headers = frame.headers
     if frame.body and "content-length" not in headers:
         headers = {**headers, "content-length": str(len(frame.body))}
-    plain = version == V10 or frame.command in UNESCAPED_COMMANDS
+    count = len(headers)
+    head = "\n".join([frame.command, *[f"{name}:{value}" for name, value in headers.items()]])
+    # Exactly one colon and one end of line for each: nothing in it needs an escape, or is wrong.
+    if head.count(":") != count or head.count("\n") != count or "" in headers or _needs_a_look(head):
+        head = _escaped(frame.command, headers, version)
+    return f"{head}\n\n".encode("utf-8", "replace") + frame.body + b"\0"
+
+
+def _needs_a_look(text: str) -> bool:
+    """Whether headers hold anything that means more than itself, or nothing at all."""
+    return "\\" in text or "\r" in text or "\0" in text
+
+
+def _escaped(command: str, headers: dict[str, str], version: str) -> str:
+    """Command and headers, of which some need a closer look."""
+    plain = version == V10 or command in UNESCAPED_COMMANDS
     table = _ESCAPE_12 if version == V12 else _ESCAPE
-    lines = [frame.command]
+    lines = [command]
     for name, value in headers.items():
         if "\0" in name or "\0" in value or not name:
             raise ValueError(f"header {name!r}:{value!r} is empty or contains NUL, which STOMP cannot write; remove it")
         if not plain:
             lines.append(f"{name.translate(table)}:{value.translate(table)}")
         elif "\n" in name or ":" in name or "\n" in value:
-            raise ValueError(f"header {name!r}:{value!r} needs escapes, which {frame.command} in STOMP {version} lacks")
+            raise ValueError(f"header {name!r}:{value!r} needs escapes, which {command} in STOMP {version} lacks")
         else:
             lines.append(f"{name}:{value}")
-    return "\n".join(lines).encode() + b"\n\n" + frame.body + b"\0"
+    return "\n".join(lines)
 
 
 def _shown(line: bytes) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from reference_broker.framing import FramingError
 
 V10: Final = "1.0"
 V11: Final = "1.1"
@@ -79,18 +80,8 @@ class Heartbeat:
 HEARTBEAT: Final = Heartbeat()
 
 
-class StompProtocolError(Exception):
-    """The *peer* broke the protocol. The text shows the value and the remedy.
-
-    ``frames`` are those that were complete before the broken one in the same bytes; ``receipt`` is the broken frame's,
-    if it asked for one.
-    """
-
-    def __init__(self, text: str, *, receipt: str = "") -> None:
-        super().__init__(text)
-        self.text = text
-        self.receipt = receipt
-        self.frames: list[Frame | Heartbeat] = []
+class StompProtocolError(FramingError):
+    """The *peer* broke the protocol. The text shows the value and the remedy."""
 
 
 def negotiate_version(accepted: str | None) -> str | None:
@@ -147,7 +138,7 @@ def _core_part(text: str, whole: str) -> str:
     if prefix is None or not name or text[0] != "/":
         raise StompProtocolError(f"destination {whole!r} is unknown; use /queue/NAME or /topic/NAME")
     if "?" in name:
-        raise StompProtocolError(f"destination {whole!r} has options, which are not supported yet; use a plain name")
+        raise StompProtocolError(f"destination {whole!r} has options; only a SUBSCRIBE or a SEND may have some")
     return prefix + name
 
 

@@ -1,7 +1,15 @@
-"""Reading the headers that a client has sent: what is missing or unusable is said with its value and the remedy."""
+"""Headers as both ends see them: which of them a message's properties are not, and how a broker reads what a client has
+sent. What is missing or unusable is said with its value and the remedy.
+
+Rules: a header that asks for something that does not exist is refused. ActiveMQ passes over the ``activemq.`` options
+of a SUBSCRIBE that it does not know, which the client cannot have meant; the words of other brokers get ActiveMQ's.
+
+What must change together: ``docs/stomp.md``.
+"""
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Final
 
 from reference_broker.session import parse_long
@@ -10,6 +18,32 @@ from reference_broker.stomp.frames import V10, StompProtocolError
 if TYPE_CHECKING:
     from reference_broker.stomp.frames import Frame
 
+#: Headers of SEND and MESSAGE that are not properties: the frame's own, and those with a field of their own in the
+#: message.
+MESSAGE_HEADERS: Final = frozenset(
+    {
+        "AMQ_SCHEDULED_DELAY",
+        "JMSXGroupID",
+        "JMSXGroupSeq",
+        "ack",
+        "browser",
+        "content-length",
+        "correlation-id",
+        "destination",
+        "expires",
+        "message-id",
+        "original-destination",
+        "persistent",
+        "priority",
+        "receipt",
+        "redelivered",
+        "reply-to",
+        "subscription",
+        "timestamp",
+        "transaction",
+        "type",
+    }
+)
 #: Values of a header that ask for nothing.
 HARMLESS: Final = frozenset({"", "false", "0"})
 
@@ -28,13 +62,13 @@ def number(headers: dict[str, str], name: str, default: int) -> int:
     return default if text is None else parse_long(name, text)
 
 
-def switch(headers: dict[str, str], name: str) -> bool:
-    """``true`` or ``false``, which is also the default."""
+def switch(headers: dict[str, str], name: str, default: bool = False) -> bool:
+    """``true`` or ``false``; nothing is the default."""
     text = headers.get(name)
-    if text is None or text in {"false", ""}:
-        return False
-    if text == "true":
-        return True
+    if not text:
+        return default
+    if text in {"true", "false"}:
+        return text == "true"
     raise StompProtocolError(f"{name}:{text} is neither true nor false; send one of them")
 
 
@@ -43,6 +77,21 @@ def refuse_unsupported(frame: Frame, names: dict[str, str]) -> None:
     for name, value in frame.headers.items():
         if name in names and value not in HARMLESS:
             raise StompProtocolError(f"{frame.command} {name}:{value} is not supported; {names[name]}")
+
+
+def refuse_unknown(frame: Frame, prefix: str, known: frozenset[str]) -> None:
+    """Raise for the first header with a prefix that is ours which is not one of ``known``."""
+    for name, value in frame.headers.items():
+        if name.startswith(prefix) and name not in known:
+            endings = {one.removeprefix(prefix): one for one in sorted(known)}
+            near = difflib.get_close_matches(name.removeprefix(prefix), endings, 1)
+            remedy = f"did you mean {endings[near[0]]}?" if near else f"one of {', '.join(sorted(known))}"
+            raise StompProtocolError(f"{frame.command} {name}:{value} is unknown; {remedy}")
+
+
+def writable(text: str) -> str:
+    """A text of another protocol as a header can write it: NUL has no spelling in any version."""
+    return text.replace("\0", "?") if "\0" in text else text
 
 
 def representable(name: str, value: str, version: str) -> bool:

@@ -13,6 +13,7 @@ Known exceptions
 * NACK concerns one message also in ``ack:client``, as in ActiveMQ, whose poison acknowledgement names a single message;
   STOMP 1.2 would include the earlier ones.
 * ``activemq.dispatchAsync:false`` is honoured, as ActiveMQ did before 5.15.5 (AMQ-7011 made it have no effect).
+* Options in a destination's name (``?consumer.…``) are taken here too; ActiveMQ's STOMP passes over them.
 * ``activemq.prefetchSize:0`` gets nothing, ever, as in ActiveMQ: STOMP has no frame to pull with.
 
 What must change together: ``client.py`` for every header, ``transactions.py``.
@@ -33,8 +34,10 @@ from reference_broker.core.events import (
     Unsubscribe,
 )
 from reference_broker.core.message import TEMP_TOPIC, TOPIC
+from reference_broker.destination_options import apply_options, split_options
 from reference_broker.stomp.frames import V10, V11, V12, Frame, StompProtocolError
-from reference_broker.stomp.headers import number, refuse_unsupported, required, switch
+from reference_broker.stomp.headers import number, refuse_unknown, refuse_unsupported, required, switch
+from reference_broker.stomp.maps import MAP_JSON, TRANSFORMATION
 
 if TYPE_CHECKING:
     from reference_broker.core.instant import Now
@@ -46,12 +49,30 @@ TOPIC_PREFETCH: Final = 32767
 DURABLE_PREFETCH: Final = 100
 ACK_MODES: Final = ("auto", "client", "client-individual")
 _UNSUPPORTED: Final[dict[str, str]] = {
+    # Artemis's and RabbitMQ's words
+    "durable": "use activemq.subscriptionName",
+    "durable-subscriber-name": "use activemq.subscriptionName",
     "durable-subscription-name": "use activemq.subscriptionName",
+    "consumer-window-size": "use activemq.prefetchSize",
+    "prefetch-count": "use activemq.prefetchSize",
     "no-local": "use activemq.noLocal",
-    "activemq.retroactive": "leave the header out",
-    "activemq.maximumPendingMessageLimit": "set the limit in the broker's configuration",
+    TRANSFORMATION: f"maps come as {MAP_JSON}, all other bodies as they were sent",
 }
 _UNSUPPORTED_NAMES: Final = frozenset(_UNSUPPORTED)
+_REST: Final = {name: remedy for name, remedy in _UNSUPPORTED.items() if name != TRANSFORMATION}
+_PREFIX: Final = "activemq."
+_KNOWN: Final = frozenset(
+    {
+        "activemq.dispatchAsync",
+        "activemq.exclusive",
+        "activemq.maximumPendingMessageLimit",
+        "activemq.noLocal",
+        "activemq.prefetchSize",
+        "activemq.priority",
+        "activemq.retroactive",
+        "activemq.subscriptionName",
+    }
+)
 
 
 class Subscription:
@@ -173,10 +194,12 @@ def subscribe(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  #
     """SUBSCRIBE."""
     headers = frame.headers
     if not _UNSUPPORTED_NAMES.isdisjoint(headers):
-        refuse_unsupported(frame, _UNSUPPORTED)
+        refuse_unsupported(frame, _UNSUPPORTED if headers.get(TRANSFORMATION) != MAP_JSON else _REST)
+    refuse_unknown(frame, _PREFIX, _KNOWN)
     events: list[Event] = []
     text = required(frame, "destination")
-    destination = session.temporaries.resolve(text, events)
+    written, options = split_options(text)
+    destination = session.temporaries.resolve(written, events)
     identity = headers.get("id", "") if session.version == V10 else required(frame, "id")
     key = identity or text
     if key in session.subscriptions.by_key:
@@ -192,7 +215,7 @@ def subscribe(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  #
         "",
         destination,
         _prefetch(headers, destination, durable),
-        dispatch_async=headers.get("activemq.dispatchAsync", "true") != "false",
+        dispatch_async=switch(headers, "activemq.dispatchAsync", default=True),
         auto_ack=ack_mode == "auto",
         selector=headers.get("selector", ""),
         no_local=switch(headers, "activemq.noLocal"),
@@ -200,7 +223,10 @@ def subscribe(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  #
         priority=_priority(headers),
         browser=_browser(headers, session.version),
         durable=durable,
+        retroactive=switch(headers, "activemq.retroactive"),
+        pending_limit=number(headers, "activemq.maximumPendingMessageLimit", 0),
     )
+    apply_options(event, options)
     # Nothing is remembered before everything is known to be right.
     event.consumer = session.subscriptions.open(key, identity, text, ack_mode).consumer
     event.request = session.request(frame)

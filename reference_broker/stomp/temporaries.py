@@ -12,8 +12,9 @@ What must change together: ``frames.py`` (prefixes).
 from __future__ import annotations
 
 from reference_broker.core.events import AddDestination, Event
-from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from reference_broker.core.message import TEMP_QUEUE, TEMP_TOPIC
 from reference_broker.stomp.frames import core_destination, is_own_temporary, stomp_destination
+from reference_broker.stomp.headers import writable
 
 
 class Temporaries:
@@ -52,6 +53,4 @@ class Temporaries:
 
     def write(self, name: str) -> str:
         """What this connection's client calls a destination."""
-        if name.startswith((QUEUE, TOPIC)):
-            return stomp_destination(name)
-        return self._texts.get(name) or stomp_destination(name)
+        return self._texts.get(name) or writable(stomp_destination(name))

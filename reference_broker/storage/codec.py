@@ -1,6 +1,7 @@
 """Messages as bytes and back: what a storage writes of a message beside its names.
 
 A head is a JSON object with the attributes that differ from their defaults; the body stands beside it, unchanged.
+Properties are in it by name, or, if a protocol packed them, as it wrote them (base 64).
 
 Rules:
 
@@ -16,9 +17,12 @@ Change together: ``core/message.py``; ``sqlite.SCHEMA_VERSION`` when the meaning
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Final
 
-from reference_broker.core.message import DEFAULT_PRIORITY, Message
+from reference_broker.core.message import DEFAULT_PRIORITY, OCTETS, Message
+from reference_broker.openwire.wire.packed import PackedProperties
 from reference_broker.storage.journal import StorageError
 
 #: attribute -> the value that is not written.
@@ -29,7 +33,7 @@ FIELDS: Final[dict[str, object]] = {
     "deliver_at_ms": 0,
     "ttl_ms": 0,
     "priority": DEFAULT_PRIORITY,
-    "properties": {},
+    "form": OCTETS,
     "correlation_id": "",
     "reply_to": "",
     "jms_type": "",
@@ -38,6 +42,8 @@ FIELDS: Final[dict[str, object]] = {
     "original_destination": "",
     "sequence": 0,
 }
+#: attribute -> its name in the head, where the value is written in a way of its own.
+SPECIAL: Final = {"opened": "properties", "packed": "packed", "extra": "extra"}
 #: attribute -> why the head has none.
 NOT_KEPT: Final[dict[str, str]] = {
     "accepted_mono_ns": "elapsed time has no meaning in another process",
@@ -48,33 +54,49 @@ NOT_KEPT: Final[dict[str, str]] = {
     "redelivery_count": "not known after a restart, as in ActiveMQ (persistJMSRedelivered is off)",
     "sender": "connections do not survive",
 }
-_ITEMS: Final = tuple(FIELDS.items())
+_ITEMS: Final = tuple((name, default, f'"{name}":') for name, default in FIELDS.items())
 _dump = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def encode_head(message: Message) -> str:
     """The attributes of a message, without names and body."""
-    head: dict[str, Any] = {}
-    for name, default in _ITEMS:
+    parts = []
+    for name, default, label in _ITEMS:
         value = getattr(message, name)
         if value != default:
-            head[name] = value
-    return _dump(head)
+            # Written by hand: most heads are two numbers, and the encoder takes longer to begin than to write them.
+            parts.append(label + (_quoted(value) if isinstance(value, str) else int.__repr__(value)))
+    head: dict[str, Any] = {}
+    packed = message.packed
+    if message.opened is None:
+        head["packed"] = b64encode(packed.data if packed is not None else b"").decode()
+    elif isinstance(packed, PackedProperties):
+        head["packed"] = b64encode(packed.repacked(message.opened)).decode()
+    elif message.opened:
+        head["properties"] = message.opened
+    if message.extra:
+        head["extra"] = b64encode(message.extra).decode()
+    if head:
+        parts.append(_dump(head)[1:-1])
+    return "{" + ",".join(parts) + "}"
 
 
 def decode(destination: str, message_id: str, head: str, body: bytes) -> Message:
     """The message again. Raises ``StorageError`` for a head that is not one of ours."""
     try:
         fields = json.loads(head)
+        properties = fields.pop("properties", None)
+        packed = PackedProperties(b64decode(fields.pop("packed"), validate=True)) if "packed" in fields else None
+        extra = b64decode(fields.pop("extra", ""), validate=True)
         unknown = [name for name in fields if name not in FIELDS]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise StorageError(f"message {message_id!r} on {destination} is damaged ({error}); restore a backup") from None
     if unknown:
         raise StorageError(
             f"message {message_id!r} on {destination} has unknown attributes {', '.join(unknown)}; "
             "open the storage with the release that wrote it"
         )
-    message = Message(message_id, destination, body, persistent=True)
+    message = Message(message_id, destination, body, persistent=True, properties=properties, packed=packed, extra=extra)
     for name, value in fields.items():
         setattr(message, name, value)
     return message

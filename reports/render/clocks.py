@@ -62,6 +62,8 @@ GLYPHS = {
     "unsubscribe": "⊖",
     "operate": "⚙",
     "restart": "⏻",
+    "visit": "☉",
+    "pause": "⏸",
     "phase": "¶",
     "skipped": "·",
 }

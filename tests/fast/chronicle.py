@@ -33,10 +33,12 @@ from conformance.history import (
     Phase,
     Send,
     Subscribe,
+    Visit,
 )
 from conformance.oracles.base import Oracle
 from conformance.oracles.wall import WallClocks
 from conformance.program import DeclaredSpec
+from conformance.sight import Heard, Said
 from conformance.verdict import Verdict
 from conformance.worlds.translation import CAPABILITIES
 
@@ -152,9 +154,9 @@ class Chronicle:
         """It is rolled back."""
         return self._add(Abort, host, self.request_ms, result=result, tx=tx or f"{host}/tx1")
 
-    def operate(self, op: str, dest: str = "q0", to: str = "", result: str = "ok") -> Self:
+    def operate(self, op: str, dest: str = "q0", to: str = "", result: str = "ok", **fields: Any) -> Self:
         """An operator asks."""
-        return self._add(Operate, "", self.request_ms, result=result, op=op, dest=dest, to=to)
+        return self._add(Operate, "", self.request_ms, result=result, op=op, dest=dest, to=to, **fields)
 
     def leave(self, consumer: str, result: str = "ok") -> Self:
         """The consumer closes."""
@@ -185,9 +187,9 @@ class Chronicle:
         """A wall clock is stepped."""
         return self._add(Fault, "", fault="clock", target=host, jump_ms=jump_ms, evidence={"n": 1})
 
-    def pause(self, target: str) -> Self:
-        """A process is suspended."""
-        return self._add(Pause, "", target=target)
+    def pause(self, target: str, ms: float = 0) -> Self:
+        """A process is suspended for a while."""
+        return self._add(Pause, "", ms, target=target)
 
     def kill(self, target: str) -> Self:
         """A process is killed."""
@@ -226,6 +228,10 @@ class Chronicle:
     def history(self) -> History:
         """As ordered by the end of each event."""
         return History(self.header, self.events)
+
+    def visit(self, until_ms: float, said: Said, heard: Heard) -> Self:
+        """A stranger came at the current time and looked until then."""
+        return self._add(Visit, "stranger", until_ms - self.now_ms, said=said, heard=heard)
 
     def judge(self, make: type[Oracle]) -> dict[str, Verdict]:
         """The verdicts of one oracle, by requirement."""

@@ -43,6 +43,8 @@ class Driver:
     def __init__(self, config: BrokerConfig | None = None, policies: Policies | None = None) -> None:
         config = config if config is not None else BrokerConfig()
         self.persistent = config.persistent
+        #: Long stories are audited at their end only.
+        self.audited = True
         self.broker = Broker(config, policies)
         self.mono_ns = START_NS
         self.wall_ms = START_MS
@@ -69,7 +71,8 @@ class Driver:
             for effect in caused:
                 if isinstance(effect, Journalled):
                     self.journal.feed(effect.record)
-            self.broker.check(self.journal if self.persistent else None)
+            if self.audited:
+                self.broker.check(self.journal if self.persistent else None)
             effects += caused
             for effect in caused:
                 if isinstance(effect, Dispatch):
@@ -149,6 +152,7 @@ class Driver:
         exclusive: bool = False,
         priority: int = 0,
         browser: bool = False,
+        durable: str = "",
     ) -> None:
         if not connection:
             connection = len(self.connections) + 100
@@ -166,6 +170,7 @@ class Driver:
             exclusive=exclusive,
             priority=priority,
             browser=browser,
+            durable=durable,
             request=self.request(),
         )
         assert self.ask(event) == ""

@@ -9,8 +9,10 @@ import pytest
 
 from conformance.adapters import ADAPTERS, find_adapter, make_adapter
 from conformance.adapters.activemq import generation_of, options_of, release_of
+from conformance.adapters.base import Endpoint
 from conformance.adapters.reference import ReferenceAdapter, configuration, policy_pattern
 from conformance.adapters.stomp_url import StompUrlAdapter
+from conformance.adapters.through import ThroughEndpoint
 from conformance.corpus.stories import stories
 from conformance.exits import UsageError
 from conformance.program import BrokerSpec, DestinationSpec, TimeStampingSpec
@@ -86,12 +88,41 @@ def _plain(config: BrokerConfig) -> dict[str, object]:
     }
 
 
-def test_the_reference_server_refuses_jms_and_says_who() -> None:
-    adapter = ReferenceAdapter()
-    assert adapter.refusal(stories()["live-000-1-stomp"].program) == ""
-    refusal = adapter.refusal(stories()["live-000-3-stomp"].program)
+def test_the_stomp_url_refuses_jms_and_says_who() -> None:
+    mixed = stories()["live-000-3-stomp"].program
+    refusal = StompUrlAdapter("stomp://127.0.0.1:61613").refusal(mixed)
     assert "p0" in refusal
     assert "transport" in refusal
+
+
+def test_through_openwire_every_host_is_played_by_our_jms_client() -> None:
+    inner = ReferenceAdapter()
+    adapter = make_adapter("reference", client="openwire")
+    assert adapter.label == "reference openwire"
+    assert set(inner.capabilities()) <= set(adapter.capabilities())
+    mixed = stories()["live-000-3-stomp"].program
+    cast = adapter.cast(mixed)
+    assert [host.via for host in cast.clients()] == ["jms"] * len(mixed.clients())
+    checks = {host.name: host.expiry_check for host in cast.clients()}
+    assert all(checks[host.name] == (host.via == "jms" and host.expiry_check) for host in mixed.clients())
+    assert inner.cast(mixed) == mixed
+
+
+def test_through_openwire_nothing_of_an_endpoint_is_left_out() -> None:
+    asked = {name for name, value in vars(Endpoint).items() if callable(value) and not name.startswith("_")}
+    assert asked <= set(vars(ThroughEndpoint))
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "message"),
+    [
+        ("stomp", "openwire", "is reached over STOMP only"),
+        ("reference", "telnet", "client 'telnet' is not known; one of as-written, openwire"),
+    ],
+)
+def test_a_client_that_cannot_be_is_refused(name: str, client: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make_adapter(name, client=client)
 
 
 def test_the_reference_declares_every_generation() -> None:

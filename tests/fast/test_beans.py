@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping, broker_xml
+from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping, broker_xml
 
 AMQ = "{http://activemq.apache.org/schema/core}"
 DATA = Path("/run/data")
@@ -90,3 +90,21 @@ def test_nothing_given_breaks_out_of_its_attribute() -> None:
     nasty = "\"'<&>]]>"
     broker = _broker(ActiveMQOptions(policies=(PolicyEntry(nasty),)))
     assert _one(broker, "policyEntry")["queue"] == nasty
+
+
+def test_redelivery_by_the_broker_is_one_plugin_for_all_queues() -> None:
+    assert not list(_broker(ActiveMQOptions()).iter(f"{AMQ}redeliveryPlugin"))
+    slow = Redelivery(maximum=3, initial_ms=1100, pause_ms=1200, multiplier=2, longest_ms=2500, dead_letter=False)
+    broker = _broker(
+        ActiveMQOptions(policies=(PolicyEntry("q0.>", redelivery=slow), PolicyEntry(kind="topic", redelivery=slow)))
+    )
+    assert _one(broker, "redeliveryPlugin") == {"sendToDlqIfMaxRetriesExceeded": "false"}
+    assert _one(broker, "redeliveryPolicy") == {
+        "queue": "q0.>",
+        "maximumRedeliveries": "3",
+        "initialRedeliveryDelay": "1100",
+        "redeliveryDelay": "1200",
+        "maximumRedeliveryDelay": "2500",
+        "useExponentialBackOff": "true",
+        "backOffMultiplier": "2",
+    }

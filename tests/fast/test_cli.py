@@ -21,6 +21,21 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--tier", "simulated", "--jobs", "1"]
 
 
+#: How many named programs a run plays here: what a flag changes does not depend on the others.
+NAMED = 3
+
+
+@pytest.fixture(autouse=True)
+def short_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformance.suite.programs", lambda: dict(list(programs().items())[:NAMED]))
+
+
+@pytest.fixture
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that read no pages: each run would draw one for every requirement."""
+    monkeypatch.setattr("reports.command.write_html", lambda folder, *_: folder / "index.html")
+
+
 def run(*arguments: str, out: Path | None = None) -> int:
     extra = ["--out", str(out)] if out is not None else []
     return main([*arguments, *extra])
@@ -102,6 +117,7 @@ def test_run_writes_its_report_where_out_says(tmp_path: Path, capsys: pytest.Cap
     assert (tmp_path / "r" / "index.html").stat().st_size > 0
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_seed_and_programs_choose_what_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     digests = []
     for seed, count in (("0", "3"), ("100", "3"), ("0", "4"), ("0", "3")):
@@ -111,15 +127,20 @@ def test_seed_and_programs_choose_what_runs(tmp_path: Path, capsys: pytest.Captu
     assert len(set(digests)) == 3
 
 
-def test_jobs_do_not_change_the_digest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("no_pages")
+def test_jobs_do_not_change_the_digest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformance.pool.CHUNK", 4)
     digests = []
     for jobs in ("1", "2"):
-        code = main(["run", "--tier", "simulated", "--jobs", jobs, "--programs", "110", "--out", str(tmp_path / jobs)])
+        code = main(["run", "--tier", "simulated", "--jobs", jobs, "--programs", "10", "--out", str(tmp_path / jobs)])
         assert code == OK
         digests.append(digest_of(capsys.readouterr().out))
     assert digests[0] == digests[1]
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_tier_chooses_the_worlds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("run", "--json", *SMALL, "--programs", "2", out=tmp_path) == OK
     cells = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -127,12 +148,14 @@ def test_tier_chooses_the_worlds(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert worlds == {"simulated"}
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_budget_cuts_seeds_short(tmp_path: Path) -> None:
     assert run("run", *SMALL, "--programs", "400", "--budget", "0", out=tmp_path) == OK
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["columns"][0]["runs"] <= len(programs()) + 1
+    assert report["columns"][0]["runs"] <= NAMED + 1
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_requirement_restricts_what_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("run", "--json", *SMALL, "--programs", "2", "--requirement", "DLY-*", out=tmp_path) == OK
     judged = {json.loads(line)["verdict"]["requirement"] for line in capsys.readouterr().out.splitlines()}
@@ -147,8 +170,9 @@ def test_requirement_restricts_what_is_judged(tmp_path: Path, capsys: pytest.Cap
     assert all(name.startswith("GEN-") for name in judged)
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_a_planted_defect_turns_the_run_red(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run("run", *SMALL, "--programs", "60", "--mutant", "delay-1ms-early", out=tmp_path)
+    code = run("run", *SMALL, "--programs", "5", "--mutant", "delay-1ms-early", out=tmp_path)
     output = capsys.readouterr().out
     assert code == VIOLATED
     line = next(line for line in output.splitlines() if line.startswith("violated  DLY-001"))
@@ -219,13 +243,14 @@ def test_list_selects(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_json_output_is_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [
         ["run", "--json", *SMALL, "--programs", "1", "--out", str(tmp_path)],
         ["list", "--json"],
         ["replay", "--seed", "1", "--json", "--out", str(tmp_path / "x")],
         ["judge", "--json", str(tmp_path / "x" / "history.jsonl")],
-        ["mutants", "--json", "--programs", "300", "delay-1ms-early"],
+        ["mutants", "--json", "--programs", "300", "--jobs", "1", "delay-1ms-early"],
     ]
     for command in commands:
         assert main(command) == OK

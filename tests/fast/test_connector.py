@@ -82,3 +82,25 @@ def test_a_client_may_not_switch_its_monitor_off_as_a_server_does() -> None:
         client_connector("tcp://h:1?transport.useInactivityMonitor=false")
     with pytest.raises(ConfigError, match="belongs to the other end"):
         client_connector("tcp://h:1?transport.useKeepAlive=false")
+
+
+def test_timeouts_of_the_socket_and_the_grace_of_heart_beats() -> None:
+    options = "transport.soTimeout=500&transport.soWriteTimeout=3000&transport.hbGracePeriodMultiplier=1.5"
+    options += "&transport.defaultHeartBeat=500,700"
+    monitor = server_connector(f"stomp://h:1?{options}").monitor
+    assert (monitor.read_timeout_ms, monitor.write_timeout_ms, monitor.heart_beat_grace) == (500, 3000, 1.5)
+    assert monitor.default_heart_beat == "500,700"
+    with pytest.raises(ConfigError, match="default_heart_beat 'often' is not two numbers; write such as '5000,5000'"):
+        server_connector("stomp://h:1?transport.defaultHeartBeat=often")
+    with pytest.raises(ConfigError, match="hbGracePeriodMultiplier=much must be a number"):
+        server_connector("stomp://h:1?transport.hbGracePeriodMultiplier=much")
+
+
+def test_a_server_says_how_it_writes_openwire() -> None:
+    plain = server_connector("tcp://h:1")
+    assert (plain.tight_encoding, plain.cache_size) == (None, None)
+    said = server_connector("tcp://h:1?wireFormat.tightEncodingEnabled=false&wireFormat.cacheSize=200")
+    assert (said.tight_encoding, said.cache_size) == (False, 200)
+    assert server_connector("tcp://h:1?wireFormat.cacheEnabled=false").cache_size == 0
+    with pytest.raises(ConfigError, match=r"cacheSize=50 must be 101 to 16383; cacheEnabled=false is none"):
+        server_connector("tcp://h:1?wireFormat.cacheSize=50")

@@ -298,11 +298,13 @@ def test_a_message_that_its_owner_does_not_want_waits_for_the_end_of_the_group()
 
 def test_groups_are_remembered_up_to_a_limit() -> None:
     driver = Driver()
+    driver.audited = False
     driver.subscribe("c", prefetch=10_000, connection=1)
     for number in range(CAPACITY + 1):
         driver.send(group=f"g{number}")
         if number == 0:
             driver.subscribe("d", prefetch=10_000, connection=1, priority=-1)
+    driver.audited = True
     driver.subscribe("e", prefetch=10_000, connection=1, priority=1)
     driver.send(group="g1")
     driver.send(group="g0")
@@ -331,7 +333,7 @@ actions = st.one_of(
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(actions, max_size=40))
 def test_any_mixture_loses_nothing_and_keeps_order(prioritized: bool, steps: list[tuple[object, ...]]) -> None:
     driver = Driver(config_of(memory_limit_bytes=5000, **(PRIORITIZED if prioritized else {})))

@@ -4,9 +4,11 @@ input.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
+from reference_broker.core.config import BrokerConfig, DestinationPolicy
 from reference_broker.core.delay import MAX_DELAY_MS, Delay
 from reference_broker.core.events import POISON, Send, Tick
 from reference_broker.core.instant import NS_PER_MS, Now
@@ -232,3 +234,18 @@ def test_delay_is_a_policy() -> None:
     assert d.got() == []
     d.advance(1)
     assert d.got() == ["m1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "delay_ms", "expected"),
+    [
+        ({"max_delay_ms": 100}, 100, ""),
+        ({"max_delay_ms": 100}, 101, "delay-too-long"),
+        ({"delay_support": False}, 1, "delay-unsupported"),
+        ({"delay_support": False}, 0, ""),
+    ],
+)
+def test_a_broker_may_take_less(settings: dict[str, Any], delay_ms: int, expected: str) -> None:
+    d = Driver(BrokerConfig(**settings))
+    assert d.ask(Send(1, Message("m", Q, b"", delay_ms=delay_ms), request=d.request())) == expected
+    d.broker.check()

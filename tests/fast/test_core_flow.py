@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.effects import Accepted, Effect, Refused, Throttled
-from reference_broker.core.events import INDIVIDUAL, Ack, Begin, Commit, Disconnect, Send
+from reference_broker.core.effects import Accepted, Credited, Effect, Refused, Throttled
+from reference_broker.core.events import INDIVIDUAL, Ack, Begin, Commit, Disconnect, Purge, RemoveQueue, Send
+from reference_broker.core.flow import CONFIRMED_MAX
 from reference_broker.core.message import Message
 from tests.fast.core_driver import DLQ, Driver, T, config_of
 
@@ -119,6 +120,24 @@ def test_an_unconfirmed_sender_stops_its_connection_until_all_went_through() -> 
     assert throttled(d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, "m1"))) == []
     assert throttled(d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, "m2"))) == [(2, False)]
     assert d.counter("size", B) == 10
+
+
+@pytest.mark.parametrize("credit_bytes", [0, 100])
+def test_who_asks_for_answers_and_waits_for_none_is_stopped_in_the_end(credit_bytes: int) -> None:
+    d = full()
+    d.subscribe("b", B, 10)
+    heard = []
+    for number in range(CONFIRMED_MAX + 1):
+        assert not heard, "until then it goes on"
+        event = Send(1, message(f"{number}"), request=d.request(), credit_bytes=credit_bytes)
+        heard = throttled(d.handle(event))
+    assert heard == [(1, True)]
+    d.broker.check()
+    d.drop("b")
+    d.handle(Purge(B))
+    d.handle(Purge(A))
+    d.handle(Disconnect(1, clean=True))
+    d.broker.check()
 
 
 def test_a_sender_that_goes_leaves_its_sends_behind() -> None:
@@ -240,3 +259,140 @@ def test_consumers_of_messages_in_memory_go_on_while_producers_wait() -> None:
     for number in range(1, 11):
         d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, f"m{number}"))
     assert d.got("b") == [f"m{n}" for n in range(1, 11)] + ["x"]
+
+
+# -- windows of producers
+
+
+def offer(d: Driver, name: str, destination: str = A, *, size: int = 10, **fields: str) -> list[Effect]:
+    """An unconfirmed send of a producer with a window."""
+    return d.handle(Send(1, message(name, destination), producer="p", credit_bytes=size, **fields))
+
+
+def credited(effects: list[Effect]) -> list[tuple[int, str, int]]:
+    return [(e.connection, e.producer, e.size_bytes) for e in effects if isinstance(e, Credited)]
+
+
+@pytest.mark.parametrize("generation", ["fair", "G3"])
+def test_a_window_is_free_again_when_the_message_went_through(generation: str) -> None:
+    d = full(generation, limit=100 * S)
+    assert credited(offer(d, "x", size=7)) == [(1, "p", 7)]
+    assert credited(tell(d, "y")) == []
+    d.begin()
+    assert credited(offer(d, "z", size=8, transaction="t")) == [(1, "p", 8)]
+
+
+def test_who_has_a_window_waits_without_stopping_its_connection() -> None:
+    d = full()
+    d.subscribe("b", B, 10)
+    for name in ("x", "y"):
+        effects = offer(d, name)
+        assert (credited(effects), throttled(effects)) == ([], [])
+    d.effects.clear()
+    d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, "m1"))
+    assert credited(d.effects) == [(1, "p", 10)]
+    d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, "m2"))
+    assert credited(d.effects) == [(1, "p", 10)] * 2
+    assert throttled(d.effects) == []
+
+
+@pytest.mark.parametrize("entry", [{"send_fail_if_no_space": True}, {"send_fail_if_no_space_after_ms": 5}])
+def test_what_is_refused_takes_nothing_of_a_window(entry: dict[str, int]) -> None:
+    d = full("G3", DestinationPolicy("A", expire_period_ms=0, **entry))  # type: ignore[arg-type]  # options of both kinds
+    offer(d, "x")
+    d.advance(5)
+    assert credited(d.effects) == [(1, "p", 10)]
+    assert (0, "no-space") in answers(d.effects)
+    assert answers(offer(d, "y", "queue://")) == [(0, "bad-destination")]
+    assert len(credited(d.effects)) == 2
+
+
+def test_a_window_and_the_disk() -> None:
+    """Who waits for the disk stops its connection in ActiveMQ, window or not."""
+    entry = DestinationPolicy(">", expire_period_ms=0)
+    d = Driver(config_of(generation={"memory": "G3"}, destinations=[entry], store_limit_bytes=1, persistent=True))
+    assert credited(offer(d, "x")) == [(1, "p", 10)]
+    assert (throttled(offer(d, "y")), credited(d.effects)) == ([(1, True)], [(1, "p", 10)])
+    d.purge(A)
+    assert (throttled(d.effects), len(credited(d.effects))) == ([(1, True), (1, False)], 2)
+
+
+def test_who_waits_for_the_disk_does_not_stand_behind_who_waits_for_memory() -> None:
+    """Memory lets delayed messages pass; so one that waits for the store goes on when that has room."""
+    d = full(store_limit_bytes=11 * S, persistent=True)
+    aside = "queue://aside"
+    ask(d, "stored", aside, delay_ms=1000)
+    ask(d, "for memory")
+    ask(d, "for the store", delay_ms=1000)
+    ask(d, "behind it", delay_ms=1000)
+    flow = d.broker.region().flow
+    assert flow is not None
+    assert flow.count(A) == 3
+    d.effects.clear()
+    d.handle(RemoveQueue(aside))
+    assert answers(d.effects) == [(d.requests - 1, "")]
+    assert d.counters("blocked_sends", "scheduled", destination=A) == (2, 1)
+
+
+# -- senders that come back
+
+
+def numbered(d: Driver, number: int, destination: str = A, connection: int = 2) -> list[Effect]:
+    """A confirmed send that says which one of its producer's it is; the connection is the client's latest."""
+    sent = message(f"ID:p:{number}", destination)
+    return d.handle(Send(connection, sent, request=d.request(), producer="ID:p", number=number))
+
+
+def come_back(d: Driver) -> None:
+    """Number 1 waits, number 2 went through elsewhere; the client is cut off, comes back, and repeats the first."""
+    d.connect(2)
+    assert answers(numbered(d, 1)) == []
+    assert answers(numbered(d, 2, "queue://free")) == [(d.requests, "")]
+    d.handle(Disconnect(2, clean=False))
+    d.connect(3)
+    assert answers(numbered(d, 1, connection=3)) == []
+    d.effects.clear()
+
+
+FREE = DestinationPolicy("free", expire_period_ms=0, producer_flow_control=False)
+
+
+def test_what_is_repeated_while_the_first_one_waits_goes_through_once() -> None:
+    d = full("G3", FREE)
+    d.subscribe("b", B, 10)
+    d.subscribe("a", A, 10)
+    come_back(d)
+    again = d.requests
+    for number in (1, 2):
+        d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, f"m{number}"))
+    # Consumed, so that no id on the queue gives the repetition away.
+    d.handle(Ack(d.connections["a"], "a", INDIVIDUAL, "ID:p:1"))
+    assert d.got("a") == ["ID:p:1"]
+    assert (again, "") in answers(d.effects)
+    assert answers(numbered(d, 1, connection=3)) == [(d.requests, "")]
+    assert d.got("a") == ["ID:p:1"]
+
+
+def test_what_failed_when_its_sender_was_gone_has_not_been_taken() -> None:
+    late = DestinationPolicy("A", expire_period_ms=0, send_fail_if_no_space_after_ms=100)
+    d = full("G2", FREE, late)
+    d.connect(2)
+    numbered(d, 1)
+    numbered(d, 2, "queue://free")
+    d.handle(Disconnect(2, clean=False))
+    d.advance(101)
+    d.purge(B)
+    d.connect(3)
+    assert answers(numbered(d, 1, connection=3)) == [(d.requests, "")]
+    assert d.counter("size", A) == 1
+
+
+def test_a_copy_for_each_name_or_for_none() -> None:
+    """One of the names that a message is sent to is full: the others get nothing before it has room."""
+    own = DestinationPolicy("B", expire_period_ms=0, high_water_percent=100, memory_limit_bytes=10 * S)
+    d = full("G3", own, limit=100 * S)
+    d.subscribe("b", B, 10)
+    assert answers(ask(d, "x", f"{A},{B}")) == []
+    assert d.counter("size", A) == 0
+    assert answers(d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, "m1"))) == [(d.requests, "")]
+    assert (d.counter("size", A), d.counter("size", B)) == (1, 10)

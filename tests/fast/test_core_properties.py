@@ -226,7 +226,7 @@ def drain(w: Watcher, wakes_on_relief: bool) -> None:
 
 
 @given(configurations, operations)
-@settings(max_examples=150, deadline=None, derandomize=True)  # same every run: exploring is the campaigns' work
+@settings(max_examples=60, deadline=None, derandomize=True)  # same every run: exploring is the campaigns' work
 def test_random_events(drawn: dict[str, Any], chunks: list[list[tuple[Any, ...]]]) -> None:
     w = Watcher(configured(drawn))
     for chunk in chunks:

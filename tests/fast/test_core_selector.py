@@ -295,7 +295,7 @@ def truth(tree: Any) -> str:
     return choose(truth(left), truth(right), key=RANK.index)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(conditions)
 def test_means_what_an_evaluator_of_its_own_says(tree: Any) -> None:
     text = written(tree)
@@ -308,7 +308,7 @@ def test_means_what_an_evaluator_of_its_own_says(tree: Any) -> None:
     assert selector.selects(MESSAGE) is (truth(tree) == "True"), text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.text(st.sampled_from("an10.'%()=<>+-*/ \tNOTINLKEBWADRS$_é\"#\x00"), max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import TimeStamping
+from reference_broker.core.config import BrokerConfig, TimeStamping
+from reference_broker.core.events import Move
 from reference_broker.core.message import Message
 from reference_broker.core.timestamping import ClassicStamping, Stamping, wrap_int64
 from tests.fast.core_driver import DLQ, START_MS, Driver, config_of
@@ -165,3 +166,16 @@ def test_a_dead_letter_copy_is_not_stamped_but_a_direct_send_is() -> None:
     copy, direct = d.dead_letters()
     assert (copy.timestamp_ms, copy.expiration_ms) == (START_MS, 0)
     assert (direct.timestamp_ms, direct.expiration_ms) == (START_MS + 1000, START_MS + 61_000)
+
+
+@pytest.mark.parametrize("restamp", [False, True])
+def test_a_move_restarts_a_life_only_if_it_is_told_to(restamp: bool) -> None:
+    d = Driver(BrokerConfig(timestamping=TimeStamping(restamp_moved=restamp)))
+    d.send("queue://a", timestamp_ms=START_MS - 5, expiration_ms=START_MS + 995)
+    d.wall_ms += 400
+    d.handle(Move("queue://a", "queue://b", request=d.request()))
+    moved = d.broker.browse("queue://b")
+    assert moved is not None
+    since_ms = START_MS + (400 if restamp else 0)
+    assert [(message.timestamp_ms, message.expiration_ms) for message in moved] == [(since_ms, since_ms + 1000)]
+    d.broker.check()

@@ -8,7 +8,7 @@ from conformance.generate import features
 from conformance.generate.chooser import SeededChooser
 from conformance.generate.features import MIXES, MOTIFS_OF, OFFERED, draw_features, draw_motif, fit_frame
 from conformance.generate.programs import draw_frame, program_for_seed, shape_of
-from conformance.history import Arrive, Browse, Commit, Event, Fault, Operate, Send, Subscribe
+from conformance.history import Arrive, Browse, Commit, Event, Fault, Operate, Send, Subscribe, Visit
 from conformance.steps import REGISTRY
 from conformance.steps.base import FEATURES
 from conformance.worlds.simulated.world import SimulatedWorld
@@ -60,6 +60,8 @@ def is_trace(feature: str, event: Event) -> bool:
         return feature == "transactions" and event.result == "ok"
     if isinstance(event, Operate):
         return feature == "operator" and event.result == "ok"
+    if isinstance(event, Visit):
+        return feature == "strangers" and event.said.hello_ns is not None
     return isinstance(event, Browse) and feature == "browsers" and bool(event.messages)
 
 

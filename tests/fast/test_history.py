@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from conformance.engine import run_seed
-from conformance.history import FORMAT, HistoryError, json_schemas, parse_history, read_history
+from conformance.history import FORMAT, Event, HistoryError, json_schemas, parse_history, read_history
+from conformance.worlds.translation import CAPABILITIES
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = json.dumps({"format": FORMAT, "broker": "x 1"}).encode() + b"\n"
+
+
+DOCUMENT = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")
 
 
 def line(**fields: object) -> bytes:
@@ -28,6 +33,25 @@ def test_a_run_round_trips_through_its_file(tmp_path: Path) -> None:
     again = read_history(tmp_path / "h.jsonl")
     assert again.encode() == history.encode()
     assert again.header == history.header
+
+
+def test_the_document_names_every_kind_and_field() -> None:
+    rows: dict[str, str] = {}
+    for row in DOCUMENT.splitlines():
+        if row.startswith("| `"):
+            kinds, words = row.removeprefix("|").split("|", 1)
+            rows |= dict.fromkeys(re.findall(r"`(\w+)`", kinds), words)
+    everybody = {*Event.__struct_fields__, "refusal"}
+    assert all(f"`{name}`" in DOCUMENT for name in everybody)
+    for kind in Event.__subclasses__():
+        tag = str(kind.__struct_config__.tag)
+        missing = [name for name in kind.__struct_fields__ if name not in everybody and f"`{name}`" not in rows[tag]]
+        assert missing == [], tag
+
+
+def test_the_document_names_every_capability() -> None:
+    (paragraph,) = [part for part in DOCUMENT.split("\n\n") if part.startswith("Capabilities:")]
+    assert [name for name in CAPABILITIES if f"`{name}`" not in paragraph] == []
 
 
 def test_every_line_fits_the_published_schema() -> None:

@@ -354,3 +354,60 @@ def test_the_configuration_chooses_the_monitor() -> None:
         assert monitor.next_due_ns() == 77 * NS_PER_MS
         monitor.start(0, 0, 10, 0)
         assert monitor.next_due_ns() is None
+
+
+# -- the socket's own timeouts, and the grace of heart-beats
+
+
+def limited(
+    generation: str, read_timeout_ms: int = 0, write_timeout_ms: int = 0, *, use_monitor: bool = True
+) -> Monitor:
+    settings = Settings(read_timeout_ms=read_timeout_ms, write_timeout_ms=write_timeout_ms, use_monitor=use_monitor)
+    monitor = monitor_for(BrokerConfig(generation={"monitor": generation}, monitor=settings), ADDRESS, 0)
+    monitor.start(0, R, W, D)
+    return monitor
+
+
+@pytest.mark.parametrize("generation", list(GENERATIONS))
+def test_a_read_timeout_changes_nothing(generation: str) -> None:
+    """INA-35: ActiveMQ up to 6.3.1 never closes then."""
+    plain = run(started(GENERATIONS[generation]), [], 20_000)
+    assert run(limited(generation, read_timeout_ms=R // 4), [], 20_000).closed_ms == plain.closed_ms is not None
+
+
+@pytest.mark.parametrize("use_monitor", [True, False])
+@pytest.mark.parametrize("generation", list(GENERATIONS))
+def test_a_peer_that_takes_nothing_is_closed_after_the_write_timeout(generation: str, use_monitor: bool) -> None:
+    monitor = limited(generation, write_timeout_ms=700, use_monitor=use_monitor)
+    monitor.write_blocked(100 * NS_PER_MS)
+    found = run(monitor, [], 20_000).closed
+    assert found is not None
+    assert found[0] == 800
+    assert found[1].reason == f"Forced write timeout: {ADDRESS} took nothing for too (>700) long"
+
+
+def test_a_peer_that_takes_something_begins_anew() -> None:
+    monitor = limited("documented", write_timeout_ms=700, use_monitor=False)
+    monitor.write_blocked(100 * NS_PER_MS)
+    monitor.write_resumed()
+    monitor.write_blocked(500 * NS_PER_MS)
+    assert run(monitor, [], 20_000).closed_ms == 1200
+    monitor = limited("documented", write_timeout_ms=700, use_monitor=False)
+    monitor.write_blocked(100 * NS_PER_MS)
+    monitor.write_resumed()
+    assert run(monitor, [], 20_000).closed_ms is None
+    assert monitor.next_due_ns() is None
+
+
+def test_without_a_write_timeout_a_blocked_write_is_no_reason() -> None:
+    monitor = limited("documented", use_monitor=False)
+    monitor.write_blocked(0)
+    assert monitor.next_due_ns() is None
+
+
+@pytest.mark.parametrize(
+    ("generation", "grace", "read_ms"),
+    [("classic", 1.5, 1500), ("classic", 0.5, 1000), ("documented", 1.5, 1500), ("documented", 1.0, 2000)],
+)
+def test_the_grace_of_heart_beats(generation: str, grace: float, read_ms: int) -> None:
+    assert stomp_periods(generation, 1000, 500, grace).read_ms == read_ms

@@ -53,6 +53,16 @@ def test_a_counter_that_the_release_lacks_is_absent_not_zero(agent: tuple[Joloki
     assert len(counters) == len(jolokia.QUEUE_COUNTERS) - 1
 
 
+def test_a_queue_that_comes_into_being_while_it_is_read_is_read_again(agent: tuple[Jolokia, list[Any]]) -> None:
+    reader, answers = agent
+    whole = [_value(index + 1) for index in range(len(jolokia.QUEUE_COUNTERS))]
+    answers += [[NO_BEAN, *whole[1:]], whole]
+    assert reader.queue_counters("Q")["size"] == 1
+    answers += [[NO_BEAN, *whole[1:]]] * 9
+    with pytest.raises(JolokiaFailed, match="came and went"):
+        reader.queue_counters("Q")
+
+
 def test_one_attribute_is_a_value_none_or_an_error(agent: tuple[Jolokia, list[Any]]) -> None:
     reader, answers = agent
     answers += [[_value("5.17.2")], [NO_BEAN], [NO_ATTRIBUTE]]
@@ -83,3 +93,5 @@ def test_nobody_there_is_one_clear_error() -> None:
     port = free_port()
     with pytest.raises(JolokiaFailed, match=f"port {port}"):
         Jolokia(port).queue_counters("Q")
+    with pytest.raises(JolokiaFailed, match=f"port {port}.*; it ended with 137"):
+        Jolokia(port, witness=lambda: "it ended with 137").queue_counters("Q")

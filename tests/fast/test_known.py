@@ -74,6 +74,29 @@ def test_a_bad_list_is_refused_by_name(data: bytes, shows: str) -> None:
     assert shows in str(caught.value)
 
 
+def test_what_shows_sometimes_is_never_stale_and_excuses_its_own_programs_only() -> None:
+    known = parse_known(LIST + b"sometimes = true", "list.toml")
+    bad, good = (Verdict("TSP-009", kind) for kind in (VerdictKind.VIOLATED, VerdictKind.SATISFIED))
+    (marked,), stale = apply_known("live-future-only", [bad], known)
+    assert (marked.verdict, stale) == (VerdictKind.KNOWN_FAILURE, [])
+    assert apply_known("live-future-only", [good], known) == ([good], [])
+    assert apply_known("another", [bad], known) == ([bad], [])
+
+
+def test_what_another_client_shows_must_fail_there_only() -> None:
+    ours = parse_known(LIST, "list.toml")
+    theirs = parse_known(LIST + b'client = "openwire"', "list.toml")
+    bad, good = (Verdict("TSP-009", kind) for kind in (VerdictKind.VIOLATED, VerdictKind.SATISFIED))
+    for known, stale_entries in (
+        (ours, 1),
+        (ours.through_openwire(), 0),
+        (theirs, 0),
+        (theirs.through_openwire(), 1),
+    ):
+        assert apply_known("another", [bad], known)[0][0].verdict is VerdictKind.KNOWN_FAILURE
+        assert len(apply_known("live-future-only", [good], known)[1]) == stale_entries
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_entry_names_things_that_exist(path: Path) -> None:
     known = parse_known(path.read_bytes(), path.name)

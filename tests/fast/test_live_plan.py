@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from chaos.tools import ToolMissing
+from conformance.adapters import make_adapter
 from conformance.adapters.activemq import ActiveMQAdapter
 from conformance.adapters.base import Adapter, Endpoint, NotApplicableError
+from conformance.adapters.probing import Found
 from conformance.adapters.reference import ReferenceAdapter
+from conformance.adapters.stomp_url import StompUrlAdapter
 from conformance.corpus import programs
 from conformance.corpus.stories import stories
 from conformance.exits import SuiteProblem, UsageError
@@ -67,10 +70,19 @@ def test_brokers_can_be_shared_in_this_order() -> None:
         seen[settings] = offset_ms
 
 
-def test_the_reference_server_is_not_asked_for_jms() -> None:
-    names = {name for name, _ in plan_of(ReferenceAdapter())}
-    assert "live-000-1-stomp" in names
-    assert "live-000-3" not in names
+def test_a_broker_known_by_its_url_is_not_asked_for_jms(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = StompUrlAdapter("stomp://127.0.0.1:61613")
+    monkeypatch.setattr(adapter, "found", lambda: Found([], stamps=False))
+    names = {name for name, _ in plan_of(adapter)}
+    assert names
+    written = programs()
+    assert all({host.via for host in written[name].clients()} <= {"stomp"} for name in names)
+
+
+def test_clients_are_cast_before_the_plan_is_made() -> None:
+    for _, program in plan_of(make_adapter("reference", client="openwire")):
+        assert {host.via for host in program.clients()} <= {"jms"}
+    assert live_runs(SuiteOptions(client="openwire"), ()).column == "reference openwire"
 
 
 def test_what_would_take_too_long_is_for_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +137,7 @@ def test_a_folder_that_is_no_broker_is_bad_usage(tmp_path: object) -> None:
 
 
 def test_every_kind_has_its_capabilities() -> None:
-    assert "expiry-check" not in ReferenceAdapter().capabilities()
+    assert "expiry-check" in ReferenceAdapter().capabilities()
     bare = ActiveMQAdapter.__new__(ActiveMQAdapter)
     bare.jars = type("Jars", (), {"version": "5.12.3"})()  # type: ignore[assignment]  # only its version is asked for
     assert {"expiry-check", "sync-dispatch"} <= set(bare.capabilities())

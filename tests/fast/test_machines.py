@@ -12,7 +12,7 @@ from conformance.machines.expiry import ExpiryMachine
 from conformance.machines.inflight import InFlightMachine
 
 SETTINGS = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=30,
     deadline=None,
     database=None,

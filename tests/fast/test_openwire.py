@@ -20,6 +20,8 @@ from reference_broker.openwire.commands import (
     ConsumerInfo,
     ExceptionResponse,
     MessageAck,
+    MessageDispatch,
+    MessagePull,
     ProducerMessage,
     RemoveInfo,
     Response,
@@ -70,7 +72,7 @@ def test_the_client_stamps_by_its_own_clock() -> None:
     now = pair.now(1)
     message = client.send("queue://q", b"x", now, ttl_ms=1000, priority=9, persistent=False)
     assert (message.timestamp_ms, message.expiration_ms) == (WALL_MS - 300_000, WALL_MS - 299_000)
-    assert (message.message_id, message.priority, message.persistent) == ("jms1-1", 9, False)
+    assert (message.message_id, message.priority, message.persistent) == ("jms1:1:1:1", 9, False)
     bare = client.send("queue://q", b"x", now, ttl_ms=1000, disable_timestamp=True)
     assert (bare.timestamp_ms, bare.expiration_ms) == (0, WALL_MS - 299_000)
     assert client.send("queue://q", b"x", now, ttl_ms=-1).expiration_ms == 0
@@ -133,10 +135,10 @@ def test_expiry_on_receive_writes_the_seeds_debug_line_and_gives_the_next_messag
     assert isinstance(line, LogLine)
     assert (line.level, line.logger) == ("DEBUG", "org.apache.activemq.ActiveMQMessageConsumer")
     assert line.text == (
-        "c received expired message: MessageDispatch {consumerId = c, destination = queue://q, messageId = jms1-1, "
+        "c received expired message: MessageDispatch {consumerId = c, destination = queue://q, messageId = jms1:1:1:1, "
         f"redeliveryCounter = 0, expiration = {WALL_MS + 100}}}"
     )
-    assert [notice.message_id for notice in pair.notices[1] if isinstance(notice, Discarded)] == ["jms1-1"]
+    assert [notice.message_id for notice in pair.notices[1] if isinstance(notice, Discarded)] == ["jms1:1:1:1"]
     assert pair.counter("expired") == 1
 
 
@@ -147,7 +149,7 @@ def test_a_discarded_message_is_acknowledged_alone_with_type_expired() -> None:
     send(pair, client, b"a", b"b", ttl_ms=100)
     pair.wall_ms += 101
     assert client.take("c", pair.now(1))[0] is None
-    assert waiting_acks(client) == [(EXPIRED, "jms1-1", "jms1-1", 1), (EXPIRED, "jms1-2", "jms1-2", 1)]
+    assert waiting_acks(client) == [(EXPIRED, "jms1:1:1:1", "jms1:1:1:1", 1), (EXPIRED, "jms1:1:1:2", "jms1:1:1:2", 1)]
     assert not any(command.response_required for command in client.outbox if isinstance(command, MessageAck))
 
 
@@ -181,7 +183,7 @@ def test_auto_settles_each_message_when_it_is_taken() -> None:
     got, _ = client.take("c", pair.now(1))
     assert got is not None
     assert (got.delivery_count, got.redelivered) == (1, False)
-    assert waiting_acks(client) == [(STANDARD, "jms1-1", "jms1-1", 1)]
+    assert waiting_acks(client) == [(STANDARD, "jms1:1:1:1", "jms1:1:1:1", 1)]
     pair.run()
     assert (pair.counter("size"), pair.counter("in_flight")) == (2, 2)
 
@@ -194,8 +196,8 @@ def test_client_mode_acknowledges_all_that_was_taken() -> None:
     assert client.acknowledge("c") == []
     assert [take(pair, client) for _ in range(2)] == [b"a", b"b"]
     assert pair.counter("size") == 3
-    assert client.acknowledge("c") == ["jms1-1", "jms1-2"]
-    assert waiting_acks(client) == [(STANDARD, "jms1-1", "jms1-2", 2)]
+    assert client.acknowledge("c") == ["jms1:1:1:1", "jms1:1:1:2"]
+    assert waiting_acks(client) == [(STANDARD, "jms1:1:1:1", "jms1:1:1:2", 2)]
     pair.run()
     assert pair.counter("size") == 1
     assert client.acknowledge("c") == []
@@ -207,12 +209,12 @@ def test_individual_mode_acknowledges_out_of_order() -> None:
     client.subscribe("c", "queue://q", ack="individual")
     send(pair, client, b"a", b"b")
     take(pair, client), take(pair, client)
-    client.acknowledge_one("c", "jms1-2")
-    assert waiting_acks(client) == [(INDIVIDUAL, "jms1-2", "jms1-2", 1)]
+    client.acknowledge_one("c", "jms1:1:1:2")
+    assert waiting_acks(client) == [(INDIVIDUAL, "jms1:1:1:2", "jms1:1:1:2", 1)]
     pair.run()
     assert pair.counter("size") == 1
     with pytest.raises(KeyError):
-        client.acknowledge_one("c", "jms1-2")
+        client.acknowledge_one("c", "jms1:1:1:2")
 
 
 def test_poison_moves_one_message_to_the_dead_letter_queue() -> None:
@@ -221,10 +223,10 @@ def test_poison_moves_one_message_to_the_dead_letter_queue() -> None:
     client.subscribe("c", "queue://q", ack="client")
     send(pair, client, b"a", b"b")
     take(pair, client), take(pair, client)
-    client.poison("c", "jms1-1")
+    client.poison("c", "jms1:1:1:1")
     pair.run()
     assert (pair.counter("size"), pair.counter("size", DLQ)) == (1, 1)
-    assert client.acknowledge("c") == ["jms1-2"]
+    assert client.acknowledge("c") == ["jms1:1:1:2"]
 
 
 def test_delivered_acknowledgements_move_the_window_in_client_mode() -> None:
@@ -237,11 +239,11 @@ def test_delivered_acknowledgements_move_the_window_in_client_mode() -> None:
     take(pair, client)
     assert len(pair.delivered()) == 4
     client.take("c", pair.now(1))
-    assert waiting_acks(client) == [(DELIVERED, "jms1-1", "jms1-2", 2)]
+    assert waiting_acks(client) == [(DELIVERED, "jms1:1:1:1", "jms1:1:1:2", 2)]
     pair.run()
     assert len(pair.delivered()) == 6
     assert pair.counter("in_flight") == 6
-    assert client.acknowledge("c") == ["jms1-1", "jms1-2"]
+    assert client.acknowledge("c") == ["jms1:1:1:1", "jms1:1:1:2"]
     pair.run()
     assert (pair.counter("size"), pair.counter("in_flight")) == (8, 4 + 2 - 2)
 
@@ -344,11 +346,9 @@ def test_a_refused_request_keeps_the_connection() -> None:
     ("command", "text"),
     [
         (ConsumerInfo("c", "queue://q", -1), "prefetch -1 is negative"),
-        (ConsumerInfo("taken", "queue://q", 1), "consumer 'taken' exists already"),
-        (RemoveInfo("nobody"), "consumer 'nobody' does not exist"),
         (MessageAck("taken", 9, "m"), "acknowledgement type 9 is unknown"),
         (ConnectionInfo("again"), "sent once"),
-        (Response(1), "Response is not one that a client may send"),
+        (MessageDispatch("c", "m", "queue://q", b""), "MessageDispatch is not one that a client may send"),
     ],
 )
 @pytest.mark.parametrize("asked", [True, False])
@@ -362,6 +362,30 @@ def test_a_wrong_command_ends_the_connection(command: Command, text: str, asked:
     (answer,) = written(pair, ExceptionResponse if asked else ConnectionFault)
     assert isinstance(answer, ExceptionResponse | ConnectionFault)
     assert answer.text == close.reason
+
+
+@pytest.mark.parametrize("command", [RemoveInfo("nobody"), MessagePull("nobody", 0)])
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_consumer_that_is_not_there_is_refused(command: Command, asked: bool) -> None:
+    pair = Pair()
+    pair.jms()
+    command.command_id, command.response_required = 99, asked
+    inject(pair, command)
+    (answer,) = written(pair, ExceptionResponse if asked else ConnectionFault)
+    assert isinstance(answer, ExceptionResponse | ConnectionFault)
+    assert (answer.code, "'nobody'" in answer.text) == ("unknown-consumer", True)
+    assert pair.closes == []
+
+
+def test_what_is_announced_again_changes_nothing() -> None:
+    """A client that comes back over another socket repeats what it had (openwire.md 10.13)."""
+    pair = Pair()
+    pair.jms().subscribe("c", "queue://q")
+    pair.run()
+    inject(pair, ConsumerInfo("c", "queue://other", 1, command_id=99, response_required=True))
+    assert [answer.correlation_id for answer in written(pair, Response)][-1] == 99
+    assert pair.closes == []
+    assert pair.node.broker.broker_counters()["consumers"] == 1
 
 
 @pytest.mark.parametrize(

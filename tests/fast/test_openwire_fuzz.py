@@ -85,7 +85,7 @@ COMMANDS = st.one_of(
     consumer_info(),
     ack(),
     ack(),
-    st.builds(RemoveInfo, CONSUMER, last_delivered=st.sampled_from((-2, 0, 1, 50))),
+    st.builds(RemoveInfo, CONSUMER, last_sequence=st.sampled_from((-2, -1, 0, 1, 50))),
     st.builds(MessagePull, CONSUMER, st.sampled_from((-2, -1, 0, 5))),
     st.builds(TransactionInfo, TRANSACTION, st.sampled_from((0, 0, 2, 4, 1))),
     st.builds(DestinationInfo, DESTINATION, st.sampled_from((0, 1, 7))),

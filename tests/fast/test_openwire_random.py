@@ -7,7 +7,7 @@ on the queue, on the dead-letter queue, or in a client's hands; after all client
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reference_broker.core.config import BrokerConfig
@@ -138,7 +138,27 @@ def bodies_on(pair: Pair, name: str) -> list[bytes]:
     return [message.body for message in pair.node.broker.browse(name) or []]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Settled one by one, the newer message first, and then rolled back.
+@example(
+    script=[
+        *[(1, "send", 0)] * 3,
+        *[(2, "take", 0)] * 2,
+        (2, "begin", 0),
+        (2, "acknowledge", 1),
+        (2, "acknowledge", 0),
+        (2, "rollback", 0),
+    ],
+    modes=(0, 6),
+)
+@example(  # what comes back while another is in the application's hands is acknowledged behind it
+    script=[
+        *[(1, "send", 0)] * 3,
+        *[(2, "take", 0), (2, "begin", 0), (2, "acknowledge", 0), (2, "take", 0), (2, "rollback", 0)],
+        *[(2, "take", 0), (2, "begin", 0), (2, "acknowledge", 0), (2, "rollback", 0)],
+    ],
+    modes=(0, 1),
+)
 @given(script=SCRIPTS, modes=st.tuples(st.integers(0, 11), st.integers(0, 11)))
 def test_any_applications(script: list[tuple[int, str, int]], modes: tuple[int, int]) -> None:
     pair = Pair(BrokerConfig(dead_letter_non_persistent=True))

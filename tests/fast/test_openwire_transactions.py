@@ -54,7 +54,9 @@ def test_a_transacted_consumer_acknowledges_at_the_commit() -> None:
     assert pair.counter("dequeued") == 0
     client.commit("t")
     acks = [command for command in client.outbox if isinstance(command, MessageAck)]
-    assert [(ack.first_message_id, ack.last_message_id, ack.transaction) for ack in acks] == [("jms1-1", "jms1-2", "t")]
+    assert [(ack.first_message_id, ack.last_message_id, ack.transaction) for ack in acks] == [
+        ("jms1:1:1:1", "jms1:1:1:2", "t")
+    ]
     pair.run()
     assert (pair.counter("dequeued"), pair.counter("size")) == (2, 1)
 
@@ -65,7 +67,7 @@ def test_a_rollback_brings_back_what_was_acknowledged_in_the_old_order(ack: str)
     client.begin("t")
     taken = [took(pair, client) for _ in range(2)]
     if ack == "client":
-        assert client.acknowledge("c", transaction="t") == ["jms1-1", "jms1-2"]
+        assert client.acknowledge("c", transaction="t") == ["jms1:1:1:1", "jms1:1:1:2"]
     elif ack == "individual":
         for one in taken:
             client.acknowledge_one("c", one.message_id, transaction="t")
@@ -79,6 +81,20 @@ def test_a_rollback_brings_back_what_was_acknowledged_in_the_old_order(ack: str)
         (b"m1", 2, True),
         (b"m2", 1, False),
     ]
+
+
+def test_what_a_rollback_brought_back_behind_others_was_seen_all_the_same() -> None:
+    """The goodbye tells how far the application got; what comes to the next consumer is marked up to there."""
+    pair, client = given(3, "individual")
+    client.begin("t")
+    taken = [took(pair, client) for _ in range(2)]
+    client.acknowledge_one("c", taken[1].message_id, transaction="t")
+    client.rollback("t")
+    client.close_consumer("c")
+    client.subscribe("d", "queue://q", ack="individual")
+    pair.run()
+    again = [client.take("d", pair.now(1))[0] for _ in range(3)]
+    assert [(one.body, one.redelivered) for one in again if one] == [(b"m0", True), (b"m1", True), (b"m2", False)]
 
 
 def test_a_commit_that_the_broker_refuses_is_a_rollback() -> None:

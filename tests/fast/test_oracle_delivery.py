@@ -1,4 +1,4 @@
-"""GEN-001 to GEN-006 on hand-written histories."""
+"""GEN-001 to GEN-006 and GEN-027 on hand-written histories."""
 
 from __future__ import annotations
 
@@ -278,3 +278,22 @@ def test_a_refused_message_never_arrives() -> None:
     assert "(no)" in verdict.text
     assert kind(Chronicle().send("p0/1", result="fail").drain("q0").end(), "GEN-006") is HOLDS
     assert kind(Chronicle().send("p0/1", result="fail"), "GEN-006") is SILENT
+
+
+# -- GEN-027
+
+
+@pytest.mark.parametrize("dest", ["q0", "t0"])
+@pytest.mark.parametrize(("times", "verdict"), [(1, (HOLDS, "once")), (2, (FAILS, "twice"))])
+def test_what_was_sent_again_is_taken_once(dest: str, times: int, verdict: tuple[VerdictKind, str]) -> None:
+    told = Chronicle().connect("c0").subscribe("c0/1", dest).send("p0/1", dest, again=True)
+    for _ in range(times):
+        told.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1")
+    assert outcome(told.drain("q0").end(), "GEN-027") == verdict
+
+
+def test_several_subscribers_of_what_was_sent_again_are_no_duplicates() -> None:
+    told = Chronicle().connect("c0").connect("c1").subscribe("c0/1", "t0").subscribe("c1/1", "t0")
+    told.send("p0/1", "t0", again=True).arrive("c0/1", "p0/1").arrive("c1/1", "p0/1")
+    assert outcome(told.drain("q0").end(), "GEN-027") == (HOLDS, "once")
+    assert kind(told, "GEN-012") is SILENT

@@ -428,6 +428,14 @@ def test_the_sweep_meets_what_died_waiting() -> None:
     assert swept(0, at_ms=2101).verdict is NOT_EXERCISED
 
 
+@pytest.mark.parametrize(("page", "kind"), [(2, VIOLATED), (1, NOT_EXERCISED)])
+def test_a_sweep_need_not_see_more_than_its_page(page: int, kind: VerdictKind) -> None:
+    entry = DestinationSpec(expire_period_ms=1000, max_expire_page_size=page)
+    tale = Tale(destinations=[entry]).at(1).post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).at(5000)
+    tale.rest("q0", size=1, expired=1, enqueued=2)
+    assert verdicts(tale.close().finish())["EXP-009"].verdict is kind
+
+
 # -- EXP-010
 
 

@@ -1,4 +1,4 @@
-"""INA-001 to INA-007 on hand-written histories, to the millisecond.
+"""INA-001 to INA-007, INA-020, INA-021 on hand-written histories, to the millisecond.
 
 R = 1000 ms, D = 500 ms. The handshake takes from 0 to 1 ms, so the initial delay ends between 500 and 501 ms.
 """
@@ -11,7 +11,7 @@ import pytest
 
 from conformance.judge import judge_history
 from conformance.oracles.inactivity import InactivityOracle
-from conformance.program import MonitorSpec
+from conformance.program import ConnectorSpec, MonitorSpec
 from conformance.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import Chronicle
 
@@ -214,6 +214,39 @@ def test_an_attempt_to_connect_that_failed_may_be_closed() -> None:
     assert kind(story.closed("c0").at(2500).connect("c0").at(3000).phase("end"), "INA-002") is SILENT
 
 
+# -- INA-020, INA-021
+
+
+def test_a_step_of_a_clock_changes_nothing() -> None:
+    def stepped(host: str, closed_ms: float | None) -> Chronicle:
+        story = link().at(1000).jump(host, 60_000)
+        story = story if closed_ms is None else story.at(closed_ms).closed("c0")
+        return story.at(9000).phase("end")
+
+    assert outcome(stepped("b", None), "INA-020") == (HOLDS, "unmoved")
+    assert judge(stepped("c0", None))["INA-020"].situations == ["a healthy link"]
+    assert outcome(stepped("b", 1100), "INA-020") == (FAILS, "other")
+    assert kind(stepped("c1", 1100), "INA-020") is SILENT
+    assert kind(link().at(9000).phase("end"), "INA-020") is SILENT
+    story = link().at(100).stall("c0").at(700).jump("b", -60_000)
+    assert outcome(story.at(5000).resume("c0").at(6000).rest(None).phase("end"), "INA-020") == (FAILS, "other")
+
+
+def test_a_broker_that_stood_still_closes_no_healthy_link() -> None:
+    def stood(target: str, ms: float, closed_ms: float | None = None) -> Chronicle:
+        story = link().at(1000).pause(target, ms)
+        story = story if closed_ms is None else story.at(closed_ms).closed("c0")
+        return story.at(9000).phase("end")
+
+    assert judge(stood("b", 1500))["INA-021"].situations == ["longer than the limit"]
+    assert judge(stood("b", 500))["INA-021"].situations == ["no longer than the limit"]
+    assert outcome(stood("b", 1500, 2501), "INA-021") == (FAILS, "closed")
+    assert kind(stood("c0", 1500, 2501), "INA-021") is SILENT
+    assert kind(link(generation="classic").at(1000).pause("b", 9).at(2501).closed("c0"), "INA-021") is SILENT
+    stalled = link().at(1000).stall("c0").pause("b", 500).at(2501).closed("c0").at(9000).phase("end")
+    assert kind(stalled, "INA-021") is SILENT
+
+
 # -- INA-003
 
 
@@ -288,6 +321,14 @@ def test_a_client_that_never_notices() -> None:
 
 
 # -- evidence
+
+
+def test_a_broker_that_was_told_to_watch_otherwise_is_left_to_the_visits() -> None:
+    plain = link().at(3000).closed("c0", "client", "c0")
+    assert kind(plain, "INA-002") is FAILS
+    for option in ({"use_keep_alive": False}, {"use_monitor": False}, {"heart_beat_grace": 2.0}):
+        story = link(connector=ConnectorSpec(**option)).at(3000).closed("c0", "client", "c0")  # type: ignore[arg-type]  # a flag or a number
+        assert kind(story, "INA-002") is SILENT
 
 
 def test_a_stall_without_evidence_makes_every_verdict_not_run() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conformance.history import Browse, Send
+from conformance.history import Browse, Poll, Send
 from conformance.oracles import wishes
 from conformance.oracles.onlookers import OnlookerOracle
 from conformance.oracles.selection import SelectionOracle
@@ -170,6 +170,12 @@ def test_a_pull_brings_one_message() -> None:
     assert said(story.consume("c0/1", "p0/1").arrive("c0/1", "p0/2"), "PRE-006") is HOLDS
     twice = begun().subscribe("c0/1", prefetch=0).send("p0/1").send("p0/2").arrive("c0/1", "p0/1", "p0/2")
     assert said(twice, "PRE-006") is FAILS
+
+
+def test_who_was_refused_may_ask_in_vain() -> None:
+    story = begun().subscribe("c0/1", prefetch=0, result="fail")
+    story._add(Poll, "c0", consumer="c0/1", answered=True)
+    assert said(story.end(), "DLY-011") is SILENT
 
 
 @pytest.mark.parametrize(("dispatch", "late"), [("async", True), ("async", False), ("sync", True)])

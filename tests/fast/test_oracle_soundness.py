@@ -31,6 +31,8 @@ from conformance.history import (
     Unsubscribe,
 )
 from conformance.oracles.base import Oracle
+from conformance.oracles.contents import ContentOracle
+from conformance.oracles.deaths import DeathOracle
 from conformance.oracles.delivery import DeliveryOracle
 from conformance.oracles.inactivity import InactivityOracle
 from conformance.oracles.inflight import InFlightOracle
@@ -52,6 +54,8 @@ MAKERS: tuple[type[Oracle], ...] = (
     InactivityOracle,
     DeliveryOracle,
     TopicsOracle,
+    DeathOracle,
+    ContentOracle,
 )
 
 Blur = Callable[[Event, random.Random], Event | None]

@@ -20,7 +20,8 @@ class Story(Chronicle):
     """A chronicle that knows durable subscriptions; ``d1`` is one of host ``c0`` on topic ``t0``."""
 
     def durable(self, consumer: str, **fields: Any) -> Self:
-        return self.subscribe(consumer, "t0", **{"durable": "d1", "ack": "individual", **fields})
+        wanted = {"dest": "t0", "durable": "d1", "ack": "individual", **fields}
+        return self.subscribe(consumer, **wanted)
 
     def unsubscribe(self, result: str = "ok") -> Self:
         return self._add(Unsubscribe, "c0", self.request_ms, result=result, durable="d1")
@@ -62,6 +63,7 @@ def test_what_is_published_while_nobody_is_there_is_owed() -> None:
         hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0").unsubscribe().durable("c0/2").rest("t0"),
         hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0", result="unknown").durable("c0/2").rest("t0"),
         hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0", delay_ms=9).durable("c0/2").rest("t0"),
+        hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0", life_ms=9).durable("c0/2").rest("t0"),
         hosts().durable("c0/1").leave("c0/1").send("p0/1", "t0", expiration_ms=EPOCH_MS).durable("c0/2").rest("t0"),
         hosts().durable("c0/1").leave("c0/1").send("p0/1", "t1").durable("c0/2").rest("t0"),
         hosts().durable("c0/1", ack="auto").send("p0/1", "t0").lose("c0").connect("c0").durable("c0/2").rest("t0"),
@@ -107,6 +109,19 @@ def came_back(*order: str, redelivered: bool = True) -> Story:
 def test_what_comes_back_comes_first() -> None:
     assert kind(came_back("p0/1", "p0/2"), "GEN-041") is SILENT  # one message, nothing before it
     assert outcome(came_back("p0/2", "p0/1"), "GEN-041") == (FAILS, "overtaken")
+
+
+def test_topics_under_one_wildcard_are_ordered_each_for_itself() -> None:
+    def story(*order: str) -> Story:
+        told = hosts().durable("c0/1", dest="t*").send("p0/1", "t0").send("p0/2", "t0").send("p0/3", "t1")
+        told.arrive("c0/1", "p0/1").arrive("c0/1", "p0/2").consume("c0/1", "p0/1").consume("c0/1", "p0/2")
+        told.leave("c0/1").durable("c0/2", dest="t*")
+        for name in order:
+            told.arrive("c0/2", name, redelivered=name != "p0/3")
+        return told
+
+    assert kind(story("p0/3", "p0/1", "p0/2"), "GEN-041") is HOLDS
+    assert kind(story("p0/3", "p0/2", "p0/1"), "GEN-041") is FAILS
 
 
 def test_what_comes_back_is_marked() -> None:

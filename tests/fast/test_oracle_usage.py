@@ -76,6 +76,36 @@ def test_charges(used: int, verdict: VerdictKind, consumed: bool) -> None:
     assert kind(story, "MEM-010" if consumed else "MEM-008") is verdict
 
 
+@pytest.mark.parametrize(
+    ("used", "end", "verdict"),
+    [
+        (3 * 2000 - 1, "", FAILS),
+        (3 * 4048, "", HOLDS),
+        (3 * 4048 + 1, "", FAILS),
+        (2000, "abort", HOLDS),
+        (4049, "abort", FAILS),
+        (4049, "lost", SILENT),
+        (4049, "closed", SILENT),
+        (4049, "unknown", SILENT),
+    ],
+)
+def test_what_open_transactions_have_sent_is_charged(used: int, end: str, verdict: VerdictKind) -> None:
+    story = new(1 << 20).send("p0/1", size=2000).begin("p0")
+    for number in (2, 3):
+        story.send(f"p0/{number}", size=2000, tx="p0/tx1")
+    if end == "abort":
+        story.abort("p0")
+    elif end == "lost":
+        story.lose("p0")
+    elif end == "closed":
+        story.closed("p0")
+    elif end == "unknown":
+        story.abort("p0", result="unknown")
+    story = read(story, size=1, memory_bytes=used)
+    assert kind(story, "MEM-014") is verdict
+    assert kind(story, "MEM-008") is SILENT
+
+
 def test_charges_are_not_judged_under_pressure_or_when_the_size_is_another() -> None:
     story = read(new().send("p0/1", size=8000), size=1, memory_bytes=1)
     assert kind(story, "MEM-008") is SILENT
@@ -165,3 +195,23 @@ def test_a_refused_send_never_arrives() -> None:
     assert kind(story(**refused).arrive("c0/1", "p0/1"), "MEM-027") is FAILS
     assert kind(story(result="fail", refusal="bad-destination").arrive("c0/1", "p0/1"), "MEM-027") is SILENT
     assert kind(story(result="unknown").arrive("c0/1", "p0/1"), "MEM-027") is HOLDS
+
+
+@pytest.mark.parametrize(
+    ("shown", "declared", "verdict"),
+    [
+        (500, {}, HOLDS),
+        (LIMIT, {}, FAILS),
+        (LIMIT, {"destinations": [DestinationSpec("q0", memory_limit_bytes=5)]}, SILENT),
+    ],
+)
+def test_limits_follow_the_brokers(shown: int, declared: dict[str, Any], verdict: VerdictKind) -> None:
+    story = read(new(**declared), memory_bytes=0, memory_limit_bytes=LIMIT)
+    story.operate("limit", dest="", limit_bytes=500)
+    assert kind(read(story, memory_bytes=0, memory_limit_bytes=shown), "MEM-013") is verdict
+
+
+def test_what_rests_on_a_limit_that_was_changed_is_not_judged() -> None:
+    story = new(0).operate("limit", dest="", limit_bytes=500).send("p0/1", result="fail", refusal="no space")
+    story = read(story, memory_bytes=300, memory_percent=60)
+    assert kind(story, "MEM-012") is kind(story, "MEM-007") is SILENT

@@ -14,15 +14,19 @@ def limit_of(data: dict[str, object], destination: str) -> int:
     return policy_for(destination, broker_config(data).destinations).memory_limit_bytes
 
 
-def test_the_limit_of_each_queue() -> None:
-    data: dict[str, object] = {"preset": "activemq-5.4"}
-    assert (limit_of(data, "queue://a"), limit_of(data, "topic://a")) == (1024 * 1024, 0)
-    assert broker_config(data).generation["memory"] == "G0"
+@pytest.mark.parametrize(("name", "topics"), [("activemq-5.4", 1024 * 1024), ("activemq-5.8", 0)])
+def test_the_limit_of_each_queue(name: str, topics: int) -> None:
+    data: dict[str, object] = {"preset": name}
+    assert (limit_of(data, "queue://a"), limit_of(data, "topic://a")) == (1024 * 1024, topics)
+    config = broker_config(data)
+    assert (config.memory_limit_bytes, config.generation["memory"]) == (64 * 1024 * 1024, "G0")
 
 
 def test_no_limits_of_queues_and_a_share_of_the_heap() -> None:
     config = broker_config({"preset": "activemq-5.9"})
     assert config.memory_limit_bytes == 751_619_277
+    assert (config.store_limit_bytes, config.temp_limit_bytes) == (100 * 1024**3, 50 * 1024**3)
+    assert (config.generation["memory"], config.generation["purge"]) == ("G1", "zeroed")
     assert policy_for("topic://t", config.destinations).pending_message_limit == 1000
     assert policy_for("queue://q", config.destinations).memory_limit_bytes == 0
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
+from conformance.destinations import DEAD_LETTERS
 from conformance.engine import run_program
 from conformance.generate.programs import program_for_seed
 from conformance.history import Phase, Send, Subscribe
 from conformance.program import Program
-from conformance.steps import REGISTRY
+from conformance.steps import REGISTRY, AnyStep
+from conformance.steps.consume import Subscribe as SubscribeStep
 from conformance.steps.fault import Resume
+from conformance.steps.operation import Operate
+from conformance.steps.passage import Counters
+from conformance.steps.protocol import Acknowledge
 from reports.story import STEPS_SHOWN, WORDS, ordinal, tell
 from tests.fast import report_samples as samples
 
@@ -39,6 +45,23 @@ def test_a_program_reads_as_sentences() -> None:
     )
     assert ("time-stamping plug-in", "futureOnly") in story.broker
     assert story.dests == [("q0", "queue"), ("t1", "topic")]
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (Counters(dest=1), "read the broker's figures for t1"),
+        (Counters(dest=2), "read the broker's figures for q2"),
+        (Operate(op="move", dest=1), "an operator moves what waits on q2 to q0"),
+        (Acknowledge(type="individual", wrong_end=True), "{} individual for its 1st unsettled message"),
+        (Acknowledge(type="poison", upto=1), "{} poison from its 1st to its 2nd unsettled message"),
+    ],
+)
+def test_ordinals_mean_what_they_mean_to_a_world(step: AnyStep, text: str) -> None:
+    """Temporary queues, several names in one and the dead-letter queue are no places that a step can mean."""
+    program = msgspec.structs.replace(samples.program(), dests=["q0", "~c0", "q0,t1", "t1", DEAD_LETTERS, "q2"])
+    told = tell(program.with_steps([SubscribeStep(host=1, ack="individual"), step])).steps[1]
+    assert told.text == text.format("c0/1 sends an acknowledgement of type")
 
 
 def test_an_impossible_step_says_so() -> None:

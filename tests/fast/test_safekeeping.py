@@ -136,6 +136,29 @@ def test_a_consumer_gets_a_message_before_it_is_safe_and_its_acknowledgement_wai
     assert (said(node, 1), said(node, 2)) == (["r"], ["a"])
 
 
+def test_messages_do_not_overtake_the_receipt_of_their_subscribe() -> None:
+    node, journal = broker(1, 2)
+    send(node, "", 2, body="m")
+    subscribe = Frame("SUBSCRIBE", {"id": "s", "destination": "/queue/q", "ack": "client", "receipt": "r"})
+    send(node, "", 1, body="n")
+    node.receive(1, subscribe, NOW)
+    assert said(node, 1) == []
+    sync(node, journal)
+    assert said(node, 1) == ["r", "m", "n"]
+
+
+def test_messages_that_wait_for_a_receipt_come_back_when_the_connection_ends() -> None:
+    node, journal = broker(1, 2)
+    send(node, "", 1, body="m")
+    node.receive(1, Frame("SUBSCRIBE", {"id": "s", "destination": "/queue/q", "ack": "client", "receipt": "r"}), NOW)
+    node.disconnect(1, NOW)
+    sync(node, journal)
+    counters = node.broker.counters("queue://q", NOW)
+    assert counters is not None
+    assert (counters["size"], counters["in_flight"]) == (1, 0)
+    node.broker.check()
+
+
 def test_order_is_kept_and_a_refusal_waits_its_turn() -> None:
     node, journal = broker(1)
     send(node, "one")

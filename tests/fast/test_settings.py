@@ -9,14 +9,18 @@ import pytest
 from reference_broker import server
 from reference_broker import settings as settings_module
 from reference_broker.core.config import (
+    AdvisoryOptions,
     BrokerConfig,
     BrokerRedelivery,
     ConfigError,
     DeadLetterStrategy,
     DestinationPolicy,
 )
+from reference_broker.core.retention import Recovery
+from reference_broker.listening import Listening
 from reference_broker.settings import ServerSettings, broker_config, read_settings
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - what must be refused
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
@@ -43,10 +47,28 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             host = "::1"
             port = 0
             admin_port = 7
+            management_port = 8
+            event_loop = "asyncio"
+            [server.tls]
+            certificate = "c.pem"
+            key = "k.pem"
+            client_authorities = "a.pem"
+            port = 9
+            [limits]
+            max_connections = 20
+            max_messages_per_second = 21
+            max_idle_ms = 22
+            [security]
+            anonymous_access_allowed = true
+            management_groups = ["m"]
             [stomp]
             max_headers = 3
             max_header_bytes = 128
             max_body_bytes = 9
+            [openwire]
+            max_frame_bytes = 999
+            tight_encoding = false
+            cache_size = 101
             [storage]
             path = "/data"
             max_bytes = 99
@@ -55,10 +77,18 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             memory_limit_bytes = 1
             memory_high_water_percent = 50
             page_size = 2
+            store_limit_bytes = 16
+            temp_limit_bytes = 17
+            send_fail_if_no_space = true
+            send_fail_if_no_space_after_ms = 18
             concurrent_store = true
             wake_on_relief = true
             dead_letter_non_persistent = true
             enable_message_expiration_on_active_durable_subs = true
+            advisory_support = true
+            statistics = true
+            delay_support = false
+            max_delay_ms = 7
             relative_ttl_names = ["ttl"]
             persistent = true
             [broker.generation]
@@ -66,11 +96,13 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             expiry = "documented"
             timestamping = "classic"
             memory = "G1"
+            purge = "zeroed"
             [broker.timestamping]
             future_only = true
             ttl_ceiling_ms = 10
             zero_expiration_override_ms = 20
             process_network_messages = true
+            restamp_moved = true
             [broker.monitor]
             read_ms = -1
             initial_delay_ms = 3
@@ -78,6 +110,10 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             use_monitor = false
             ask_for_answers = true
             ignore_remote = true
+read_timeout_ms = 8
+write_timeout_ms = 9
+heart_beat_grace = 1.5
+default_heart_beat = "7,8"
             connect_timeout_ms = 0
             [[broker.destinations]]
             match = "A.>"
@@ -93,6 +129,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             producer_flow_control = false
             send_fail_if_no_space = true
             send_fail_if_no_space_after_ms = 11
+            store_high_water_percent = 19
             prioritized_messages = true
             queue_prefetch = 12
             queue_browser_prefetch = 13
@@ -100,6 +137,15 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             durable_topic_prefetch = 15
             use_prefetch_extension = false
             pending_message_limit_multiplier = 0.5
+            [broker.destinations.recovery]
+            policy = "timed"
+            maximum_messages = 20
+            maximum_bytes = 21
+            duration_ms = 22
+            [broker.destinations.advisories]
+            expired = true
+            dead_letters = true
+            include_body = true
             [broker.destinations.redelivery]
             maximum_redeliveries = -1
             initial_redelivery_delay_ms = 1
@@ -134,22 +180,52 @@ def test_every_key_is_used(tmp_path: Path) -> None:
         )
     )
     assert flat(settings) == {
-        "host": "::1",
-        "port": 0,
+        "listenings": [
+            flat(Listening("auto", "::1", 0)),
+            flat(Listening("auto", "::1", 9, secure=True)),
+        ],
+        "certificates": {"certificate": Path("c.pem"), "key": Path("k.pem"), "authorities": Path("a.pem")},
+        "event_loop": "asyncio",
+        "max_connections": 20,
+        "max_messages_per_second": 21,
+        "max_idle_ms": 22,
+        "security": {
+            "logins": [],
+            "anonymous": {"user": "anonymous", "groups": {"anonymous"}},
+            "permissions": None,
+            "temporary": None,
+            "management_groups": {"m"},
+        },
         "notes": [],
         "admin_port": 7,
+        "management_port": 8,
         "data": Path("/data"),
         "storage_max_bytes": 99,
-        "limits": {"max_headers": 3, "max_header_bytes": 128, "max_body_bytes": 9},
+        "limits": {
+            "max_headers": 3,
+            "max_header_bytes": 128,
+            "max_body_bytes": 9,
+            "max_frame_bytes": 999,
+            "tight_encoding": False,
+            "cache_size": 101,
+        },
         "broker": {
             "name": "bb",
             "memory_limit_bytes": 1,
             "memory_high_water_percent": 50,
             "page_size": 2,
+            "store_limit_bytes": 16,
+            "temp_limit_bytes": 17,
+            "send_fail_if_no_space": True,
+            "send_fail_if_no_space_after_ms": 18,
             "concurrent_store": True,
             "wake_on_relief": True,
             "dead_letter_non_persistent": True,
             "enable_message_expiration_on_active_durable_subs": True,
+            "advisory_support": True,
+            "statistics": True,
+            "delay_support": False,
+            "max_delay_ms": 7,
             "relative_ttl_names": ["ttl"],
             "persistent": True,
             "generation": {
@@ -157,6 +233,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                 "expiry": "documented",
                 "timestamping": "classic",
                 "memory": "G1",
+                "purge": "zeroed",
                 "in-flight": "exact",
             },
             "timestamping": {
@@ -164,6 +241,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                 "ttl_ceiling_ms": 10,
                 "zero_expiration_override_ms": 20,
                 "process_network_messages": True,
+                "restamp_moved": True,
             },
             "monitor": {
                 "read_ms": -1,
@@ -173,6 +251,10 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                 "use_monitor": False,
                 "ask_for_answers": True,
                 "ignore_remote": True,
+                "read_timeout_ms": 8,
+                "write_timeout_ms": 9,
+                "heart_beat_grace": 1.5,
+                "default_heart_beat": "7,8",
             },
             "destinations": [
                 {
@@ -189,12 +271,14 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                     "producer_flow_control": False,
                     "send_fail_if_no_space": True,
                     "send_fail_if_no_space_after_ms": 11,
+                    "store_high_water_percent": 19,
                     "prioritized_messages": True,
                     "queue_prefetch": 12,
                     "queue_browser_prefetch": 13,
                     "topic_prefetch": 14,
                     "durable_topic_prefetch": 15,
                     "use_prefetch_extension": False,
+                    "advisories": {"expired": True, "dead_letters": True, "include_body": True},
                     "redelivery": {
                         "maximum_redeliveries": -1,
                         "initial_redelivery_delay_ms": 1,
@@ -221,6 +305,12 @@ def test_every_key_is_used(tmp_path: Path) -> None:
                     },
                     "pending_message_limit": -1,
                     "pending_message_limit_multiplier": 0.5,
+                    "recovery": {
+                        "policy": "timed",
+                        "maximum_messages": 20,
+                        "maximum_bytes": 21,
+                        "duration_ms": 22,
+                    },
                 }
             ],
             "virtual_topics": [{"name": "V.>", "prefix": "C.*.", "postfix": ".x"}],
@@ -234,10 +324,42 @@ def test_every_key_is_used(tmp_path: Path) -> None:
 def test_a_connector_says_where_and_how(tmp_path: Path) -> None:
     uri = "stomp://[::1]:7?wireFormat.maxFrameSize=9&amp;transport.connectAttemptTimeout=70"
     settings = read_settings(written(tmp_path, f"[server]\nconnector = '{uri}'"))
-    assert (settings.host, settings.port, settings.limits.max_body_bytes) == ("::1", 7, 9)
+    (listening,) = settings.listenings
+    assert (listening.protocol, listening.host, listening.port, listening.secure) == ("stomp", "::1", 7, False)
+    assert listening.limits is not None
+    assert (listening.limits.max_body_bytes, listening.limits.max_frame_bytes) == (9, 9)
+    assert settings.limits.max_body_bytes > 9, "the limits of other ports stay"
     assert settings.broker.monitor.connect_timeout_ms == 70
     with pytest.raises(ConfigError, match=r"server\.port = 7 says again what connector says"):
         read_settings(written(tmp_path, f"[server]\nconnector = '{uri}'\nport = 7"))
+
+
+def test_several_connectors_open_several_ports_with_one_monitor(tmp_path: Path) -> None:
+    text = """
+    [server]
+    connectors = ["tcp://127.0.0.1:1?maximumConnections=3", "stomp+nio+ssl://localhost:2"]
+    [server.tls]
+    certificate = "c.pem"
+    """
+    first, second = read_settings(written(tmp_path, text)).listenings
+    assert (first.protocol, first.port, first.secure, first.max_connections) == ("openwire", 1, False, 3)
+    assert (second.protocol, second.host, second.port, second.secure) == ("stomp", "127.0.0.1", 2, True)
+    assert first.schemes(["stomp", "openwire"]) + second.schemes(["stomp", "openwire"]) == ["tcp", "stomp+ssl"]
+    with pytest.raises(ConfigError, match=r"sets connect_timeout_ms to 7 and 'tcp://127\.0\.0\.1:1' to 30000"):
+        ServerSettings().listen_on(["tcp://127.0.0.1:1", "auto://127.0.0.1:2?transport.connectAttemptTimeout=7"])
+
+
+def test_users_open_the_way_beyond_loopback_and_the_admin_port_stays_at_home(tmp_path: Path) -> None:
+    user = "[[security.users]]\nname = 'a'\npassword = 'b'\n"
+    settings = read_settings(written(tmp_path, f"[server]\nhost = '0.0.0.0'\n{user}"))
+    settings.check()
+    assert settings.notes == ["auto://0.0.0.0:61613: passwords cross the network as clear text; serve TLS"]
+    assert (settings.admin_host, settings.management_host) == ("127.0.0.1", EVERYWHERE)
+    anybody = "[security]\nanonymous_access_allowed = true"
+    settings = read_settings(written(tmp_path, f"[server]\nhost = '0.0.0.0'\n{anybody}"))
+    settings.check()
+    assert settings.notes == ["auto://0.0.0.0:61613: whoever reaches it may come in as 'anonymous'"]
+    assert (settings.admin_host, settings.management_host) == ("127.0.0.1", "127.0.0.1")
 
 
 def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
@@ -250,18 +372,37 @@ def test_the_example_in_the_document_shows_every_key_with_its_default(tmp_path: 
     """
     example = DOCUMENT.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
     settings = read_settings(written(tmp_path, example))
-    assert settings.admin_port == 0
+    assert (settings.admin_port, settings.management_port) == (0, 8161)
     assert settings.broker.timestamping is not None
     assert flat(settings.broker.destinations[0].dead_letter) == flat(DeadLetterStrategy())
-    assert flat(settings.broker.destinations[0].redelivery) == flat(BrokerRedelivery())
-    settings.broker.destinations[0].dead_letter = settings.broker.destinations[0].redelivery = None
-    settings.admin_port = settings.broker.timestamping = None
+    entry = settings.broker.destinations[0]
+    assert flat(entry.redelivery) == flat(BrokerRedelivery())
+    assert flat(entry.advisories) == flat(AdvisoryOptions())
+    assert (entry.send_fail_if_no_space, entry.send_fail_if_no_space_after_ms) == (False, 0)
+    entry.send_fail_if_no_space = entry.send_fail_if_no_space_after_ms = None  # absent: as the broker's, the same
+    assert flat(entry.recovery) == flat(Recovery("fixed-count"))
+    entry.dead_letter = entry.redelivery = entry.advisories = entry.recovery = None
+    settings.admin_port = settings.management_port = settings.broker.timestamping = None
     assert flat(settings) == flat(ServerSettings())
     shown = {line.split("=")[0].strip() for line in example.splitlines() if "=" in line.split("#")[0]}
-    tables = {"timestamping", "monitor", "generation", "destinations", "connector", "dead_letter", "redelivery"}
-    tables |= {"virtual_topics", "composite_destinations"}
+    tables = {
+        "timestamping",
+        "monitor",
+        "generation",
+        "destinations",
+        "connector",
+        "connectors",
+        "tls",
+        "dead_letter",
+        "redelivery",
+        "recovery",
+        "advisories",
+    }
+    tables |= {"virtual_topics", "composite_destinations", "advisories"}
     for rows in (
         "_SERVER",
+        "_LIMITS",
+        "_OPENWIRE",
         "_STOMP",
         "_BROKER",
         "_TIMESTAMPING",
@@ -269,12 +410,21 @@ def test_the_example_in_the_document_shows_every_key_with_its_default(tmp_path: 
         "_DESTINATION",
         "_DEAD_LETTER",
         "_REDELIVERY",
+        "_RECOVERY",
     ):
         assert set(getattr(settings_module, rows)) - tables <= shown
     assert set(settings_module._VIRTUAL_TOPIC) <= shown
 
 
 BAD = [
+    (
+        "[[broker.destinations]]\nmatch = 'A'\nrecovery.policy = 'forever'",
+        "broker.destinations[0].recovery: recovery policy 'forever' is unknown; one of last-image, ",
+    ),
+    (
+        "[[broker.destinations]]\nmatch = 'A'\nrecovery.maximum_messages = 5",
+        "broker.destinations[0].recovery has no policy; one of last-image, ",
+    ),
     (
         "[[broker.destinations]]\nmatch = 'A'\npending_message_limit = 1\npending_message_limit_multiplier = 2",
         "broker.destinations[0]: A has pending_message_limit 1 and pending_message_limit_multiplier 2; choose one",
@@ -365,10 +515,15 @@ def test_the_broker_object_of_a_program_is_the_same_thing() -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--host", "192.0.2.1"], "host '192.0.2.1' is not a loopback address; use 127.0.0.1, ::1 or localhost"),
+        (["--host", "192.0.2.1"], "host '192.0.2.1' is not a loopback address, and nobody is asked who he is; name"),
+        (["--host", EVERYWHERE], "name users in [security], or set security.anonymous_access_allowed = true"),
         (["--host", "example"], "host 'example' is not a loopback address"),
+        (["--connector", "ssl://127.0.0.1:0"], "openwire+ssl://127.0.0.1:0 needs a certificate; name PEM files with"),
+        (["--tls-port", "0"], "auto+ssl://127.0.0.1:0 needs a certificate"),
+        (["--key", "k.pem"], "--key k.pem belongs to a certificate; name it with --certificate"),
+        (["--tls-port", "0", "--certificate", "no.pem"], "no.pem cannot be used for TLS"),
         (["--config", "nothing.toml"], "nothing.toml cannot be read"),
-        (["--connector", "tcp://127.0.0.1:1"], "only stomp:// can be listened on"),
+        (["--connector", "amqp://127.0.0.1:1"], "has the scheme 'amqp'; use one of"),
         (["--connector", "stomp://127.0.0.1", "--port", "1"], "says host and port already"),
     ],
 )

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -47,6 +48,7 @@ def of(history: History, kind: type[E]) -> list[E]:
     return [event for event in history.events if isinstance(event, kind)]
 
 
+@cache
 def in_process_digest() -> str:
     hasher = hashlib.sha256()
     for seed in range(20):

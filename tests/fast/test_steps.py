@@ -21,7 +21,7 @@ EVERYTHING = Shape(SHAPE.clients, SHAPE.dests, SHAPE.links, SHAPE.times_ms, FEAT
 
 @pytest.mark.parametrize("kind", REGISTRY, ids=lambda kind: kind.__name__)
 def test_normalise_is_idempotent_and_total(kind: type[AnyStep]) -> None:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=12, deadline=None)
     @given(st.integers(0, 1000), st.data())
     def check(seed: int, data: st.DataObject) -> None:
         program = program_for_seed(seed)

@@ -365,7 +365,7 @@ REFUSED = [
     ("SEND", {"destination": "queue/x"}, "'queue/x' is unknown"),
     ("SEND", {"destination": "/queue/"}, "'/queue/' is unknown"),
     ("SEND", {"destination": "/queue/a.*"}, "is for consumers"),
-    ("SEND", {"destination": "/queue/a?consumer.prefetchSize=1"}, "options, which are not supported yet"),
+    ("SEND", {"destination": "/queue/a?prefetchSize=1"}, "did you mean consumer.prefetchSize"),
     ("SEND", {"destination": "/queue/q", "expires": "soon"}, "expires:soon is not a number"),
     ("SEND", {"destination": "/queue/q", "expires": "1_000"}, "expires:1_000 is not a number"),
     ("SEND", {"destination": "/queue/q", "expires": "9223372036854775808"}, "expires:9223372036854775808 is not"),
@@ -374,6 +374,12 @@ REFUSED = [
     ("SEND", {"destination": "/queue/q", "AMQ_SCHEDULED_DELAY": "1.5"}, "AMQ_SCHEDULED_DELAY:1.5 is not a number"),
     ("SEND", {"destination": "/queue/q", "AMQ_SCHEDULED_DELAY": "-1"}, "AMQ_SCHEDULED_DELAY:-1 is negative"),
     ("SEND", {"destination": "/queue/q", "AMQ_SCHEDULED_CRON": "* *"}, "AMQ_SCHEDULED_CRON:* * is not supported"),
+    (
+        "SEND",
+        {"destination": "/queue/q", "transformation": "jms-map-xml"},
+        "transformation:jms-map-xml is not supported",
+    ),
+    ("SEND", {"destination": "/queue/q", "persistent": "TRUE"}, "persistent:TRUE is neither true nor false"),
     ("SEND", {"destination": "/queue/q", "transaction": "t"}, "no open transaction 't'; begin it first"),
     ("SEND", {"destination": "/queue/q", "JMSXGroupSeq": "one"}, "JMSXGroupSeq:one is not a number"),
     ("SEND", {"destination": "/queue/q", "reply-to": "me"}, "destination 'me' is unknown"),
@@ -387,7 +393,18 @@ REFUSED = [
     ("SUBSCRIBE", {"id": "1", "destination": "/queue/q", "browser": "yes"}, "browser:yes is neither true nor false"),
     ("SUBSCRIBE", {"id": "1", "destination": "/queue/q", "activemq.noLocal": "1"}, "activemq.noLocal:1 is neither"),
     ("SUBSCRIBE", {"id": "1", "destination": "/queue/q", "activemq.priority": "128"}, "activemq.priority:128 is no"),
-    ("SUBSCRIBE", {"id": "1", "destination": "/queue/q", "activemq.retroactive": "true"}, "leave the header out"),
+    ("SUBSCRIBE", {"id": "1", "destination": "/queue/q", "activemq.prefetchsize": "1"}, "mean activemq.prefetchSize?"),
+    ("SUBSCRIBE", {"id": "1", "destination": "/queue/q", "activemq.unheardOf": "1"}, "one of activemq.dispatchAsync, "),
+    (
+        "SUBSCRIBE",
+        {"id": "1", "destination": "/queue/q", "activemq.dispatchAsync": "no"},
+        "dispatchAsync:no is neither",
+    ),
+    ("SUBSCRIBE", {"id": "1", "destination": "/queue/q", "prefetch-count": "1"}, "use activemq.prefetchSize"),
+    ("SUBSCRIBE", {"id": "1", "destination": "/topic/t", "durable": "true"}, "use activemq.subscriptionName"),
+    ("SUBSCRIBE", {"id": "1", "destination": "/topic/t", "activemq.retroactive": "yes"}, "retroactive:yes is neither"),
+    ("SUBSCRIBE", {"id": "1", "destination": "/queue/q?consumer.prefetch=1"}, "did you mean consumer.prefetchSize"),
+    ("SUBSCRIBE", {"id": "1", "destination": "/queue/q?consumer.priority=200"}, "whole number from -128 to 127"),
     ("SUBSCRIBE", {"id": "1", "destination": "/topic/t", "activemq.subscriptionName": "d"}, "needs a client-id"),
     ("SUBSCRIBE", {"id": "1", "destination": "/topic/t", "durable-subscription-name": "d"}, "activemq.subscriptionN"),
     ("SUBSCRIBE", {"id": "s", "destination": "/queue/q"}, "subscription 's' exists already"),
@@ -429,7 +446,7 @@ def test_a_wrong_frame_gets_error_and_close_and_changes_nothing(
     ("command", "headers", "text"),
     [
         ("SEND", {"destination": "/queue/q"}, "SEND came before CONNECT"),
-        ("CONNECT", {"accept-version": "2.0"}, "accept-version:2.0 has no version of ours; use one of 1.2, 1.1, 1.0"),
+        ("CONNECT", {"accept-version": "2.0"}, "accept-version:2.0 has no version of ours; use 1.2,1.1,1.0"),
         ("CONNECT", {"heart-beat": "1000"}, "Invalid heart-beat header:1000; send two numbers"),
         ("CONNECT", {"heart-beat": "a,b"}, "Invalid heart-beat header:a,b"),
         ("CONNECT", {"heart-beat": "1,2,3"}, "Invalid heart-beat header:1,2,3"),
@@ -443,6 +460,8 @@ def test_a_wrong_hello_gets_error_and_close(command: str, headers: dict[str, str
     (error,) = written(pair, "ERROR")
     assert text in error.headers["message"]
     assert text in error.body.decode()
+    # STOMP 1.2, "Protocol Negotiation"
+    assert error.headers.get("version") == ("1.2,1.1,1.0" if "version" in text else None)
     assert len(pair.closes) == 1
     assert pair.node.broker.broker_counters()["connections"] == 0
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reference_broker.stomp.codec import BEAT, FrameDecoder, Limits, encode
+from reference_broker.framing import Limits
+from reference_broker.stomp.codec import BEAT, FrameDecoder, encode
 from reference_broker.stomp.frames import HEARTBEAT, V10, V11, V12, VERSIONS, Frame, Heartbeat, StompProtocolError
 
 RESERVED = {"content-length", "version", "accept-version"}
@@ -70,6 +71,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(data=st.data())
+@settings(max_examples=50, deadline=None)
 def test_what_is_written_is_read_back(version: str, data: st.DataObject) -> None:
     sent = data.draw(st.lists(st.one_of(frames(version), st.just(HEARTBEAT)), max_size=5))
     wire = b"".join(BEAT if isinstance(item, Heartbeat) else encode(item, version) for item in sent)
@@ -85,6 +87,7 @@ def test_what_is_written_is_read_back(version: str, data: st.DataObject) -> None
     tail=st.binary(max_size=30),
     places=st.lists(st.integers(0, 600), max_size=12),
 )
+@settings(deadline=None)
 @example(start=[], damage=[], tail=b"SUBSCRIBE\n\n" + b"x" * 30, places=[12])
 @example(start=[], damage=[], tail=b"SEND\na:" + b"b" * 70 + b"\0\n", places=[40, 72, 77])
 @example(start=[], damage=[], tail=b"SEND\n\n" + b"x" * 70 + b"\0", places=[76])
@@ -100,6 +103,27 @@ def test_any_chunking_gives_the_same_frames_and_the_same_error(
     whole = outcome(decoder_for(V12, limits), [bytes(wire)])
     assert outcome(decoder_for(V12, limits), cut(bytes(wire), places)) == whole
     assert outcome(decoder_for(V12, limits), [bytes([byte]) for byte in wire]) == whole
+
+
+LINES = st.text(st.sampled_from("ab:\\\\n \r\0\t\u00a0"), max_size=6) | st.sampled_from(
+    ["content-length:1", "content-length:x", "receipt:r", "a:b", "a:c", "a:" + "b" * 40, ":v", "n:", "a:b:c"]
+)
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    command=st.sampled_from(["SEND", "ACK", "CONNECT", "HELLO", ""]),
+    lines=st.lists(LINES, max_size=6),
+    tail=st.sampled_from([b"", b"x", b"\0", b"x\0", b"\0\n"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_headers_that_come_as_a_whole_are_read_as_if_they_came_line_by_line(
+    version: str, command: str, lines: list[str], tail: bytes
+) -> None:
+    wire = "\n".join([command, *lines, "", ""]).encode() + tail
+    limits = Limits(max_headers=4, max_header_bytes=64, max_body_bytes=64)
+    whole = outcome(decoder_for(version, limits), [wire])
+    assert outcome(decoder_for(version, limits), [bytes([byte]) for byte in wire]) == whole
 
 
 MALFORMED = [

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from reference_broker.notice import Failed, Receipt
-from reference_broker.stomp import messages, subscriptions
-from reference_broker.stomp.frames import V10, V11, V12, Frame
+from reference_broker.stomp import subscriptions
+from reference_broker.stomp.codec import FrameDecoder, encode
+from reference_broker.stomp.frames import V10, V11, V12, VERSIONS, Frame
+from reference_broker.stomp.headers import MESSAGE_HEADERS
 from tests.fast.test_stomp_broker import DLQ, connected, inject, written
 from tests.fast.wire_pair import Pair
 
@@ -76,6 +78,24 @@ def test_a_property_that_is_named_like_a_header_of_the_frame_is_not_written() ->
     pair.jms(2).send("queue://q", b"", pair.now(2), properties={"browser": "end", "kind": "a"})
     pair.run()
     assert [got.properties for got in pair.delivered(1)] == [{"kind": "a"}]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_texts_that_stomp_cannot_write_harm_nobody(version: str) -> None:
+    """JMS has NUL and unpaired surrogates; a consumer's frame must be written all the same."""
+    pair, client = connected(version)
+    client.subscribe("s", "queue://>")
+    bad = "a\0b\ud800"
+    fields = {"group": bad, "reply_to": "queue://\0\ud800", "correlation_id": bad, "jms_type": bad}
+    pair.jms(2).send("queue://q\0\ud800", b"x", pair.now(2), properties={bad: "1", "n": bad, "m": "\ud800"}, **fields)
+    pair.run()
+    (frame,) = written(pair, "MESSAGE")
+    read = FrameDecoder()
+    read.version = version
+    (got,) = read.feed(encode(frame, version))
+    assert isinstance(got, Frame)
+    assert [got.headers[name] for name in ("correlation-id", "reply-to", "m")] == ["a?b?", "/queue/??", "?"]
+    assert got.headers["destination"] == "/queue/q??"
 
 
 def test_a_dead_letter_keeps_them() -> None:
@@ -272,7 +292,7 @@ def documented(frame: str) -> set[str]:
 
 def test_the_page_lists_the_headers_that_are_understood() -> None:
     own = {"destination", "id", "receipt", "content-length", "message-id"}
-    of_messages = messages._SEND_HEADERS - own
+    of_messages = MESSAGE_HEADERS - own
     assert documented("SEND") | documented("MESSAGE") == of_messages
     source = Path(subscriptions.__file__).read_text(encoding="utf-8")
     named = set(re.findall(r'headers(?:\.get\(|, )"([^"]+)"', source)) - own - {"subscription", "transaction"}

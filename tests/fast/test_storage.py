@@ -69,7 +69,7 @@ def content(journal: Journal) -> object:
 
 
 def test_every_attribute_of_a_message_is_kept_or_named_as_not_kept() -> None:
-    assert sorted(Message.__slots__) == sorted([*codec.FIELDS, *codec.NOT_KEPT])
+    assert sorted(Message.__slots__) == sorted([*codec.FIELDS, *codec.NOT_KEPT, *codec.SPECIAL])
     fresh = Message("m", Q, b"", persistent=True)
     assert {name: getattr(fresh, name) for name in codec.FIELDS} == codec.FIELDS
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from chaos import supervisor
 from chaos.processes import ProcessDiedAtStart, pid_alive, process_state, telling_line
-from chaos.supervisor import BadRequest, descendants, parents, parse_request
+from chaos.supervisor import BadRequest, Child, Warden, descendants, parents, parse_request
 
 SPAWN: dict[str, Any] = {"id": 1, "do": "spawn", "argv": ["a"], "env": {}, "name": "a", "log": "/l", "cwd": "/"}
 
@@ -130,3 +132,20 @@ def test_the_telling_line_is_the_last_that_names_a_cause() -> None:
     assert telling_line("x\nModuleNotFoundError: No module named 'a'\n") == "ModuleNotFoundError: No module named 'a'"
     assert telling_line("Failed to execute main task. Reason: A\nCaused by: B\nmore") == "B"
     assert telling_line("all is well\nno errors here") == ""
+
+
+def test_a_late_word_about_a_dead_child_reaches_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Process numbers come again: here a living child has the number of a dead one."""
+    reached: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "killpg", lambda pid, number: reached.append((pid, number)))
+    started = SimpleNamespace(pid=4711)
+    dead, alive = (Child(number, "x", started) for number in (1, 2))  # type: ignore[arg-type]  # only its pid is read
+    dead.returncode = -signal.SIGKILL
+    warden = Warden.__new__(Warden)
+    warden.children = {1: dead, 2: alive}
+    assert warden._signal({"child": 1, "signal": signal.SIGTERM}, [])[0] == {"sent": 0}
+    assert reached == []
+    assert warden._signal({"child": 2, "signal": signal.SIGTERM}, [])[0] == {"sent": signal.SIGTERM}
+    assert reached == [(4711, signal.SIGTERM)]
+    with pytest.raises(BadRequest, match="3"):
+        warden._signal({"child": 3, "signal": signal.SIGTERM}, [])

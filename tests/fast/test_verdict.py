@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.verdict import GRADES, ORDER, RANK, Tally, Verdict, VerdictKind, join, join_all, join_kinds
@@ -22,6 +22,7 @@ VERDICTS = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(VERDICTS, VERDICTS, VERDICTS)
 def test_join_is_associative(a: Verdict, b: Verdict, c: Verdict) -> None:
     assert join(join(a, b), c) == join(a, join(b, c))
@@ -47,6 +48,7 @@ def test_the_documented_order() -> None:
     assert [kind.value for kind in ORDER] == words.split(", ")
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.sampled_from(["r1", "r2", "r3"]), VERDICTS), max_size=8), st.randoms(use_true_random=False)
 )

@@ -12,6 +12,7 @@ from reference_broker.openwire.wire.errors import WireError
 from reference_broker.openwire.wire.kinds import Kind
 from reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
 from reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
+from reference_broker.openwire.wire.packed import PackedProperties
 from reference_broker.openwire.wire.primitives import Float, Long, Short, decode_map, encode_map
 from reference_broker.openwire.wire.text import decode_text, encode_text
 from tests.fast.wire_data import MAPS, PRIMITIVES, TEXTS
@@ -148,3 +149,25 @@ def test_bad_offers() -> None:
         read_offer(WIRE_FORMAT_INFO.make(version=12, marshalledProperties=wrong))
     nothing = read_offer(WIRE_FORMAT_INFO.make(version=12))
     assert (nothing.tight, nothing.cache_size, nothing.read_ms) == (False, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [encode_map({"one": 1, "null": None, "list": [1], "long": Long(2)}), b"\0\0\0\2\0\1a\5\0\0\0\1", b"\xff" * 6],
+)
+def test_properties_that_nobody_changed_are_handed_on_as_they_came(data: bytes) -> None:
+    packed = PackedProperties(data)
+    assert packed.repacked(packed.unpack()) is data
+    assert packed.repacked(dict(packed.unpack())) is data
+
+
+@pytest.mark.parametrize("change", [{"one": True}, {"one": 2}, {"new": 1}, {}])
+def test_what_the_broker_changed_joins_what_only_a_consumer_understands(change: dict[str, int]) -> None:
+    packed = PackedProperties(encode_map({"one": 1, "list": [1], "two": 2}))
+    properties = {**packed.unpack(), **change}
+    if not change:
+        del properties["two"]
+    written = decode_map(packed.repacked(properties))
+    assert repr(written) == repr(
+        {"one": properties["one"], "list": [1], **{n: v for n, v in properties.items() if n != "one"}}
+    )

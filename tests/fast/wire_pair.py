@@ -107,9 +107,18 @@ class Pair:
             return False
         while (frame := self.clients[connection].next_output(self.mono_ns)) is not None:
             self.node.bytes_received(connection, self.now())
-            self.node.receive(connection, frame, self.now())
+            for arrived in self.upstream(connection, frame):
+                self.node.receive(connection, arrived, self.now())
             moved = True
         return moved
+
+    def upstream(self, connection: int, frame: object) -> list[object]:
+        """What becomes of a client's frame on its way."""
+        return [frame]
+
+    def downstream(self, connection: int, frame: object) -> list[object]:
+        """What becomes of a broker's frame on its way."""
+        return [frame]
 
     def _downstream(self, connection: int) -> bool:
         moved = False
@@ -123,10 +132,11 @@ class Pair:
                 continue
             client = self.clients[connection]
             client.bytes_received(self.mono_ns)
-            if isinstance(client, StompClient):
-                self.notices[connection] += client.receive(frame, self.mono_ns)
-            else:
-                self.notices[connection] += client.receive(frame, self.now(connection))
+            for arrived in self.downstream(connection, frame):
+                if isinstance(client, StompClient):
+                    self.notices[connection] += client.receive(arrived, self.mono_ns)
+                else:
+                    self.notices[connection] += client.receive(arrived, self.now(connection))
         return moved
 
     def _act(self, actions: list[Action]) -> None:

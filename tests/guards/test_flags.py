@@ -7,20 +7,20 @@ all failures. Whether the test is good is for reviewers.
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from conformance.cli import COMMANDS
+from conformance.cli import COMMANDS, main
+from conformance.exits import OK
 from tests.guards.tree import ROOT
 
 CLI = "tests/fast/test_cli.py"
+PLAN = "tests/fast/test_live_plan.py"
 SERVER = "tests/live/test_server.py"
+TRANSPORT = "tests/live/test_transport.py"
 LIVE = "tests/live/test_live_command.py"
 CAMPAIGN = "tests/live/test_campaign.py"
 
@@ -29,6 +29,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--broker": f"{CLI}::test_run_refuses_nonsense",
         "--url": f"{CLI}::test_run_refuses_nonsense",
         "--home": f"{LIVE}::test_a_home_folder_without_a_broker_is_refused",
+        "--client": f"{PLAN}::test_clients_are_cast_before_the_plan_is_made",
         "--tier": f"{CLI}::test_tier_chooses_the_worlds",
         "--seed": f"{CLI}::test_seed_and_programs_choose_what_runs",
         "--programs": f"{CLI}::test_seed_and_programs_choose_what_runs",
@@ -47,6 +48,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--broker": f"{LIVE}::test_replay_live",
         "--url": f"{LIVE}::test_replay_live",
         "--home": f"{LIVE}::test_a_home_folder_without_a_broker_is_refused",
+        "--client": f"{LIVE}::test_another_client_library_plays_the_hosts",
         "--mutant": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
         "--shrink": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
@@ -79,34 +81,40 @@ TESTS: dict[str, dict[str, str]] = {
     },
     "serve": {
         "--admin-port": f"{SERVER}::test_the_admin_port",
+        "--certificate": f"{TRANSPORT}::test_tls_serves_both_protocols_beside_the_plain_port",
         "--config": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
         "--connector": f"{SERVER}::test_a_connector_uri_says_where_and_how_to_listen",
         "--data": "tests/live/test_storage.py::test_what_was_promised_survives_kills_at_any_instant",
         "--host": "tests/fast/test_settings.py::test_bad_settings_exit_with_2",
+        "--key": f"{TRANSPORT}::test_tls_serves_both_protocols_beside_the_plain_port",
         "--log-format": f"{SERVER}::test_the_log_can_be_json",
         "--log-level": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
+        "--management-port": "tests/live/test_management.py::test_one_probe_reads_both_brokers_alike",
         "--mutant": f"{LIVE}::test_serve_plants_a_defect",
         "--port": f"{SERVER}::test_a_port_in_use_exits_with_4",
+        "--tls-port": f"{TRANSPORT}::test_tls_serves_both_protocols_beside_the_plain_port",
+    },
+    "clocks": {
+        "--broker": "tests/fast/test_operator_clocks.py::test_nobody_there_and_ways_that_do_not_fit",
+        "--by": "tests/fast/test_operator_clocks.py::test_nobody_there_and_ways_that_do_not_fit",
+        "--json": "tests/fast/test_operator_clocks.py::test_json_begins_with_the_measurement",
+        "--tolerance-ms": "tests/fast/test_operator_clocks.py::test_the_exit_code_says_whether_messages_are_safe",
+        "--ttl-ms": "tests/fast/test_operator_clocks.py::test_the_exit_code_says_whether_messages_are_safe",
+    },
+    "diagnose": {
+        "--broker": "tests/fast/test_diagnose.py::test_where_nobody_answers_is_said",
+        "--json": "tests/fast/test_diagnose.py::test_the_command_prints_text_or_json",
     },
     "doctor": {"--install": f"{CLI}::test_doctor_reports", "--json": f"{CLI}::test_doctor_reports"},
+    "password": {},
     "report": {},
 }
 
 
-@cache
-def flags_of(command: str) -> tuple[str, ...]:
-    environment = os.environ | {"COLUMNS": "200", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "conformance", command, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env=environment,
-        cwd=ROOT,
-    )
-    found = re.findall(r"^(?:  |)(?:-\w, )?(--[a-z][a-z-]+)", done.stdout, re.MULTILINE)
-    return tuple(sorted({flag for flag in found if flag != "--help"}))
+def flags_in(text: str) -> list[str]:
+    """The flags that a command's help explains."""
+    found = re.findall(r"^(?:  |)(?:-\w, )?(--[a-z][a-z-]+)", text, re.MULTILINE)
+    return sorted({flag for flag in found if flag != "--help"})
 
 
 @cache
@@ -116,8 +124,12 @@ def names_in(path: Path) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
-def test_every_flag_has_a_test(command: str) -> None:
-    assert sorted(TESTS[command]) == list(flags_of(command))
+def test_every_flag_has_a_test(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main([command, "--help"]) == OK
+    assert sorted(TESTS[command]) == flags_in(capsys.readouterr().out)
     for flag, where in TESTS[command].items():
         path, name = where.split("::")
         assert name in names_in(ROOT / path), f"{command} {flag}: {where} does not exist"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -224,3 +225,18 @@ def test_an_older_release_says_its_version_by_its_bean_only(supervisor: Supervis
     broker.start()
     assert broker.server == "ActiveMQ/${project.version}"
     assert broker.jolokia.version() == "5.12.3"
+
+
+def test_a_broker_that_has_crashed_says_where(supervisor: Supervisor, jars: BrokerJars) -> None:
+    """The report of a JVM is longer than the end of a log that an error shows, and what matters stands at its head."""
+    broker = _made(supervisor, jars)
+    broker.start()
+    assert "still runs; end of its log:" in broker.process.state()
+    broker.process.signal(signal.SIGSEGV)
+    assert broker.process.wait(30_000) == -signal.SIGABRT
+    with pytest.raises(JolokiaFailed) as caught:
+        broker.jolokia.queue_counters("Q")
+    text = str(caught.value)
+    assert "ended with exit code -6; its crash report:" in text
+    assert text.count("SIGSEGV") == 1
+    assert "# Problematic frame:" in text

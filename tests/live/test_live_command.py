@@ -121,6 +121,20 @@ def test_replay_live(tmp_path: Path) -> None:
     assert "needs --tier live" in done.stderr
 
 
+def test_another_client_library_plays_the_hosts(tmp_path: Path) -> None:
+    words = ("--tier", "live", "--client", "openwire")
+    done = brokerproof("replay", "live-redelivery", *words, "--out", str(tmp_path / "a"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in (tmp_path / "a" / "history.jsonl").read_text().splitlines()[1:]]
+    played = {event["via"] for event in events if event["kind"] == "connect" and event["host"] != "drain"}
+    assert played == {"jms"}
+    assert any(event["kind"] == "arrive" for event in events)
+    for command in (("run", "--client", "openwire"), ("replay", "live-redelivery", "--client", "openwire")):
+        refused = brokerproof(*command)
+        assert refused.returncode == 2
+        assert "add --tier live" in refused.stderr
+
+
 def test_parity_command() -> None:
     named = ("live-redelivery", "live-in-flight", "live-transacted-sends")
     done = brokerproof("parity", *named, "--programs", "2", "--seed", "11", "--json", timeout_s=200)
@@ -139,8 +153,7 @@ def test_serve_plants_a_defect(tmp_path: Path) -> None:
     """A served mutant behaves like one: the suite, which is only given the URL, finds it."""
     with served("redelivery-unmarked") as url:
         assert url.startswith("stomp://127.0.0.1:")
-        done = brokerproof(
-            "run", "--broker", "stomp", "--url", url, "--requirement", "RDL-002", "--out", str(tmp_path), timeout_s=200
-        )
+        words = ("live-redelivery", "--tier", "live", "--broker", "stomp", "--url", url, "--requirement", "RDL-002")
+        done = brokerproof("replay", *words, "--out", str(tmp_path))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "RDL-002" in done.stdout

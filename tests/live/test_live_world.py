@@ -275,14 +275,17 @@ def test_an_agent_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatc
     assert [verdict.verdict for verdict in result.verdicts] == [VerdictKind.NOT_RUN]
 
 
-def test_a_jms_host_is_not_applicable_on_the_reference_server(laboratory: Laboratory) -> None:
+def test_a_jms_host_is_played_by_our_client_on_the_reference_server(laboratory: Laboratory) -> None:
     base = program(SendStep())
     hosts = [base.hosts[0], HostSpec("p0", "client", "jms")]
     result = run_live(
         ReferenceAdapter(), laboratory, msgspec.structs.replace(base, hosts=hosts), "x", wanted=("GEN-001",)
     )
-    assert result.verdicts[0].verdict is VerdictKind.NOT_APPLICABLE
-    assert "transport" in result.verdicts[0].text
+    assert result.verdicts[0].verdict is VerdictKind.SATISFIED
+    assert result.history is not None
+    assert {event.via for event in result.history.events if isinstance(event, Connect) and event.host == "p0"} == {
+        "jms"
+    }
 
 
 def test_the_runner_itself_is_never_faked() -> None:

@@ -9,135 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reference_broker.stomp.codec import FrameDecoder, encode
-from reference_broker.stomp.frames import Frame, Heartbeat
+from tests.live.served import DEADLINE_S, ROOT, Client, Server, until
 
 pytestmark = pytest.mark.live
 
-ROOT = Path(__file__).parents[2]
-DEADLINE_S = 20.0
 #: Scheduling lateness allowed on a loaded machine (inactivity.md section 4).
 LATE_S = 2.0
-
-
-class Server:
-    """A server process. ``stop`` ends it by its pid."""
-
-    def __init__(self, *argv: str) -> None:
-        port = [] if "--connector" in argv else ["--port", "0"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "reference_broker.server", *port, "--admin-port", "0", *argv],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,  # a line that was read ahead would hide from select
-            cwd=ROOT,
-            env=environment,
-        )
-        assert self.process.stdout is not None
-        self.lines = [self._line(), self._line()]
-        ports = [int(line.rsplit(":", 1)[1]) for line in self.lines]
-        self.admin_port, self.port = ports
-        self._admin = socket.create_connection(("127.0.0.1", self.admin_port), DEADLINE_S).makefile("rw")
-
-    def _line(self) -> str:
-        assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], DEADLINE_S)
-        line = self.process.stdout.readline().decode() if ready else ""
-        if not line:
-            self.stop()
-            pytest.fail("the server did not say that it listens")
-        return line.strip()
-
-    def ask(self, **request: object) -> dict[str, int]:
-        self._admin.write(json.dumps(request) + "\n")
-        self._admin.flush()
-        answer = json.loads(self._admin.readline())
-        assert "ok" in answer, answer
-        ok: dict[str, int] = answer["ok"]
-        return ok
-
-    def counters(self, name: str = "queue://q") -> dict[str, int]:
-        return self.ask(do="counters", dest=name)
-
-    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """(exit code, what it wrote to standard error)."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        try:
-            _, errors = self.process.communicate(timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
-            raise
-        return self.process.returncode, errors.decode()
-
-
-class Client:
-    """A STOMP 1.2 client that does only what a test says."""
-
-    def __init__(
-        self, server: Server, *, connect: bool = True, receive_buffer: int = 0, heart_beat: str = "0,0"
-    ) -> None:
-        self.socket = socket.socket()
-        if receive_buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(DEADLINE_S)
-        self.socket.connect(("127.0.0.1", server.port))
-        self.decoder = FrameDecoder()
-        self.items: list[Frame | Heartbeat] = []
-        if connect:
-            self.send("CONNECT", {"accept-version": "1.2", "host": "b", "heart-beat": heart_beat})
-            assert self.frame().command == "CONNECTED"
-
-    def send(self, command: str, headers: dict[str, str], body: bytes = b"") -> None:
-        self.socket.sendall(encode(Frame(command, headers, body)))
-
-    def frame(self) -> Frame:
-        """The next frame; heart-beats are skipped."""
-        while True:
-            while self.items:
-                item = self.items.pop(0)
-                if isinstance(item, Frame):
-                    return item
-            data = self.socket.recv(65536)
-            assert data, "the server closed the connection"
-            self.items += self.decoder.feed(data)
-
-    def closed(self, deadline_s: float = DEADLINE_S) -> float:
-        """Wait for the end of the stream; returns the monotonic time at which it was seen."""
-        self.socket.settimeout(deadline_s)
-        with contextlib.suppress(ConnectionResetError):
-            while self.socket.recv(65536):
-                pass
-        return time.monotonic()
-
-    def request(self, command: str, headers: dict[str, str], body: bytes = b"") -> Frame:
-        """Send with a receipt and return the answer."""
-        self.send(command, {**headers, "receipt": "r"}, body)
-        return self.frame()
-
-    def works(self) -> bool:
-        return self.request("SEND", {"destination": "/queue/probe"}, b"x").command == "RECEIPT"
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
-        time.sleep(0.02)
 
 
 @pytest.fixture

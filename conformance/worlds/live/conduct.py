@@ -5,8 +5,8 @@ Rules
   connection to the next if the program has durable subscriptions; the id belongs to the run, so that brokers may be
   shared.
 * What an agent does not offer is not asked of it: the step is skipped, by ``NotOfferedError``.
-* A JMS host's acknowledgements are never part of its transaction: its library has a session for each consumer, and a
-  transaction is one session's. Its sends are.
+* The Java client's acknowledgements are never part of its host's transaction: it has a session for each consumer, and a
+  transaction is one session's. Its sends are. Our own JMS client offers ``transacted-acks``.
 
 What must change together: ``worlds/simulated/world.py``, ``agents/protocol.py``.
 """
@@ -17,7 +17,9 @@ import time
 from typing import TYPE_CHECKING
 
 from conformance.agents import protocol
+from conformance.destinations import is_temporary
 from conformance.history import Abort, Begin, Commit, Connect, Operate, Unsubscribe
+from conformance.oracles.granted import UNASKED
 from conformance.program import stomp_beat_ms
 from conformance.worlds.base import NotOfferedError
 from conformance.worlds.live.clocks import NS_PER_MS
@@ -26,6 +28,7 @@ from conformance.worlds.live.observer import Observer
 
 if TYPE_CHECKING:
     from conformance.steps.consume import Subscribe as SubscribeStep
+    from conformance.steps.send import Send as SendStep
     from conformance.worlds.state import ClientState
 
 
@@ -77,14 +80,34 @@ class Conduct(Observer):
         if lacking:
             raise NotOfferedError(f"the {client.via} agent of {client.name} does not offer {', '.join(lacking)}")
 
-    def require_options(self, client: ClientState, step: SubscribeStep) -> None:
+    def require_words(self, client: ClientState, dest: str, step: SendStep) -> None:
+        """The same for what a producer says. Nobody has words for absolute times."""
+        if step.deliver_in_ms or step.preset_in_ms:
+            raise NotOfferedError("the agents have no words for an absolute delivery time")
+        if step.again:
+            raise NotOfferedError("the agents send nothing again")
+        if step.life_ms and "broker-ttl" not in self.adapter.capabilities():
+            raise NotOfferedError("the broker knows no time to live by its own clock")
+        wanted = {
+            "bridges": step.network,
+            "endless": step.endless,
+            "forgeries": step.forged != 0,
+            "groups": bool(step.group),
+            "lifetimes": step.life_ms != 0,
+            "temporaries": step.reply or is_temporary(dest),
+        }
+        self.require(client, *(word for word, asked in wanted.items() if asked))
+
+    def require_options(self, client: ClientState, dest: str, step: SubscribeStep) -> None:
         """The same for what a consumer asks for."""
         wanted = {
             "selectors": bool(step.selector),
             "durables": bool(step.durable),
             "browsers": step.browser,
+            "default-prefetch": step.prefetch == UNASKED,
             "exclusive": step.exclusive or step.priority != 0,
             "wildcards": step.wild,
+            "temporaries": is_temporary(dest),
         }
         self.require(client, *(word for word, asked in wanted.items() if asked))
 
@@ -108,7 +131,8 @@ class Conduct(Observer):
     def rollback(self, client: ClientState) -> None:
         name, deadline_ms = client.transaction, self.patience_ms(client)
         answer = self.ask_broker(client, protocol.Abort(id=0, deadline_ms=deadline_ms, tx=name))
-        client.end_transaction(bring_back=True)
+        # A JMS library hands out again by itself what a rollback brings back.
+        client.end_transaction(bring_back=client.via != JMS)
         self.put(Abort, answer.t0_ns, answer.t1_ns, client.name, answer.result, name, answer.refusal)
 
     def unsubscribe(self, client: ClientState, durable: str) -> None:
@@ -122,16 +146,17 @@ class Conduct(Observer):
             answer = self.not_connected()
         self.put(Unsubscribe, answer.t0_ns, answer.t1_ns, client.name, answer.result, durable, answer.refusal)
 
-    def operate(self, op: str, dest: str, to: str) -> None:
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> None:
         t0_ns = time.monotonic_ns()
         target = self.physical_name(to) if to else ""
-        answer = self.endpoint.operate(op, self.physical_name(dest), target)
+        answer = self.endpoint.operate(op, self.physical_name(dest) if dest else "", target, limit_bytes)
         if answer is None:
-            raise NotOfferedError(f"nobody can ask this broker to {op} {dest}")
+            raise NotOfferedError(f"nobody can ask this broker to {op} {dest or limit_bytes}")
         result = "fail" if answer.refusal else "ok"
         broker = self.state.broker.name
         refusal = answer.refusal or None
-        self.put(Operate, t0_ns, time.monotonic_ns(), broker, result, op, dest, to, answer.count, refusal)
+        said = (answer.count, refusal, limit_bytes if op == "limit" else None)
+        self.put(Operate, t0_ns, time.monotonic_ns(), broker, result, op, dest, to, *said)
 
     def restart(self, how: str) -> None:
         t0_ns = time.monotonic_ns()
@@ -149,4 +174,5 @@ class Conduct(Observer):
 
     def tx_of(self, client: ClientState) -> str:
         """The transaction that the host's acknowledgements are part of; see the module's rules."""
-        return "" if client.via == JMS else client.transaction
+        apart = client.via == JMS and "transacted-acks" not in self.agent_of(client).capabilities
+        return "" if apart else client.transaction

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS, is_topic
+from conformance.destinations import is_topic
 from conformance.history import Ack, Arrive, Send
 from conformance.program import HostSpec, LinkSpec
 from conformance.steps.consume import Subscribe
@@ -38,7 +38,7 @@ def drain(world: LiveWorld) -> None:
     world.rest(world.settle_deadline_ms())
     drainer = _hire(world)
     step = Subscribe(prefetch=1000, ack="individual")
-    for dest in [*(dest for dest in world.state.dests if not is_topic(dest)), DEAD_LETTERS]:
+    for dest in world.state.left_behind():
         world.subscribe(drainer, dest, step)
     world.use_durables()
     drainers = [drainer, *world.state.clients]

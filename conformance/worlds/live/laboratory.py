@@ -36,7 +36,13 @@ if TYPE_CHECKING:
 
 STOMP = "stomp"
 JMS = "jms"
-_MODULES = {STOMP: "conformance.agents.stomp_agent", JMS: "conformance.agents.jms_agent"}
+OPENWIRE = "openwire"
+#: Agent -> its module. ``OPENWIRE`` is brokerproof's own JMS client, ``JMS`` the stock Java one.
+_MODULES = {
+    STOMP: "conformance.agents.stomp_agent",
+    JMS: "conformance.agents.jms_agent",
+    OPENWIRE: "conformance.agents.openwire_agent",
+}
 
 
 class Laboratory:

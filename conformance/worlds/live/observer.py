@@ -16,7 +16,7 @@ import msgspec
 
 from conformance.agents import protocol
 from conformance.agents.protocol import AgentError, AnyAgentEvent, AnyRequest, Reply
-from conformance.destinations import DEAD_LETTERS, is_pattern
+from conformance.destinations import ADVISORIES, DEAD_LETTERS, is_composite, is_pattern, parts_of
 from conformance.exits import SuiteProblem
 from conformance.history import Arrive, Browse, ClockSample, Closed, Discard, Event, Header, History, Leave, Result
 from conformance.program import Program
@@ -127,8 +127,7 @@ class Observer(World):
         self._endpoint = endpoint = self.adapter.open(self.program, self.laboratory)
         for client in clients:
             if client.via == JMS:
-                offset_ms = client.spec.clock.offset_ms
-                self.agents[client.name] = self.laboratory.hire(JMS, offset_ms, endpoint.client_class_path)
+                self.agents[client.name] = self._hire(client, client.spec.clock.offset_ms)
         proxied = self._proxied
         if proxied is None:
             proxied = any(isinstance(step, Stall) for step in self.program.steps)
@@ -273,13 +272,18 @@ class Observer(World):
         agent = self.agents.get(client.name)
         if agent is None:
             clock = self.clocks[client.name]
-            path = self.endpoint.client_class_path if client.via == JMS else ()
-            agent = self.laboratory.hire(client.via, clock.now_offset_ms(), path)
+            agent = self._hire(client, clock.now_offset_ms())
             self.agents[client.name] = agent
             clock.move(agent.clock, time.monotonic_ns())
             agent.greet()
             self.sample(client.name)
         return agent
+
+    def _hire(self, client: ClientState, offset_ms: int) -> AgentHost:
+        """A process for a host, by the library that plays it on this broker."""
+        library = self.endpoint.library(client.via)
+        path = self.endpoint.client_class_path if library == JMS else ()
+        return self.laboratory.hire(library, offset_ms, path)
 
     # -- what is told unasked
 
@@ -313,11 +317,14 @@ class Observer(World):
             self.put(Browse, event.t0, event.t1, host, dest, shown, event.consumer, event.complete)
 
     def _arrived(self, host: str, event: protocol.Arrive) -> None:
-        message = self.ours(event.message)
+        dest = self.dest_of[event.consumer]
+        # Advisories are nobody's messages; their topics have the run's name.
+        message = "" if dest.startswith(ADVISORIES) else self.ours(event.message)
         if message is None:
             return
         self.last_arrival_ns = time.monotonic_ns()
-        dest = self.dest_of[event.consumer]
+        if event.reply_to:
+            self.state.hear_of(message, event.reply_to)
         if is_pattern(dest) and event.dest:
             dest = self.suite_name(event.dest)
         inbox = self.inboxes.get(event.consumer)
@@ -339,6 +346,10 @@ class Observer(World):
             event.kind,
             event.group,
             event.priority,
+            event.body,
+            event.original_expiration_ms,
+            event.cause,
+            event.original_id,
         )
 
     def _note_broker_ends(self) -> None:
@@ -363,11 +374,13 @@ class Observer(World):
 
     def physical_name(self, dest: str) -> str:
         """``q0`` -> ``queue://q0.RUN``; the dead-letter queue is everybody's."""
+        if is_composite(dest):
+            return ",".join(self.physical_name(part) for part in parts_of(dest))
         return physical(dest) if dest == DEAD_LETTERS else f"{physical(dest)}.{self.run_name}"
 
     def suite_name(self, name: str) -> str:
         """``queue://q0.RUN`` -> ``q0``."""
-        return logical(name).removesuffix(f".{self.run_name}")
+        return ",".join(part.removesuffix(f".{self.run_name}") for part in parts_of(logical(name)))
 
     def wire_name(self, message: str) -> str:
         """How a message of this run is called on the wire."""

@@ -30,11 +30,12 @@ from conformance.adapters.base import Adapter, NotApplicableError
 from conformance.corpus import programs
 from conformance.exits import SuiteProblem, UsageError
 from conformance.judge import judge_history
-from conformance.known import apply_known, load_known
+from conformance.known import apply_known
 from conformance.program import Program
 from conformance.results import RunResult
 from conformance.steps.consume import Take
 from conformance.steps.passage import Advance
+from conformance.steps.visit import Pause, Visit
 from conformance.verdict import Verdict, VerdictKind
 from conformance.worlds.live.laboratory import Laboratory
 from conformance.worlds.live.world import LiveWorld
@@ -64,7 +65,9 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     from conformance.suite import LiveRuns
 
     try:
-        adapter = make_adapter(options.broker, url=options.url, home=options.home, mutant=options.mutant)
+        adapter = make_adapter(
+            options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client
+        )
     except (UnknownRelease, NotAHome) as error:
         raise UsageError(str(error)) from None
     except (ToolMissing, ToolFailed) as error:
@@ -76,10 +79,9 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
 
 def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
     """The corpus programs that run on a broker, in an order in which brokers can be shared."""
+    cast = [(name, adapter.cast(program)) for name, program in programs().items()]
     fitting = [
-        (name, program)
-        for name, program in programs().items()
-        if real_ms(program) <= REAL_MS_MAX and not adapter.refusal(program)
+        (name, program) for name, program in cast if real_ms(program) <= REAL_MS_MAX and not adapter.refusal(program)
     ]
     return sorted(fitting, key=lambda entry: (repr(entry[1].broker), entry[1].broker_host().clock.offset_ms, entry[0]))
 
@@ -90,7 +92,8 @@ def real_ms(program: Program) -> int:
     """
     waits = [step.ms for step in program.steps if isinstance(step, Advance)]
     takes = [step.deadline_ms for step in program.steps if isinstance(step, Take) and step.deadline_ms <= PATIENCE_MS]
-    return sum(waits) + sum(takes)
+    stays = [step.ms for step in program.steps if isinstance(step, Pause | Visit)]
+    return sum(waits) + sum(takes) + sum(stays)
 
 
 def run_all(
@@ -149,7 +152,7 @@ def run_live(
         problem = f"{name} on {adapter.label}: {error}"
         verdicts = _all(wanted, VerdictKind.NOT_RUN, problem)
     else:
-        verdicts, stale = apply_known(name, judge_history(history, wanted=wanted), load_known(adapter.label))
+        verdicts, stale = apply_known(name, judge_history(history, wanted=wanted), adapter.known())
         problem = "; ".join(stale)
     return RunResult(
         name,

@@ -32,8 +32,9 @@ import msgspec
 
 from conformance.agents import protocol
 from conformance.agents.protocol import AgentError
-from conformance.destinations import DEAD_LETTERS, is_topic, pattern_of
-from conformance.history import Ack, Consume, Counters, Fault, Leave, Nack, Send, Skipped, Subscribe
+from conformance.destinations import pattern_of
+from conformance.history import Ack, Consume, Counters, Fault, Leave, Nack, Pause, Poll, Send, Skipped, Subscribe
+from conformance.oracles.granted import UNASKED, window_of
 from conformance.steps.fault import Clock
 from conformance.steps.passage import Advance
 from conformance.worlds.base import NotOfferedError
@@ -44,12 +45,15 @@ from conformance.worlds.live.conduct import Conduct
 from conformance.worlds.live.ending import drain
 from conformance.worlds.live.laboratory import JMS
 from conformance.worlds.live.observer import OPEN_MS, Answer
+from conformance.worlds.live.visiting import visit
 from conformance.worlds.state import ClientState, ConsumerState, HostState
 
 if TYPE_CHECKING:
     from conformance.steps import AnyStep
     from conformance.steps.consume import Subscribe as SubscribeStep
+    from conformance.steps.protocol import Acknowledge
     from conformance.steps.send import Send as SendStep
+    from conformance.steps.visit import Visit as VisitStep
 
 #: Figures that do not change for so long are taken to be at rest.
 QUIET_MS = 40
@@ -69,14 +73,8 @@ class LiveWorld(Conduct):
     # -- sending and consuming
 
     def send(self, client: ClientState, dest: str, step: SendStep) -> None:
-        if step.deliver_in_ms:
-            raise NotOfferedError("the agents have no words for an absolute delivery time")
-        if step.life_ms:
-            self.require(client, "lifetimes")
-            if "broker-ttl" not in self.adapter.capabilities():
-                raise NotOfferedError("the broker knows no time to live by its own clock")
-        if step.group:
-            self.require(client, "groups")
+        self.require_words(client, dest, step)
+        address = self.address(client, dest)
         message = client.next_message()
         tx = ""
         if self.connected(client):
@@ -84,7 +82,7 @@ class LiveWorld(Conduct):
             request = protocol.Send(
                 id=0,
                 deadline_ms=self.patience_ms(client),
-                dest=self.physical_name(dest),
+                dest=address,
                 message=self.wire_name(message),
                 ttl_ms=step.ttl_ms,
                 delay_ms=step.delay_ms,
@@ -95,7 +93,11 @@ class LiveWorld(Conduct):
                 kind=step.kind,
                 group=step.group,
                 life_ms=step.life_ms,
+                forged=step.forged,
                 tx=tx,
+                endless=step.endless,
+                network=step.network,
+                reply=step.reply,
             )
             answer = self.ask_broker(client, request)
             if step.delay_ms and answer.result != "fail":
@@ -103,7 +105,7 @@ class LiveWorld(Conduct):
                 self.longest_ns = max(self.longest_ns, step.delay_ms * NS_PER_MS)
         else:
             answer = self.not_connected()
-        expiration_ms, timestamp_ms = self._stamps(client, answer)
+        expiration_ms, timestamp_ms, body = self._stamps(client, answer)
         self.put(
             Send,
             answer.t0_ns,
@@ -124,32 +126,37 @@ class LiveWorld(Conduct):
             step.kind,
             step.group,
             step.life_ms,
+            None if step.endless else step.ttl_ms,
+            body,
+            step.forged,
+            step.network,
         )
 
-    def _stamps(self, client: ClientState, answer: Answer) -> tuple[int, int | None]:
-        """What the client put on a message."""
+    def _stamps(self, client: ClientState, answer: Answer) -> tuple[int, int | None, int | None]:
+        """What the client put on a message, and what is known of its body."""
         if answer.result == "fail":
-            return 0, None
+            return 0, None, None
         told = answer.reply and (answer.reply.ok or answer.reply.stamps)
         if not told:
             # It may arrive, and then nobody could say what it should look like.
             raise AgentError(self.agents[client.name].name, f"does not tell the stamps of a message: {answer.reply}")
-        return int(told.get("expiration_ms") or 0), told.get("timestamp_ms")
+        return int(told.get("expiration_ms") or 0), told.get("timestamp_ms"), told.get("body")
 
     def subscribe(self, client: ClientState, dest: str, step: SubscribeStep) -> None:
-        self.require_options(client, step)
-        name = client.next_consumer()
+        self.require_options(client, dest, step)
         if step.wild:
             dest = pattern_of(dest)
+        address = self.address(client, dest)
+        name = client.next_consumer()
         if self.connected(client):
             self.dest_of[name] = dest
             self.inboxes[name] = deque()
             request = protocol.Subscribe(
                 id=0,
                 deadline_ms=self.patience_ms(client),
-                dest=self.physical_name(dest),
+                dest=address,
                 consumer=name,
-                prefetch=step.prefetch,
+                prefetch=None if step.prefetch == UNASKED else step.prefetch,
                 dispatch=step.dispatch,
                 ack=step.ack,
                 selector=step.selector,
@@ -161,8 +168,7 @@ class LiveWorld(Conduct):
             )
             answer = self.ask_broker(client, request)
             if answer.result != "fail" and self.agents[client.name].connected:
-                consumer = ConsumerState(name, client, dest, step.ack, durable=step.durable, browser=step.browser)
-                client.consumers.append(consumer)
+                client.consumers.append(ConsumerState(name, client, dest, step))
             if answer.result != "fail" and step.durable:
                 client.durables[step.durable] = (dest, step)
         else:
@@ -175,7 +181,9 @@ class LiveWorld(Conduct):
             answer.result,
             name,
             dest,
-            step.prefetch,
+            window_of(
+                self.program.broker.destinations, dest, step.prefetch, durable=bool(step.durable), browser=step.browser
+            ),
             step.dispatch,
             step.ack,
             answer.refusal,
@@ -185,6 +193,7 @@ class LiveWorld(Conduct):
             step.exclusive,
             step.no_local,
             step.priority,
+            self.asked_for(dest, step),
         )
 
     def take(self, consumer: ConsumerState, deadline_ms: int) -> bool:
@@ -207,6 +216,8 @@ class LiveWorld(Conduct):
         reply = self.ask_agent(host, request, deadline_ms + OPEN_MS)
         token = None if reply.ok is None else reply.ok.get("message")
         message = self.ours(token) if isinstance(token, str) else None
+        if consumer.pulls and reply.ok is not None and "answered" in reply.ok:
+            self.put(Poll, reply.t0, reply.t1, host, consumer.name, message, bool(reply.ok["answered"]))
         if message is None or consumer not in consumer.client.consumers:
             return False
         self._consumed(consumer, message, reply.t0, reply.t1)
@@ -279,6 +290,23 @@ class LiveWorld(Conduct):
             answer.refusal,
         )
 
+    def acknowledge(self, consumer: ConsumerState, step: Acknowledge) -> None:
+        client = consumer.client
+        self.require(client, "acknowledgements")
+        covered = consumer.unsettled[step.first : step.upto + 1]
+        request = protocol.Acknowledge(
+            id=0,
+            deadline_ms=self.patience_ms(client),
+            consumer=consumer.name,
+            messages=[self.wire_name(message) for message in covered],
+            type=step.type,
+            open_start=step.open_start,
+            wrong_end=step.wrong_end,
+        )
+        answer = self.ask_broker(client, request)
+        times = max(0, answer.t0_ns - self.start_ns), max(0, answer.t1_ns - self.start_ns)
+        self.record_acknowledge(consumer, step, covered, times, answer.result, answer.refusal)
+
     # -- leaving
 
     def close_consumer(self, consumer: ConsumerState) -> None:
@@ -339,6 +367,21 @@ class LiveWorld(Conduct):
             self.pump(time.monotonic_ns() + _POLL_MS * NS_PER_MS)
         return None
 
+    def visit(self, step: VisitStep) -> None:
+        self.recorder.record(visit(self, step))
+
+    def pause(self, ms: int) -> None:
+        if self.over_budget(ms):
+            raise NotOfferedError(f"{ms} ms are more than the run may take")
+        t0_ns = time.monotonic_ns()
+        if not self.endpoint.stand_still(paused=True):
+            raise NotOfferedError("this broker is not ours to stop")
+        try:
+            self.pump(time.monotonic_ns() + ms * NS_PER_MS)
+        finally:
+            self.endpoint.stand_still(paused=False)
+        self.put(Pause, t0_ns, time.monotonic_ns(), "", self.state.broker.name)
+
     def stall(self, client: ClientState, toward: str) -> None:
         path = self.paths[client.name]
         t0_ns = time.monotonic_ns()
@@ -369,7 +412,7 @@ class LiveWorld(Conduct):
 
     def settle(self, deadline_ms: int) -> None:
         rested = self.rest(deadline_ms) and not any(client.stalled for client in self.state.clients)
-        for dest in [*self.state.dests, None]:
+        for dest in [*self.state.places(), None]:
             self.read_counters(dest, at_rest=rested)
 
     def rest(self, deadline_ms: int) -> bool:
@@ -391,8 +434,7 @@ class LiveWorld(Conduct):
 
     def _figures(self) -> list[dict[str, int] | None] | None:
         """What the broker counts for every queue; None if it cannot be asked."""
-        queues = [dest for dest in self.state.dests if not is_topic(dest)]
-        found = [self.endpoint.counters(self.physical_name(dest)) for dest in [*queues, DEAD_LETTERS]]
+        found = [self.endpoint.counters(self.physical_name(dest)) for dest in self.state.left_behind()]
         return None if all(figures is None for figures in found) else found
 
     def read_counters(self, dest: str | None, *, at_rest: bool) -> None:

@@ -2,7 +2,8 @@
 
 Each connection has a writer that takes ``WRITE_NS`` per frame, as a socket does, and that stops when the link's buffer
 is full. So an asynchronous dispatch really is still on its way when the consumer leaves, which is where negative
-in-flight counts come from (seed 003).
+in-flight counts come from (seed 003). A producer that flow control has stopped is not read from: what it sends waits
+before the broker, its end included.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING
 from conformance.history import Closed
 from conformance.worlds.simulated.agenda import Action
 from conformance.worlds.simulated.clock import NS_PER_MS
-from reference_broker.actions import Answered, Close, OutputReady, Sync
+from conformance.worlds.simulated.visitor import Visitor
+from reference_broker.actions import Answered, Close, Log, OutputReady, Sync, Throttle
 from reference_broker.core.instant import Now
-from reference_broker.node import Node
+from reference_broker.node import TRANSPORT_LOGGER, Node
 
 if TYPE_CHECKING:
     from conformance.worlds.simulated.link import Link
@@ -68,7 +70,7 @@ class Synced(Action):
         self._ticket = node.begin_sync()
 
     def happen(self) -> None:
-        self._host.synced(self._node, self._ticket)
+        self._host.synced(self._node, self._ticket, self)
 
 
 class BrokerHost:
@@ -79,12 +81,17 @@ class BrokerHost:
         "_answers",
         "_clock",
         "_down",
+        "_held",
         "_journal",
         "_links",
         "_planned_ns",
+        "_still",
+        "_stopped_writes",
         "_tick",
+        "_unread",
         "_world",
         "_writing",
+        "given_up",
         "name",
         "node",
     )
@@ -99,14 +106,22 @@ class BrokerHost:
         self._journal = journal
         #: Between two lives of the process.
         self._down = False
+        #: How often an operator was told that a connection was given up.
+        self.given_up = 0
         #: Open connections.
         self._links: dict[int, Link] = {}
         #: Connections whose writer has a ``Write`` on the agenda.
         self._writing: dict[int, bool] = {}
+        #: Connections that are not read from, and what has come from them since: frames, or None for the end.
+        self._unread: dict[int, list[object | None]] = {}
         #: Answers to operators that nobody has fetched.
         self._answers: dict[int, Answered] = {}
         self._planned_ns = -1
         self._tick = Tick(self)
+        #: The process stands still: what has come to it since, and what it was about to write or had given to sync.
+        self._still = False
+        self._held: list[tuple[Link, int, object]] = []
+        self._stopped_writes: list[Action] = []
 
     def now(self) -> Now:
         """This instant on the broker's host."""
@@ -114,6 +129,12 @@ class BrokerHost:
         return Now(true_ns, self._clock.wall_ns(true_ns) // NS_PER_MS)
 
     # -- what links bring
+
+    def holds(self, link: Link, connection: int, item: object) -> bool:
+        """Whether an item has to wait, because the process stands still."""
+        if self._still:
+            self._held.append((link, connection, item))
+        return self._still
 
     def accept(self, connection: int, link: Link, protocol: str) -> None:
         """A client's socket was accepted."""
@@ -127,16 +148,31 @@ class BrokerHost:
         """A frame arrived; frames of connections that are gone are dropped, as a closed socket does."""
         if connection not in self._links:
             return
+        if connection in self._unread:
+            self._unread[connection].append(frame)
+            return
         now = self.now()
         node = self.node
         node.bytes_received(connection, now)
         node.receive(connection, frame, now)
         self.after()
 
+    def is_unread(self, connection: int) -> bool:
+        """Whether what this connection sends is not read now."""
+        return connection in self._unread
+
     def bytes_arrived(self, connection: int) -> None:
         """Some bytes of a frame arrived."""
-        if connection in self._links:
+        if connection in self._links and connection not in self._unread:
             self.node.bytes_received(connection, self.now())
+
+    def broken(self, connection: int, text: str) -> None:
+        """Bytes arrived that no decoder accepts."""
+        if connection in self._links:
+            now = self.now()
+            self.node.bytes_received(connection, now)
+            self.node.protocol_error(connection, text, now)
+            self.after()
 
     def operate(self, event: Operation) -> Answered:
         """An operator asks for something; the broker's answer. Raises ``TypeError`` for what it does not know."""
@@ -148,12 +184,32 @@ class BrokerHost:
 
     def lose(self, connection: int) -> None:
         """The client's end of the socket is gone."""
+        if connection in self._unread:
+            if not self.node.has_output(connection):
+                self._unread[connection].append(None)
+                return
+            del self._unread[connection]  # who writes to it notices
         if self._links.pop(connection, None) is None:
             return
         self.node.disconnect(connection, self.now())
         self.after()
 
     # -- the process
+
+    def stand_still(self) -> None:
+        """From now on the process does nothing (SIGSTOP)."""
+        self._still = True
+
+    def go_on(self) -> None:
+        """It goes on: what has come meanwhile is read before any timer is looked at, as the server does."""
+        self._still = False
+        held, self._held = self._held, []
+        for link, connection, item in held:
+            self._world.at_broker(link, connection, item)
+        stopped, self._stopped_writes = self._stopped_writes, []
+        for action in stopped:
+            action.happen()
+        self.tick()
 
     def go_down(self, how: str) -> dict[str, int]:
         """The process ends, in an orderly way (``stop``) or not (``kill``); what can be seen of it from outside."""
@@ -167,6 +223,7 @@ class BrokerHost:
             link.end_to_client(connection, "the broker's process ended")
         seen = {"connections": len(self._links), "batches_lost": lost}
         self._links = {}
+        self._unread = {}
         return seen
 
     def come_up(self, node: Node) -> None:
@@ -177,8 +234,11 @@ class BrokerHost:
         node.recover(self.now())
         self.after()
 
-    def synced(self, node: Node, ticket: int) -> None:
+    def synced(self, node: Node, ticket: int, action: Action) -> None:
         """The storage has finished a sync; one of an earlier process concerns nobody."""
+        if self._still:
+            self._stopped_writes.append(action)
+            return
         self._world.moving -= 1
         if node is not self.node or self._journal is None or self._down:
             return
@@ -191,15 +251,25 @@ class BrokerHost:
     def tick(self) -> None:
         """Run due timers."""
         self._planned_ns = -1
-        if not self._down:
+        if not self._down and not self._still:
             self.node.tick(self.now())
             self.after()
 
     def write(self, connection: int, link: Link, action: Write) -> None:
         """Write one frame, if the connection and the link still take it."""
+        if self._still:
+            self._stopped_writes.append(action)
+            return
         self._world.moving -= 1
         self._writing[connection] = False
-        if self._links.get(connection) is not link or link.is_full():
+        if self._links.get(connection) is not link:
+            return
+        if None in self._unread.get(connection, ()):
+            self.lose(connection)
+            return
+        if link.is_full():
+            self.node.write_blocked(connection, self.now())
+            self.after()
             return
         frame = self.node.next_output(connection, self.now())
         if frame is not None:
@@ -212,8 +282,25 @@ class BrokerHost:
     def resume(self, connection: int) -> None:
         """The link takes frames again."""
         link = self._links.get(connection)
-        if link is not None and self.node.has_output(connection):
-            self._plan_write(connection, Write(self, connection, link))
+        if link is not None:
+            self.node.write_resumed(connection)
+            if self.node.has_output(connection):
+                self._plan_write(connection, Write(self, connection, link))
+
+    def _throttle(self, connection: int, *, blocked: bool) -> None:
+        """Stop reading from a connection, or read what has come meanwhile."""
+        if blocked:
+            self._unread.setdefault(connection, [])
+            return
+        waiting = self._unread.pop(connection, [])
+        for index, frame in enumerate(waiting):
+            if connection in self._unread:  # stopped again
+                self._unread[connection] += waiting[index:]
+                return
+            if frame is None:
+                self.lose(connection)
+            else:
+                self.receive(connection, frame)
 
     def _plan_write(self, connection: int, action: Write) -> None:
         if not self._writing.get(connection, False):
@@ -231,7 +318,7 @@ class BrokerHost:
 
     def _act(self) -> None:
         """Do what the node asked for."""
-        closed = False
+        again = False
         for action in self.node.take_actions():
             kind = type(action)
             if kind is OutputReady:
@@ -248,22 +335,30 @@ class BrokerHost:
             elif kind is Close:
                 assert isinstance(action, Close)
                 self._close(action)
-                closed = True
-        if closed:
-            # What the end of a connection caused: its messages go to others.
+                again = True
+            elif kind is Log:
+                assert isinstance(action, Log)
+                self.given_up += action.logger == TRANSPORT_LOGGER
+            elif kind is Throttle:
+                assert isinstance(action, Throttle)
+                self._throttle(action.connection, blocked=action.blocked)
+                again = True
+        if again:
+            # What the end of a connection caused: its messages go to others. Or what a producer had sent meanwhile.
             self.after()
 
     def _close(self, action: Close) -> None:
         """The broker closes a connection: what is left to write goes first, then the end of the stream."""
         connection = action.connection
         link = self._links.pop(connection, None)
+        self._unread.pop(connection, None)
         if link is None:
             return
         frame = self.node.next_output(connection, self.now())
         while frame is not None:
             link.to_client(connection, frame)
             frame = self.node.next_output(connection, self.now())
-        if action.inactive:
+        if action.inactive and not isinstance(link, Visitor):
             world = self._world
             now_ns = world.agenda.now_ns
             event = Closed(

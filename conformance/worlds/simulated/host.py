@@ -15,18 +15,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
+from zlib import crc32
 
+from conformance.agents.protocol import ORIGINAL_ID, letter_marks, number_in
+from conformance.destinations import temporary_of
 from conformance.history import Arrive, Browse, Closed, Discard, Leave
+from conformance.worlds.base import NotOfferedError
 from conformance.worlds.simulated.agenda import Action
 from conformance.worlds.simulated.clock import VirtualClock
 from conformance.worlds.simulated.link import Ended, Link, Opened
 from conformance.worlds.translation import logical
 from reference_broker.core.instant import Now
+from reference_broker.core.message import TEMP_QUEUE
 from reference_broker.notice import Closed as GaveUp
 from reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
+from reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
     from conformance.steps.consume import Subscribe
+    from conformance.steps.protocol import Acknowledge
     from conformance.steps.send import Send
     from conformance.worlds.simulated.stage import Stage
     from conformance.worlds.state import ClientState, ConsumerState
@@ -54,11 +61,16 @@ class HostTick(Action):
 class Stamps:
     """What a producer put on a message."""
 
-    __slots__ = ("expiration_ms", "timestamp_ms")
+    __slots__ = ("body", "delivery_ms", "expiration_ms", "timestamp_ms")
 
-    def __init__(self, expiration_ms: int, timestamp_ms: int | None) -> None:
+    def __init__(
+        self, expiration_ms: int, timestamp_ms: int | None, body: bytes, delivery_ms: int | None = None
+    ) -> None:
         self.expiration_ms = expiration_ms
         self.timestamp_ms = timestamp_ms
+        self.delivery_ms = delivery_ms
+        #: CRC-32 of the body.
+        self.body = crc32(body)
 
 
 class ClientHost(ABC):
@@ -73,6 +85,8 @@ class ClientHost(ABC):
         self.link = Link(world, state.name, state.link.latency_us, state.link.bytes_per_second)
         #: 0: not connected.
         self.connection = 0
+        #: The connection after which it calls itself; that of its predecessor if it has come back.
+        self.named_after = 0
         self.connected = False
         self.session: Client | None = None
         #: Receipts that have come: name -> "" or the refusal.
@@ -101,9 +115,11 @@ class ClientHost(ABC):
 
     # -- connection
 
-    def dial(self) -> None:
-        """Open a socket and say hello."""
+    def dial(self, *, returning: bool = False) -> None:
+        """Open a socket and say hello, ``returning`` under the name of the connection before."""
         self.connection = self.world.next_connection()
+        if not returning:
+            self.named_after = self.connection
         self.connected = False
         self.answers = {}
         self._planned_ns = -1
@@ -123,6 +139,15 @@ class ClientHost(ABC):
         self.link.to_broker(self.connection, Ended("client gone", self.world.agenda.now_ns))
         self._forget()
 
+    def redial(self) -> None:
+        """The socket is dead, which nobody but this host has noticed; its library opens another."""
+        self._forget()
+        self.dial(returning=True)
+
+    def repeat(self) -> str:
+        """Send the last message again; returns the receipt's name."""
+        raise NotOfferedError(f"a library of {self.protocol} sends nothing again")
+
     def _forget(self) -> None:
         if self.session is not None:
             self.session.stop()
@@ -133,7 +158,7 @@ class ClientHost(ABC):
 
     def client_id(self) -> str:
         """What the host calls itself: the same on every connection if durable subscriptions hang on it."""
-        return self.state.name if self.world.state.durable else f"{self.state.name}-{self.connection}"
+        return self.state.name if self.world.state.durable else f"{self.state.name}-{self.named_after}"
 
     def flush(self) -> None:
         """Hand what the library wants to write to the link, and plan its next timer."""
@@ -243,6 +268,8 @@ class ClientHost(ABC):
         now_ns = self.world.agenda.now_ns
         recorder = self.world.recorder
         message = suite_id(notice.body)
+        if notice.reply_to.startswith(TEMP_QUEUE):  # as others call it
+            self.world.state.hear_of(message, notice.reply_to)
         self.keep(notice, message)
         event = Arrive(
             recorder.next_seq(),
@@ -251,7 +278,7 @@ class ClientHost(ABC):
             self.state.name,
             notice.consumer,
             message,
-            logical(notice.destination),
+            self._named(notice.destination),
             notice.redelivered,
             notice.delivery_count or None,
             notice.expiration_ms,
@@ -260,8 +287,19 @@ class ClientHost(ABC):
             str(notice.properties.get("kind", "")) or None,
             notice.group or None,
             notice.priority,
+            crc32(notice.body),
+            *(letter_marks(notice.properties) if notice.original_destination else (None, None)),
+            str(notice.properties.get(ORIGINAL_ID, "")) or None,
+            number_in(notice.properties, DELIVERY_TIME),
         )
         recorder.record(event)
+
+    def _named(self, destination: str) -> str:
+        """The suite's name of a destination that a message came from."""
+        if not is_temporary_address(destination):
+            return logical(destination)
+        told = (dest for dest, address in self.world.state.temporaries.items() if address == destination)
+        return next(told, temporary_of(self.state.name))
 
     def _browsed(self, notice: Delivered) -> None:
         """A browser was shown a message."""
@@ -290,6 +328,10 @@ class ClientHost(ABC):
     @abstractmethod
     def ask(self, consumer: ConsumerState, deadline_ms: int) -> None:
         """The application begins to wait for a message; a pull consumer must ask the broker for one."""
+
+    def pulls(self, consumer: ConsumerState) -> bool:  # noqa: ARG002 - only some libraries know the like
+        """Whether this consumer gets nothing that it has not asked for."""
+        return False
 
     def asks(self, consumer: ConsumerState) -> bool:
         """Whether the broker owes this consumer the answer to a pull."""
@@ -339,6 +381,10 @@ class ClientHost(ABC):
     def nack(self, consumer: ConsumerState, message: str) -> str:
         """Reject one message, outside of any transaction; returns the receipt's name."""
 
+    def acknowledge(self, consumer: ConsumerState, step: Acknowledge) -> tuple[str, list[str]]:
+        """Send an acknowledgement of any type; returns the receipt's name and the suite ids in its range."""
+        raise NotOfferedError(f"{self.protocol} knows no acknowledgement of type {step.type} ({consumer.name})")
+
     @abstractmethod
     def library(self) -> Client:
         """The library session of the latest connection."""
@@ -362,6 +408,11 @@ class ClientHost(ABC):
     def _asked(self, receipt: str) -> str:
         self.flush()
         return receipt
+
+
+def is_temporary_address(destination: str) -> bool:
+    """Whether it is a temporary queue, as its owner or as others call it."""
+    return destination.startswith(("/temp-queue/", TEMP_QUEUE))
 
 
 def body_of(message: str, size: int) -> bytes:

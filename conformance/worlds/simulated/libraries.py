@@ -7,17 +7,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from conformance.agents.protocol import LAST_MS, OWN_TEMPORARY, number_in, properties_of, stomp_stamps
 from conformance.history import Ack
+from conformance.oracles.granted import UNASKED
 from conformance.program import stomp_beat_ms
+from conformance.steps.protocol import ACK_TYPES, ends_of, settled_by
 from conformance.worlds.simulated.host import ClientHost, Stamps, body_of, suite_id
 from conformance.worlds.translation import logical
-from reference_broker.core.config import RELATIVE_TTL
 from reference_broker.notice import Delivered, Discarded, Notice
-from reference_broker.openwire.client import ClientSession as JmsSession
+from reference_broker.openwire.requests import DELIVERY_TIME
 from reference_broker.stomp.client import ClientSession as StompSession
 
 if TYPE_CHECKING:
     from conformance.steps.consume import Subscribe
+    from conformance.steps.protocol import Acknowledge
     from conformance.steps.send import Send
     from conformance.worlds.state import ConsumerState
     from reference_broker.session import Client
@@ -69,11 +72,11 @@ class StompHost(ClientHost):
 
     def send(self, destination: str, message: str, step: Send) -> tuple[str, Stamps]:
         wall_ms = self.now().wall_ms
-        expiration_ms = wall_ms + step.ttl_ms if step.ttl_ms else 0
-        timestamp_ms = {"client": wall_ms, "none": None, "zero": 0}[step.stamp]
+        expiration_ms, timestamp_ms = stomp_stamps(wall_ms, step.ttl_ms, step.stamp, endless=step.endless)
+        body = body_of(message, step.size)
         receipt = self.stomp.send(
             destination,
-            body_of(message, step.size),
+            body,
             expiration_ms=expiration_ms,
             timestamp_ms=timestamp_ms,
             persistent=step.persistent,
@@ -81,11 +84,12 @@ class StompHost(ClientHost):
             delay_ms=step.delay_ms,
             transaction=self.state.transaction,
             group=step.group,
-            properties=properties_of(step),
+            reply_to=OWN_TEMPORARY if step.reply else "",
+            properties=properties_of(step.kind, step.life_ms, step.forged),
             receipt=True,
         )
         self.flush()
-        return receipt, Stamps(expiration_ms, timestamp_ms)
+        return receipt, Stamps(expiration_ms, timestamp_ms, body)
 
     def subscribe(self, consumer: str, destination: str, step: Subscribe) -> str:
         if step.browser:
@@ -96,7 +100,7 @@ class StompHost(ClientHost):
             consumer,
             destination,
             ack=STOMP_ACKS[step.ack],
-            prefetch=step.prefetch,
+            prefetch=None if step.prefetch == UNASKED else step.prefetch,
             dispatch_async=step.dispatch == "async",
             selector=step.selector,
             durable=step.durable,
@@ -156,14 +160,15 @@ class JmsHost(ClientHost):
             generation, f"tcp://broker:{self.connection}", self.world.agenda.now_ns
         )
         wanted = self.state.link.monitor
-        session = JmsSession(
+        session = self.world.parts.jms_client(
             self.client_id(),
             monitor,
             max_inactivity_ms=wanted.read_ms if wanted is not None else 0,
             initial_delay_ms=wanted.initial_delay_ms if wanted is not None else 0,
             consumer_expiry_check=self.state.spec.expiry_check,
-            connection_id=f"ID:{self.state.name}-{self.connection}",
+            connection_id=f"ID:{self.state.name}-{self.named_after}",
         )
+        session.fault_tolerant = True
         session.connect()
         self.jms = session
         #: Broker message id -> suite id, and per consumer suite id -> ack id of what was taken.
@@ -172,6 +177,10 @@ class JmsHost(ClientHost):
         #: Consumers without a prefetch.
         self.pulling: dict[str, bool] = {}
         return session
+
+    def named(self, destination: str) -> str:
+        """A destination by the name that the broker knows."""
+        return self.jms.own_queue() if destination == OWN_TEMPORARY else destination
 
     def library(self) -> Client:
         return self.jms
@@ -193,6 +202,9 @@ class JmsHost(ClientHost):
             self.jms.pull(name, deadline_ms or -1, self.now())
             self.flush()
 
+    def pulls(self, consumer: ConsumerState) -> bool:
+        return consumer.name in self.pulling
+
     def record_discard(self, notice: Discarded) -> None:
         super().record_discard(notice)
         if notice.consumer in self.pulling:
@@ -205,11 +217,15 @@ class JmsHost(ClientHost):
         self.taken = {}
 
     def send(self, destination: str, message: str, step: Send) -> tuple[str, Stamps]:
+        body = body_of(message, step.size)
+        properties = dict(properties_of(step.kind, step.life_ms) or {})
+        if step.preset_in_ms:
+            properties[DELIVERY_TIME] = self.now().wall_ms + step.preset_in_ms
         sent = self.jms.send(
-            destination,
-            body_of(message, step.size),
+            self.named(destination),
+            body,
             self.now(),
-            ttl_ms=step.ttl_ms,
+            ttl_ms=LAST_MS - self.now().wall_ms if step.endless else step.ttl_ms,
             persistent=step.persistent,
             priority=step.priority,
             delay_ms=step.delay_ms,
@@ -217,13 +233,22 @@ class JmsHost(ClientHost):
             disable_timestamp=step.stamp == "zero",
             transaction=self.state.transaction,
             group=step.group,
-            properties=properties_of(step),
+            properties=properties or None,
+            network=step.network,
+            reply_to=self.jms.own_queue() if step.reply else "",
+            numbered=step.again,
             receipt=True,
         )
-        stamps = Stamps(sent.expiration_ms, sent.timestamp_ms)
+        if step.again:
+            # The broker changes what it has got.
+            self.sent_last = (sent.copy_to(sent.destination), self.jms)
+        stamps = Stamps(sent.expiration_ms, sent.timestamp_ms, body, number_in(sent.properties, DELIVERY_TIME))
         receipt = self.jms.last_command
         self.flush()
         return receipt, stamps
+
+    def repeat(self) -> str:
+        return self._asked(self.jms.repeat(*self.sent_last))
 
     def subscribe(self, consumer: str, destination: str, step: Subscribe) -> str:
         if step.browser:
@@ -232,8 +257,8 @@ class JmsHost(ClientHost):
             self.pulling[consumer] = True
         receipt = self.jms.subscribe(
             consumer,
-            destination,
-            prefetch=step.prefetch,
+            self.named(destination),
+            prefetch=None if step.prefetch == UNASKED else step.prefetch,
             dispatch_async=step.dispatch == "async",
             ack=step.ack,
             selector=step.selector,
@@ -291,22 +316,21 @@ class JmsHost(ClientHost):
         self.jms.poison(consumer.name, self.taken[_key(consumer, message)], receipt=True)
         return self._settled(consumer, [message])
 
+    def acknowledge(self, consumer: ConsumerState, step: Acknowledge) -> tuple[str, list[str]]:
+        covered = consumer.unsettled[step.first : step.upto + 1]
+        ids = [self.taken[_key(consumer, message)] for message in covered]
+        settled = settled_by(step.type, covered, wrong_end=step.wrong_end)
+        first, last = ends_of(ids, open_start=step.open_start, wrong_end=step.wrong_end)
+        kind = ACK_TYPES.index(step.type)
+        self.jms.acknowledge_as(consumer.name, kind, first, last, ids[: len(settled)], count=len(ids), receipt=True)
+        return self._settled(consumer, settled), covered
+
     def _settled(self, consumer: ConsumerState, messages: list[str]) -> str:
         receipt = self.jms.last_command
         for message in messages:
             self.taken.pop(_key(consumer, message), None)
         self.flush()
         return receipt
-
-
-def properties_of(step: Send) -> dict[str, str | bool | int | float] | None:
-    """The properties that a step puts on a message."""
-    properties: dict[str, str | bool | int | float] = {}
-    if step.kind:
-        properties["kind"] = step.kind
-    if step.life_ms:
-        properties[RELATIVE_TTL] = step.life_ms
-    return properties or None
 
 
 def _key(consumer: ConsumerState, message: str) -> str:

@@ -38,6 +38,15 @@ class Opened:
         self.protocol = protocol
 
 
+class Some:
+    """Some bytes of a frame."""
+
+    __slots__ = ()
+
+
+SOME = Some()
+
+
 class Ended:
     """The end of the stream, in either direction."""
 
@@ -104,7 +113,7 @@ class Progress(Action):
         world = link.world
         if not (link.stalled_up if self._up else link.stalled_down):
             if self._up:
-                world.broker.bytes_arrived(self._connection)
+                world.at_broker(link, self._connection, SOME)
             else:
                 world.hosts[link.client].bytes_arrived(self._connection)
         if self._left:

@@ -21,7 +21,7 @@ from conformance.worlds.simulated.broker import BrokerHost
 from conformance.worlds.simulated.clock import VirtualClock
 from conformance.worlds.simulated.host import REQUEST_NS, ClientHost
 from conformance.worlds.simulated.libraries import JmsHost, StompHost
-from conformance.worlds.simulated.link import Ended, Link, Opened
+from conformance.worlds.simulated.link import Ended, Link, Opened, Some
 from conformance.worlds.state import ClientState, WorldState
 from conformance.worlds.translation import CAPABILITIES, broker_config
 from reference_broker.storage.memory import MemoryJournal
@@ -101,10 +101,14 @@ class Stage(World):
 
     def at_broker(self, link: Link, connection: int, item: object) -> None:
         """Something arrived at the broker's host."""
+        if self.broker.holds(link, connection, item):
+            return
         if isinstance(item, Opened):
             self.broker.accept(connection, link, item.protocol)
         elif isinstance(item, Ended):
             self.broker.lose(connection)
+        elif isinstance(item, Some):
+            self.broker.bytes_arrived(connection)
         else:
             self.broker.receive(connection, item)
 
@@ -133,14 +137,23 @@ class Stage(World):
             return True
         t0 = self.agenda.now_ns
         host.dial()
+        connected = self.is_let_in(host)
+        self.record_connect(host, t0, connected=connected)
+        return connected
+
+    def is_let_in(self, host: ClientHost) -> bool:
+        """Wait until a host that has dialled is connected; whether it is."""
         connection = host.connection
-        deadline_ns = t0 + REQUEST_NS
+        deadline_ns = self.agenda.now_ns + REQUEST_NS
         while not host.connected and host.connection == connection:
             if not self.agenda.step_by(deadline_ns):
                 break
-        connected = host.connected
-        if not connected:
+        if not host.connected:
             host.hang_up()
+        return host.connected
+
+    def record_connect(self, host: ClientHost, t0: int, *, connected: bool) -> None:
+        """A host has tried to connect since ``t0``."""
         spec = host.state.spec
         event = Connect(
             self.recorder.next_seq(),
@@ -152,7 +165,6 @@ class Stage(World):
             spec.via == "jms" and spec.expiry_check,
         )
         self.recorder.record(event)
-        return connected
 
     # -- clocks
 

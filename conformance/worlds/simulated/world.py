@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS, is_topic, pattern_of
+from conformance.destinations import pattern_of
 from conformance.history import (
     Abort,
     Ack,
@@ -25,22 +25,28 @@ from conformance.history import (
     Leave,
     Nack,
     Operate,
+    Pause,
+    Poll,
     Result,
     Send,
     Subscribe,
     Unsubscribe,
 )
+from conformance.oracles.granted import window_of
 from conformance.program import HostSpec, LinkSpec
 from conformance.steps.consume import Subscribe as SubscribeStep
-from conformance.worlds.base import DRAIN_HOST, NotOfferedError
+from conformance.worlds.base import DRAIN_HOST, STRANGER, NotOfferedError
 from conformance.worlds.simulated.broker import DOWN_NS
 from conformance.worlds.simulated.host import REQUEST_NS, ClientHost
 from conformance.worlds.simulated.stage import NS_PER_MS, Stage, make_host
+from conformance.worlds.simulated.visitor import visit
 from conformance.worlds.state import ClientState, ConsumerState, HostState
 from conformance.worlds.translation import operation, physical
 
 if TYPE_CHECKING:
+    from conformance.steps.protocol import Acknowledge
     from conformance.steps.send import Send as SendStep
+    from conformance.steps.visit import Visit as VisitStep
 
 #: Evidence of a fault that this world itself enacts.
 ENACTED = {"simulated": 1}
@@ -55,17 +61,23 @@ class SimulatedWorld(Stage):
 
     def send(self, client: ClientState, dest: str, step: SendStep) -> None:
         host = self.hosts[client.name]
+        address = self.address(client, dest)
         message = client.next_message()
         connected = self.make_sure_connected(host)
         t0 = self.agenda.now_ns
         result: Result = "fail"
         refusal: str | None = "not connected"
-        expiration_ms, timestamp_ms, tx = 0, None, ""
+        expiration_ms, timestamp_ms, body, tx = 0, None, None, ""
+        delivery_ms = None
+        preset_ms = host.now().wall_ms + step.preset_in_ms if step.preset_in_ms else None
         deliver_at_ms = host.now().wall_ms + step.deliver_in_ms if step.deliver_in_ms else None
         if connected:
-            receipt, stamps = host.send(physical(dest), message, step)
+            receipt, stamps = host.send(address, message, step)
             tx = client.transaction
-            expiration_ms, timestamp_ms = stamps.expiration_ms, stamps.timestamp_ms
+            expiration_ms, timestamp_ms, body = stamps.expiration_ms, stamps.timestamp_ms, stamps.body
+            delivery_ms = stamps.delivery_ms
+            if step.again:
+                receipt = self._come_back(host)
             result, refusal = self.await_answer(host, host.connection, receipt)
             self._will_be_due(step, deliver_at_ms)
         event = Send(
@@ -88,8 +100,32 @@ class SimulatedWorld(Stage):
             step.kind,
             step.group,
             step.life_ms,
+            None if step.endless else step.ttl_ms,
+            body,
+            step.forged,
+            step.network,
+            delivery_ms,
+            preset_ms,
+            step.again and connected,
         )
         self.recorder.record(event)
+
+    def _come_back(self, host: ClientHost) -> str:
+        """A message has reached the broker; before the answer is there, the host's socket is dead, and it comes back to
+        send the message again. The name of the new receipt.
+        """
+        agenda, client = self.agenda, host.state
+        agenda.run_until(agenda.now_ns + host.link.busy_ns() + client.link.latency_us * 1000)
+        if not host.connected:
+            return ""  # the broker has closed it
+        t0 = agenda.now_ns
+        host.redial()
+        client.vanish()
+        host.forget_consumers()
+        connected = self.is_let_in(host)
+        self.recorder.record(Leave(self.recorder.next_seq(), t0, agenda.now_ns, client.name, "ok", "drop"))
+        self.record_connect(host, t0, connected=connected)
+        return host.repeat() if connected else ""
 
     def _will_be_due(self, step: SendStep, deliver_at_ms: int | None) -> None:
         """The drain has to wait for it."""
@@ -102,20 +138,20 @@ class SimulatedWorld(Stage):
 
     def subscribe(self, client: ClientState, dest: str, step: SubscribeStep) -> None:
         host = self.hosts[client.name]
-        name = client.next_consumer()
         if step.wild:
             dest = pattern_of(dest)
+        address = self.address(client, dest)
+        name = client.next_consumer()
         connected = self.make_sure_connected(host)
         t0 = self.agenda.now_ns
         result: Result = "fail"
         refusal: str | None = "not connected"
         if connected:
             connection = host.connection
-            receipt = host.subscribe(name, physical(dest), step)
+            receipt = host.subscribe(name, address, step)
             result, refusal = self.await_answer(host, connection, receipt)
             if result != "fail" and host.connection == connection:
-                consumer = ConsumerState(name, client, dest, step.ack, durable=step.durable, browser=step.browser)
-                client.consumers.append(consumer)
+                client.consumers.append(ConsumerState(name, client, dest, step))
             if result != "fail" and step.durable:
                 client.durables[step.durable] = (dest, step)
         event = Subscribe(
@@ -126,7 +162,9 @@ class SimulatedWorld(Stage):
             result,
             name,
             dest,
-            step.prefetch,
+            window_of(
+                self.program.broker.destinations, dest, step.prefetch, durable=bool(step.durable), browser=step.browser
+            ),
             step.dispatch,
             step.ack,
             refusal,
@@ -136,10 +174,21 @@ class SimulatedWorld(Stage):
             step.exclusive,
             step.no_local,
             step.priority,
+            self.asked_for(dest, step),
         )
         self.recorder.record(event)
 
     def take(self, consumer: ConsumerState, deadline_ms: int) -> bool:
+        host = self.hosts[consumer.client.name]
+        t0 = self.agenda.now_ns
+        message = self._take(consumer, deadline_ms)
+        if host.pulls(consumer):
+            recorder, now_ns = self.recorder, self.agenda.now_ns
+            name, answered = consumer.client.name, not host.asks(consumer)
+            recorder.record(Poll(recorder.next_seq(), t0, now_ns, name, consumer.name, message, answered))
+        return message is not None
+
+    def _take(self, consumer: ConsumerState, deadline_ms: int) -> str | None:
         host = self.hosts[consumer.client.name]
         agenda = self.agenda
         t0 = agenda.now_ns
@@ -147,13 +196,13 @@ class SimulatedWorld(Stage):
         host.ask(consumer, deadline_ms)
         while True:
             if consumer not in consumer.client.consumers:
-                return False
+                return None
             message = host.take(consumer)
             if message is not None:
                 break
             # A pull is answered, with a message or without one.
             if not agenda.step_by(deadline_ns + REQUEST_NS if host.asks(consumer) else deadline_ns):
-                return False
+                return None
         if consumer.ack != "auto":
             consumer.took(message)
         self.recorder.record(
@@ -161,7 +210,7 @@ class SimulatedWorld(Stage):
                 self.recorder.next_seq(), agenda.now_ns, agenda.now_ns, consumer.client.name, consumer.name, message
             )
         )
-        return True
+        return message
 
     def ack(self, consumer: ConsumerState, upto: int) -> None:
         host = self.hosts[consumer.client.name]
@@ -203,6 +252,13 @@ class SimulatedWorld(Stage):
             refusal,
         )
         self.recorder.record(event)
+
+    def acknowledge(self, consumer: ConsumerState, step: Acknowledge) -> None:
+        host = self.hosts[consumer.client.name]
+        t0 = self.agenda.now_ns
+        receipt, covered = host.acknowledge(consumer, step)
+        result, refusal = self.await_answer(host, host.connection, receipt)
+        self.record_acknowledge(consumer, step, covered, (t0, self.agenda.now_ns), result, refusal)
 
     def close_consumer(self, consumer: ConsumerState) -> None:
         client = consumer.client
@@ -279,16 +335,17 @@ class SimulatedWorld(Stage):
             Unsubscribe(self.recorder.next_seq(), t0, self.agenda.now_ns, client.name, result, durable, refusal)
         )
 
-    def operate(self, op: str, dest: str, to: str) -> None:
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> None:
         t0 = self.agenda.now_ns
         try:
-            answer = self.broker.operate(operation(op, physical(dest), physical(to) if to else ""))
+            answer = self.broker.operate(operation(op, dest and physical(dest), to and physical(to), limit_bytes))
         except TypeError as error:
             raise NotOfferedError(str(error)) from None  # this broker does not know the operation
         result: Result = "fail" if answer.code else "ok"
         count, refusal = (None, answer.text) if answer.code else (answer.count, None)
         seq, t1 = self.recorder.next_seq(), self.agenda.now_ns
-        event = Operate(seq, t0, t1, self.broker.name, result, op, dest, to, count, refusal)  # type: ignore[arg-type]  # one of the literals
+        limit = limit_bytes if op == "limit" else None
+        event = Operate(seq, t0, t1, self.broker.name, result, op, dest, to, count, refusal, limit)  # type: ignore[arg-type]  # one of the literals
         self.recorder.record(event)
 
     def restart(self, how: str) -> None:
@@ -300,6 +357,16 @@ class SimulatedWorld(Stage):
             self.due_ns = max(self.due_ns, self.agenda.now_ns + self.longest_ns)
         self.record_fault("restart", t0, evidence, target=self.broker.name, how=how)
         self.sample(self.broker.name)
+
+    def visit(self, step: VisitStep) -> None:
+        self.recorder.record(visit(self, step, STRANGER))
+
+    def pause(self, ms: int) -> None:
+        t0 = self.agenda.now_ns
+        self.broker.stand_still()
+        self.agenda.run_until(t0 + ms * NS_PER_MS)
+        self.broker.go_on()
+        self.recorder.record(Pause(self.recorder.next_seq(), t0, self.agenda.now_ns, "", self.broker.name))
 
     def jump_clock(self, host: HostState, jump_ms: int) -> None:
         t0 = self.agenda.now_ns
@@ -331,7 +398,7 @@ class SimulatedWorld(Stage):
 
     def settle(self, deadline_ms: int) -> None:
         at_rest = self._rest(deadline_ms) and not any(client.stalled for client in self.state.clients)
-        for dest in self.state.dests:
+        for dest in self.state.places():
             self.read_counters(dest, at_rest=at_rest)
         self.read_counters(None, at_rest=at_rest)
 
@@ -371,7 +438,7 @@ class SimulatedWorld(Stage):
         self._drainers = [drainer, *self.state.clients]
         self.sample(DRAIN_HOST)
         step = SubscribeStep(prefetch=1000, ack="individual")
-        for dest in [*(d for d in self.state.dests if not is_topic(d)), DEAD_LETTERS]:
+        for dest in self.state.left_behind():
             self.subscribe(drainer, dest, step)
         self.use_durables()
         self._take_all()

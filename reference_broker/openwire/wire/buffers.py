@@ -12,10 +12,13 @@ import struct
 
 from reference_broker.openwire.wire.errors import WireError
 
+_BYTE = struct.Struct(">b")
 _SHORT = struct.Struct(">h")
 _USHORT = struct.Struct(">H")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
+#: The digits of 0 and 1.
+_DIGITS = bytes.maketrans(b"\0\1", b"01")
 #: Nested objects, maps, lists and causes of exceptions.
 DEPTH_MAX = 127
 
@@ -61,19 +64,27 @@ class Reader:
 
     def i16(self) -> int:
         """Two bytes, signed."""
-        return int(_SHORT.unpack(self.take(2, "a short"))[0])
+        return self._number(_SHORT, "a short")
 
     def u16(self) -> int:
         """Two bytes, unsigned."""
-        return int(_USHORT.unpack(self.take(2, "a length"))[0])
+        return self._number(_USHORT, "a length")
 
     def i32(self) -> int:
         """Four bytes, signed."""
-        return int(_INT.unpack(self.take(4, "an integer"))[0])
+        return self._number(_INT, "an integer")
 
     def i64(self) -> int:
         """Eight bytes, signed."""
-        return int(_LONG.unpack(self.take(8, "a long"))[0])
+        return self._number(_LONG, "a long")
+
+    def _number(self, form: struct.Struct, what: str) -> int:
+        try:
+            value: int = form.unpack_from(self.data, self.position)[0]
+        except struct.error:
+            raise WireError(f"{what} of {form.size} bytes, but {self.left()} are left in the frame") from None
+        self.position += form.size
+        return value
 
     def enter(self) -> None:
         """One level deeper."""
@@ -104,13 +115,11 @@ class Writer:
 
     def i8(self, value: int) -> None:
         """A signed byte."""
-        self._check(value, 8)
-        self.data.append(value & 0xFF)
+        self._pack(_BYTE, value)
 
     def i16(self, value: int) -> None:
         """Two bytes, signed."""
-        self._check(value, 16)
-        self.data += _SHORT.pack(value)
+        self._pack(_SHORT, value)
 
     def u16(self, value: int) -> None:
         """Two bytes, unsigned."""
@@ -120,45 +129,39 @@ class Writer:
 
     def i32(self, value: int) -> None:
         """Four bytes, signed."""
-        self._check(value, 32)
-        self.data += _INT.pack(value)
+        self._pack(_INT, value)
 
     def i64(self, value: int) -> None:
         """Eight bytes, signed."""
-        self._check(value, 64)
-        self.data += _LONG.pack(value)
+        self._pack(_LONG, value)
 
     def raw(self, value: bytes) -> None:
         """Bytes as they are."""
         self.data += value
 
-    @staticmethod
-    def _check(value: int, bits: int) -> None:
-        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-            raise WireError(f"{value} does not fit into {bits} bits")
+    def _pack(self, form: struct.Struct, value: int) -> None:
+        try:
+            self.data += form.pack(value)
+        except struct.error:
+            raise WireError(f"{value} does not fit into {8 * form.size} bits") from None
 
 
 class BitWriter:
     """The booleans of a tight frame in progress."""
 
-    __slots__ = ("_bits", "_count")
+    __slots__ = ("_flags", "put")
 
     def __init__(self) -> None:
-        self._bits = bytearray()
-        self._count = 0
-
-    def put(self, value: bool) -> None:
-        """One more."""
-        place = self._count & 7
-        if place == 0:
-            self._bits.append(0)
-        if value:
-            self._bits[-1] |= 1 << place
-        self._count += 1
+        self._flags: list[bool] = []
+        #: One more. The list's own method: a frame of a message has forty of them.
+        self.put = self._flags.append
 
     def finish(self) -> bytes:
         """Count and bits."""
-        size = len(self._bits)
+        flags = self._flags
+        size = (len(flags) + 7) // 8
+        # The first flag is the lowest bit of the first byte: read backwards, they are one binary number.
+        bits = int(bytes(flags[::-1]).translate(_DIGITS), 2).to_bytes(size, "little") if flags else b""
         if size < 64:
             head = bytes((size,))
         elif size < 256:
@@ -167,13 +170,13 @@ class BitWriter:
             head = b"\x80" + _SHORT.pack(size)
         else:
             raise WireError(f"{size} bytes of booleans do not fit into a frame")
-        return head + bytes(self._bits)
+        return head + bits
 
 
 class BitReader:
     """The booleans of a tight frame."""
 
-    __slots__ = ("_bits", "_position")
+    __slots__ = ("_flags", "_position")
 
     def __init__(self, reader: Reader) -> None:
         size = reader.byte()
@@ -183,13 +186,15 @@ class BitReader:
             size = reader.i16()
         elif size >= 64:
             raise WireError(f"the count of booleans begins with {size:#04x}; less than 0x40, 0xc0 or 0x80 was expected")
-        self._bits = reader.take(size, "booleans")
+        number = int.from_bytes(reader.take(size, "booleans"), "little")
+        #: "0" and "1", the first flag last.
+        self._flags = f"{number:0{8 * size}b}" if size else ""
         self._position = 0
 
     def get(self) -> bool:
         """The next one."""
-        index, place = self._position >> 3, self._position & 7
-        if index >= len(self._bits):
-            raise WireError(f"the frame has {len(self._bits)} bytes of booleans and needs more")
-        self._position += 1
-        return self._bits[index] >> place & 1 == 1
+        self._position -= 1
+        try:
+            return self._flags[self._position] == "1"
+        except IndexError:
+            raise WireError(f"the frame has {len(self._flags) // 8} bytes of booleans and needs more") from None

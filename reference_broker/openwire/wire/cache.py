@@ -7,7 +7,7 @@ comes with it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from reference_broker.openwire.wire.errors import WireError
 from reference_broker.openwire.wire.kinds import Data
@@ -22,7 +22,7 @@ FULL: Final = -1
 class WriteCache:
     """What the other end remembers of what we sent."""
 
-    __slots__ = ("_index", "_next", "_oldest", "_places", "_size")
+    __slots__ = ("_index", "_next", "_oldest", "_places", "_size", "forgotten", "learnt")
 
     def __init__(self, size: int) -> None:
         if not HEADROOM < size <= SIZE_MAX:
@@ -32,6 +32,9 @@ class WriteCache:
         self._index: dict[Data | None, int] = {}
         self._next = 0
         self._oldest = 0
+        #: How many values have been remembered, and how many of them given up.
+        self.learnt = 0
+        self.forgotten = 0
 
     def sweep(self) -> None:
         """Before a command: make room."""
@@ -39,7 +42,12 @@ class WriteCache:
             victim = self._places[self._oldest]
             if self._index.get(victim) == self._oldest:
                 del self._index[victim]
+                self.forgotten += 1
             self._oldest = (self._oldest + 1) % self._size
+
+    def knows(self, value: Data | None) -> bool:
+        """Whether it is there."""
+        return value in self._index
 
     def find(self, value: Data | None) -> int:
         """Its index, or ``FULL`` if it is not there."""
@@ -53,6 +61,7 @@ class WriteCache:
         self._next = (index + 1) % self._size
         self._places[index] = value
         self._index[value] = index
+        self.learnt += 1
         return index
 
 
@@ -77,3 +86,11 @@ class ReadCache:
         if not 0 <= index < len(self._places):
             raise WireError(f"cache index {index} is outside 0 to {len(self._places) - 1}")
         return self._places[index]
+
+    def resolve(self, row: list[Any], places: list[int]) -> None:
+        """Put the values in place of the indexes at these places of a row; read as unsigned, so that none is below 0.
+        Raises ``IndexError``.
+        """
+        known = self._places
+        for place in places:
+            row[place] = known[row[place]]

@@ -9,7 +9,10 @@ Rules
 * ``decode`` and ``FrameDecoder.feed`` raise ``WireError`` and nothing else, whatever the bytes are. After an error the
   connection is worth nothing: the position in the stream, and the caches, are unknown.
 
-What must change together: ``loose.py``, ``tight.py``.
+Frames that are alike are read and written at once in the tight encoding (``layout.py``, ``mould.py``); the others, and
+what is wrong, are the business of ``tight.py`` and ``loose.py``.
+
+What must change together: ``loose.py``, ``tight.py``, ``layout.py``, ``mould.py``.
 """
 
 from __future__ import annotations
@@ -21,19 +24,23 @@ from reference_broker.openwire.wire.buffers import Reader
 from reference_broker.openwire.wire.cache import ReadCache, WriteCache
 from reference_broker.openwire.wire.errors import WireError
 from reference_broker.openwire.wire.kinds import VERSION_MAX, Data
+from reference_broker.openwire.wire.layout import LONG_COUNT, Layout, survey
 from reference_broker.openwire.wire.loose import LooseReader, LooseWriter, kind_of
+from reference_broker.openwire.wire.mould import Moulds
 from reference_broker.openwire.wire.registry import COMMANDS
 from reference_broker.openwire.wire.tight import TightReader, TightWriter
 
 _SIZE: Final = struct.Struct(">i")
 #: As ActiveMQ's distributed configuration has it.
 FRAME_MAX: Final = 104_857_600
+#: Layouts that one connection remembers; all are forgotten when there are more.
+LAYOUTS_MAX: Final = 64
 
 
 class Codec:
     """One direction of writing and one of reading. ``cache_size`` 0: no caches."""
 
-    __slots__ = ("_reads", "_tight", "_traces", "_version", "_writes")
+    __slots__ = ("_layouts", "_moulds", "_reads", "_tight", "_traces", "_version", "_writes")
 
     def __init__(
         self, version: int = 1, *, tight: bool = False, cache_size: int = 0, stack_traces: bool = False
@@ -45,6 +52,9 @@ class Codec:
         self._traces = stack_traces
         self._writes = WriteCache(cache_size) if cache_size else None
         self._reads = ReadCache(cache_size) if cache_size else None
+        self._moulds = Moulds()
+        #: By what such frames begin with: type and booleans. None: they have no layout.
+        self._layouts: dict[bytes, Layout | None] = {}
 
     def encode(self, command: Data) -> bytes:
         """A frame, with its size. Raises ``WireError`` for a value that OpenWire cannot say."""
@@ -53,17 +63,41 @@ class Codec:
         if self._writes is not None:
             self._writes.sweep()
         if self._tight:
+            return self._encode_tight(command)
+        loose = LooseWriter(self._version, self._writes, self._traces)
+        loose.fields(command)
+        return _frame(command, bytes(loose.out.data))
+
+    def _encode_tight(self, command: Data) -> bytes:
+        frame = self._moulds.cast(command, self._writes)
+        if frame is None:
             tight = TightWriter(self._version, self._writes, self._traces)
             tight.fields(command)
-            body = tight.bits.finish() + bytes(tight.out.data)
-        else:
-            loose = LooseWriter(self._version, self._writes, self._traces)
-            loose.fields(command)
-            body = bytes(loose.out.data)
-        return _SIZE.pack(1 + len(body)) + bytes((command.kind.number,)) + body
+            frame = _frame(command, tight.bits.finish() + bytes(tight.out.data))
+            self._moulds.learn(command, frame, self._version, self._writes)
+        return frame
 
     def decode(self, frame: bytes) -> Data | None:
         """The command in a frame without its size; None for the null command. Raises ``WireError``."""
+        if self._tight and len(frame) > 1:
+            return self._decode_tight(frame)
+        return self._decode(frame)
+
+    def _decode_tight(self, frame: bytes) -> Data | None:
+        beginning = frame[: 2 + frame[1]]
+        layout = self._layouts.get(beginning)
+        if layout is not None:
+            found = layout.read(frame, self._reads)
+            if found is not None:
+                return found
+        found = self._decode(frame)
+        if found is not None and frame[1] < LONG_COUNT and beginning not in self._layouts:
+            if len(self._layouts) >= LAYOUTS_MAX:
+                self._layouts.clear()
+            self._layouts[beginning] = survey(frame, self._version, caches=self._reads is not None)
+        return found
+
+    def _decode(self, frame: bytes) -> Data | None:
         reader = Reader(frame)
         number = reader.byte()
         if number == 0:
@@ -77,6 +111,10 @@ class Codec:
         if reader.left():
             raise WireError(f"{reader.left()} bytes are left behind a command of type {number}")
         return command
+
+
+def _frame(command: Data, body: bytes) -> bytes:
+    return _SIZE.pack(1 + len(body)) + bytes((command.kind.number,)) + body
 
 
 class FrameDecoder:

@@ -66,7 +66,7 @@ class Kind:
     ``since`` is the first version that knows it.
     """
 
-    __slots__ = ("_of_version", "family", "fields", "index", "name", "number", "since")
+    __slots__ = ("_defaults", "_of_version", "family", "fields", "index", "name", "number", "since")
 
     def __init__(self, number: int, name: str, *fields: Field, family: str = "", since: int = 1) -> None:
         self.number = number
@@ -76,6 +76,7 @@ class Kind:
         self.since = since
         #: Field name -> its place among the values.
         self.index = {field.name: place for place, field in enumerate(fields)}
+        self._defaults = [field.default for field in fields]
         self._of_version: dict[int, list[tuple[int, Field]]] = {}
 
     def of_version(self, version: int) -> list[tuple[int, Field]]:
@@ -88,7 +89,7 @@ class Kind:
 
     def make(self, **values: object) -> Data:
         """A structure with these values and defaults for the rest. Raises ``WireError`` for a field that it lacks."""
-        made = Data(self, [field.default for field in self.fields])
+        made = Data(self, self._defaults.copy())
         for name, value in values.items():
             made[name] = value
         return made
@@ -100,17 +101,21 @@ class Kind:
 class Data:
     """One structure: its kind and its values, in the order of the kind's fields."""
 
-    __slots__ = ("kind", "values")
+    __slots__ = ("kind", "text", "values")
 
     def __init__(self, kind: Kind, values: list[object]) -> None:
         self.kind = kind
         self.values = values
+        #: What a translation has made of an identifier or destination, which comes again and again from the cache.
+        self.text: str | None = None
 
     def __getitem__(self, name: str) -> object:
-        return self.values[self._place(name)]
+        place = self.kind.index.get(name)
+        return self.values[place if place is not None else self._place(name)]
 
     def __setitem__(self, name: str, value: object) -> None:
         self.values[self._place(name)] = value
+        self.text = None
 
     def _place(self, name: str) -> int:
         place = self.kind.index.get(name)

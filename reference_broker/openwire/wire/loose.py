@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from reference_broker.openwire.wire import kinds
@@ -27,8 +28,9 @@ class LooseWriter:
 
     def fields(self, data: Data) -> None:
         """All fields of the version, without the type."""
-        for place, field in data.kind.of_version(self._version):
-            _WRITE[field.type](self, data.values[place])
+        values = data.values
+        for place, write in writing(data.kind, self._version):
+            write(self, values[place])
 
     def text(self, value: str | None) -> None:
         """A text or null."""
@@ -130,9 +132,13 @@ class LooseReader:
     def fields(self, kind: kinds.Kind) -> Data:
         """A structure whose type has been read."""
         self._reader.enter()
-        values = [field.default for field in kind.fields]
-        for place, field in kind.of_version(self._version):
-            values[place] = _READ[field.type](self)
+        plan = reading(kind, self._version)
+        if len(plan) == len(kind.fields):
+            values = [read(self) for _, read in plan]
+        else:
+            values = [field.default for field in kind.fields]
+            for place, read in plan:
+                values[place] = read(self)
         self._reader.leave()
         return Data(kind, values)
 
@@ -244,3 +250,15 @@ _READ: Final[dict[str, Callable[[LooseReader], object]]] = {
     kinds.ARRAY: LooseReader.array,
     kinds.THROWABLE: LooseReader.throwable,
 }
+
+
+@cache
+def writing(kind: kinds.Kind, version: int) -> list[tuple[int, Callable[[LooseWriter, Any], None]]]:
+    """The fields that a version has, in order: their places, and how they are written."""
+    return [(place, _WRITE[field.type]) for place, field in kind.of_version(version)]
+
+
+@cache
+def reading(kind: kinds.Kind, version: int) -> list[tuple[int, Callable[[LooseReader], object]]]:
+    """The fields that a version has, in order: their places, and how they are read."""
+    return [(place, _READ[field.type]) for place, field in kind.of_version(version)]

@@ -7,6 +7,7 @@ their places.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from reference_broker.openwire.wire import kinds
@@ -35,12 +36,13 @@ class TightWriter:
 
     def fields(self, data: Data) -> None:
         """All fields of the version, without the type."""
-        for place, field in data.kind.of_version(self._version):
-            _WRITE[field.type](self, data.values[place])
+        values = data.values
+        for place, write in writing(data.kind, self._version):
+            write(self, values[place])
 
     def flag(self, value: bool) -> None:
         """A boolean."""
-        self.bits.put(value)
+        self.bits.put(bool(value))
 
     def i8(self, value: int) -> None:
         """A byte."""
@@ -152,9 +154,13 @@ class TightReader:
     def fields(self, kind: kinds.Kind) -> Data:
         """A structure whose type has been read."""
         self._reader.enter()
-        values = [field.default for field in kind.fields]
-        for place, field in kind.of_version(self._version):
-            values[place] = _READ[field.type](self)
+        plan = reading(kind, self._version)
+        if len(plan) == len(kind.fields):
+            values = [read(self) for _, read in plan]
+        else:
+            values = [field.default for field in kind.fields]
+            for place, read in plan:
+                values[place] = read(self)
         self._reader.leave()
         return Data(kind, values)
 
@@ -266,3 +272,15 @@ _READ: Final[dict[str, Callable[[TightReader], object]]] = {
     kinds.ARRAY: TightReader.array,
     kinds.THROWABLE: TightReader.throwable,
 }
+
+
+@cache
+def writing(kind: kinds.Kind, version: int) -> list[tuple[int, Callable[[TightWriter, Any], None]]]:
+    """The fields that a version has, in order: their places, and how they are written."""
+    return [(place, _WRITE[field.type]) for place, field in kind.of_version(version)]
+
+
+@cache
+def reading(kind: kinds.Kind, version: int) -> list[tuple[int, Callable[[TightReader], object]]]:
+    """The fields that a version has, in order: their places, and how they are read."""
+    return [(place, _READ[field.type]) for place, field in kind.of_version(version)]

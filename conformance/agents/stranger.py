@@ -1,0 +1,364 @@
+"""A stranger: a peer with full control of what it says, which writes down what it hears. No socket, no clock.
+
+Both worlds use it for the step ``visit``: they bring the time, carry its items to the broker and give it what comes
+back. Items are frames (STOMP) or commands (OpenWire), ``Part`` (bytes that complete no frame) and ``Broken`` (bytes
+that no decoder accepts).
+
+Rules
+* It says nothing more than it is told to: no keep-alive of its own, no answer.
+* What it is told to say begins when the broker has welcomed it, or at once if its hello is none.
+* Times are those of its caller; an interval is (before it was handed over, after).
+
+What must change together: ``steps/visit.py`` (what it can be told), ``sight.py``, ``oracles/visits.py``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final
+
+from conformance.history import Visit
+from conformance.sight import Heard, Kind, Said
+from reference_broker.openwire.commands import (
+    Command,
+    ConnectionFault,
+    ExceptionResponse,
+    KeepAliveInfo,
+    Response,
+    ShutdownInfo,
+    WireFormatInfo,
+)
+from reference_broker.openwire.wire.codec import Codec
+from reference_broker.openwire.wire.errors import WireError
+from reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
+from reference_broker.openwire.wire.negotiation import MAGIC, read_offer
+from reference_broker.openwire.wire.primitives import Long, Value, encode_map
+from reference_broker.stomp.frames import HEARTBEAT, Frame
+
+if TYPE_CHECKING:
+    from conformance.steps.visit import Visit as Step
+
+NS_PER_MS = 1_000_000
+#: What a deaf stranger sends itself: more than fits into the buffers between two sockets.
+FLOOD = 96
+FLOOD_BYTES = 256 * 1024
+
+WELCOME: Final = "welcome"
+BEAT: Final = "beat"
+ANSWER: Final = "answer"
+ERROR: Final = "error"
+OTHER: Final = "other"
+
+
+class Part:
+    """Bytes of a frame that stays incomplete."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class Broken:
+    """A first frame that the broker's decoder must refuse: its bytes, and why."""
+
+    __slots__ = ("data", "text")
+
+    def __init__(self, data: bytes, text: str) -> None:
+        self.data = data
+        self.text = text
+
+
+class Tongue(ABC):
+    """What a stranger says in one protocol, and what it understands."""
+
+    #: Names of the hellos that must be refused.
+    bad: tuple[str, ...]
+    #: Whether it may speak before it was welcomed.
+    eager = False
+
+    @abstractmethod
+    def hello(self, offer_ms: tuple[int, int]) -> object:
+        """As it should be."""
+
+    @abstractmethod
+    def bad_hello(self, name: str) -> object:
+        """One of ``bad``."""
+
+    @abstractmethod
+    def half(self) -> Part:
+        """Half a hello."""
+
+    @abstractmethod
+    def beat(self) -> object:
+        """A keep-alive that wants no answer."""
+
+    @abstractmethod
+    def ask(self, number: int) -> object:
+        """Something that wants an answer; ``number`` counts from 1."""
+
+    @abstractmethod
+    def part(self, number: int) -> Part:
+        """More of a frame that is never finished; ``number`` counts from 1."""
+
+    @abstractmethod
+    def kind(self, item: object) -> Kind:
+        """What the broker has said."""
+
+
+class StompTongue(Tongue):
+    """STOMP 1.2."""
+
+    bad = ("heart-beat:soon,later", "accept-version:9.9", "no command")
+
+    def hello(self, offer_ms: tuple[int, int]) -> Frame:
+        return self._connect(f"{offer_ms[0]},{offer_ms[1]}", "1.0,1.1,1.2")
+
+    def _connect(self, heart_beat: str, versions: str) -> Frame:
+        headers = {"accept-version": versions, "host": "localhost", "heart-beat": heart_beat}
+        return Frame("CONNECT", headers)
+
+    def bad_hello(self, name: str) -> Frame:
+        return {
+            self.bad[0]: self._connect("soon,later", "1.2"),
+            self.bad[1]: self._connect("0,0", "9.9"),
+            self.bad[2]: Frame("HELLO", {}),
+        }[name]
+
+    def half(self) -> Part:
+        return Part(b"CONNECT\naccept-ver")
+
+    def beat(self) -> object:
+        return HEARTBEAT
+
+    def ask(self, number: int) -> Frame:
+        # A transaction is begun and ended in turn.
+        headers = {"transaction": f"t{(number + 1) // 2}", "receipt": str(number)}
+        return Frame("BEGIN" if number % 2 else "ABORT", headers)
+
+    def part(self, number: int) -> Part:
+        return Part(b"SEND\ndestination:/topic/strangers\ncontent-length:1000000\n\n" if number == 1 else b"x")
+
+    def flood(self) -> list[Frame]:
+        """A subscription to a topic of its own, and messages to it."""
+        topic = "/temp-topic/strangers"
+        body = b"." * FLOOD_BYTES
+        send = Frame("SEND", {"destination": topic, "content-length": str(FLOOD_BYTES)}, body)
+        return [Frame("SUBSCRIBE", {"id": "0", "destination": topic, "ack": "auto"}), *([send] * FLOOD)]
+
+    def kind(self, item: object) -> Kind:
+        if item is HEARTBEAT:
+            return BEAT
+        command = item.command if isinstance(item, Frame) else ""
+        return _STOMP_KINDS.get(command, OTHER)
+
+
+_STOMP_KINDS: Final[dict[str, Kind]] = {"CONNECTED": WELCOME, "RECEIPT": ANSWER, "ERROR": ERROR}
+
+
+class OpenWireTongue(Tongue):
+    """OpenWire, as commands."""
+
+    bad = ("negative initial delay", "wrong magic", "version 0", "MaxInactivityDuration:int")
+
+    def hello(self, offer_ms: tuple[int, int]) -> Command:
+        return WireFormatInfo(offer_ms[0], offer_ms[1])
+
+    def bad_hello(self, name: str) -> object:
+        if name == self.bad[0]:
+            return WireFormatInfo(1000, -1)
+        options: dict[str, Value] = {"MaxInactivityDuration": 1000 if name == self.bad[3] else Long(1000)}
+        info = WIRE_FORMAT_INFO.make(
+            magic=b"NotOurs!" if name == self.bad[1] else MAGIC,
+            version=0 if name == self.bad[2] else 12,
+            marshalledProperties=encode_map(options),
+        )
+        try:
+            offer = read_offer(info)
+        except WireError as error:
+            return Broken(Codec().encode(info), str(error))
+        return WireFormatInfo(offer.read_ms, offer.initial_delay_ms)
+
+    def half(self) -> Part:
+        return Part(b"\0\0\0\xf0\1ActiveMQ")
+
+    def beat(self) -> Command:
+        return KeepAliveInfo()
+
+    def ask(self, number: int) -> Command:
+        return KeepAliveInfo(number, response_required=True)
+
+    def part(self, number: int) -> Part:
+        return Part(b"\0\x10\0\0" if number == 1 else b"x")
+
+    def kind(self, item: object) -> Kind:
+        if isinstance(item, KeepAliveInfo):
+            return ANSWER if item.command_id and not item.response_required else BEAT
+        if isinstance(item, ExceptionResponse | ConnectionFault | ShutdownInfo):
+            return ERROR
+        return WELCOME if isinstance(item, WireFormatInfo) else ANSWER if isinstance(item, Response) else OTHER
+
+
+class Stranger:
+    """One visit. ``start`` it, then let it ``speak`` when ``next_due_ns`` has come, and ``hear`` and ``end``."""
+
+    def __init__(self, step: Step, name: str) -> None:
+        self.step = step
+        self.name = name
+        self.tongue: Tongue = StompTongue() if step.via == "stomp" else OpenWireTongue()
+        self.fault = self.tongue.bad[step.fault % len(self.tongue.bad)] if step.hello == "bad" else ""
+        self.hello_ns: tuple[int, int] | None = None
+        self.last_ns: tuple[int, int] | None = None
+        self.welcome_ns: int | None = None
+        self.ended_ns: int | None = None
+        self._opened_ns = 0
+        #: When a deaf one had sent itself all its messages.
+        self.flooded_ns = 0
+        self._heart_beat = ""
+        self._offer_ms: tuple[int, int] | None = None
+        self._refused = ""
+        self._beats = self._answers = self._asked = self._said = 0
+        #: The first thing heard after the welcome, and the last thing at all.
+        self._first_ns: int | None = None
+        self._heard_ns: int | None = None
+        self._last_heard: Kind = ""
+        self._gap_ns: int | None = None
+        self._closest_ns: int | None = None
+        self._next_ns: int | None = None
+
+    # -- speaking
+
+    def start(self, now_ns: int) -> list[object]:
+        """The socket is open: what to say first."""
+        self._opened_ns = now_ns
+        step = self.step
+        if step.hello in {"none", "half", "early"}:
+            self._begin_to_talk(now_ns)
+        if step.hello == "good":
+            return [self.tongue.hello(step.offer_ms)]
+        if step.hello == "half":
+            return [self.tongue.half()]
+        if step.hello == "bad":
+            return [self.tongue.bad_hello(self.fault)]
+        return [self.tongue.beat()] if step.hello == "early" else []
+
+    def _begin_to_talk(self, now_ns: int) -> None:
+        # A half-finished hello must not be finished by what follows it.
+        if self.step.talk_ms and self.step.hello != "half":
+            self._talk_until_ns = now_ns + self.step.talk_ms * NS_PER_MS
+            self._plan(now_ns)
+
+    def _plan(self, now_ns: int) -> None:
+        next_ns = now_ns + self.step.every_ms * NS_PER_MS
+        self._next_ns = next_ns if next_ns <= self._talk_until_ns else None
+
+    def next_due_ns(self) -> int | None:
+        """When it wants to speak; None: it has said everything."""
+        return None if self.ended_ns is not None else self._next_ns
+
+    def speak(self, now_ns: int) -> list[object]:
+        """What it says now."""
+        self._plan(now_ns)
+        self._said += 1
+        says = self.step.says
+        if says == "beats":
+            return [self.tongue.beat()]
+        if says == "part":
+            return [self.tongue.part(self._said)]
+        self._asked += 1
+        return [self.tongue.ask(self._said)]
+
+    def wrote(self, t0_ns: int, t1_ns: int, *, hello: bool = False) -> None:
+        """Something that it said has been handed over."""
+        self.last_ns = (t0_ns, t1_ns)
+        if hello:
+            self.hello_ns = (t0_ns, t1_ns)
+
+    # -- hearing
+
+    def hear(self, item: object, now_ns: int) -> list[object]:
+        """An item from the broker; what it says to that at once (a deaf one: everything that it never reads)."""
+        kind = self.tongue.kind(item)
+        self._last_heard = kind
+        if kind == WELCOME and self.welcome_ns is None:
+            return self._welcomed(item, now_ns)
+        if kind == BEAT:
+            self._beats += 1
+        elif kind == ANSWER:
+            self._answers += 1
+        elif kind == ERROR:
+            headers = item.headers if isinstance(item, Frame) else {}
+            self._refused = headers.get("message", "") or getattr(item, "text", "") or "goodbye"
+        before_ns, self._heard_ns = self._heard_ns, now_ns
+        if self._first_ns is None:
+            self._first_ns = now_ns
+        if before_ns is not None:
+            pause_ns = now_ns - before_ns
+            self._gap_ns = max(self._gap_ns or 0, pause_ns)
+            if kind == BEAT and (self._closest_ns is None or pause_ns < self._closest_ns):
+                self._closest_ns = pause_ns
+        return []
+
+    def _welcomed(self, item: object, now_ns: int) -> list[object]:
+        self.welcome_ns = now_ns
+        if isinstance(item, Frame):
+            self._heart_beat = item.headers.get("heart-beat", "0,0")
+        elif isinstance(item, WireFormatInfo):
+            offered = (item.max_inactivity_duration_ms, item.max_inactivity_duration_initial_delay_ms)
+            self._offer_ms = (offered[0] or 0, offered[1] or 0)
+        if self.step.hello != "good":
+            return []
+        self._begin_to_talk(now_ns)
+        return list(self.tongue.flood()) if self.step.deaf and isinstance(self.tongue, StompTongue) else []
+
+    def end(self, now_ns: int) -> None:
+        """The broker has hung up."""
+        if self.ended_ns is None:
+            self.ended_ns = now_ns
+            self._next_ns = None
+
+    def was_refused(self) -> bool:
+        """Whether the broker said why it hung up."""
+        return bool(self._refused)
+
+    def event(
+        self, seq: int, t0: int, t1: int, *, reports: int | None, closed: int, left: dict[str, int] | None
+    ) -> Visit:
+        """What it saw, when it is over."""
+        step = self.step
+        until_ns = self.ended_ns if self.ended_ns is not None else t1
+        gap_ns = self._gap_ns
+        if self._heard_ns is not None:
+            gap_ns = max(gap_ns or 0, until_ns - self._heard_ns)
+        said = Said(
+            step.via,
+            step.hello,
+            step.offer_ms,
+            self.fault,
+            step.says if step.talk_ms else "nothing",
+            step.every_ms,
+            step.deaf,
+            step.times,
+            self._opened_ns,
+            self.hello_ns,
+            self.last_ns,
+            self.flooded_ns,
+            self._asked,
+        )
+        heard = Heard(
+            self.welcome_ns,
+            self._heart_beat,
+            self._offer_ms,
+            self._refused,
+            self._answers,
+            self._beats,
+            self._first_ns,
+            gap_ns,
+            self._closest_ns,
+            self.ended_ns,
+            self._last_heard,
+            reports,
+            closed,
+            left,
+        )
+        return Visit(seq, t0, t1, self.name, said, heard)

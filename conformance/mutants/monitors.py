@@ -1,0 +1,227 @@
+"""Mutants of the monitor and of the node around it: what a bare socket can see of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from reference_broker.core.config import BrokerConfig
+from reference_broker.core.instant import NS_PER_MS, Now
+from reference_broker.inactivity import (
+    GENERATIONS,
+    Monitor,
+    MonitorAction,
+    MonitorFactory,
+    make_monitor,
+)
+from reference_broker.link import Link
+from reference_broker.node import Node
+from reference_broker.openwire.commands import KeepAliveInfo
+from reference_broker.stomp.broker import BrokerSession as StompSession
+from reference_broker.stomp.frames import Frame
+
+
+def of_generation(mixin: type) -> MonitorFactory:
+    """The monitor of the broker's generation with some of its methods replaced."""
+
+    def factory(config: BrokerConfig, address: str, now_ns: int) -> Monitor:
+        base: Any = GENERATIONS[config.generation["monitor"]]
+        return make_monitor(type(mixin.__name__, (mixin, base), {}), config, address, now_ns)
+
+    return factory
+
+
+class _Periods(Monitor):
+    """Base of those that agree on something else than was agreed."""
+
+    def start(self, now_ns: int, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
+        read_ms, write_ms, initial_delay_ms = self.spoil(read_ms, write_ms, initial_delay_ms)
+        super().start(now_ns, read_ms, write_ms, initial_delay_ms)
+
+    def spoil(self, read_ms: int, write_ms: int, delay_ms: int) -> tuple[int, int, int]:
+        """The periods that it goes by."""
+        raise NotImplementedError
+
+
+class Mute(_Periods):
+    """No keep-alives."""
+
+    def spoil(self, read_ms: int, write_ms: int, delay_ms: int) -> tuple[int, int, int]:  # noqa: ARG002 - the defect
+        return read_ms, 0, delay_ms
+
+
+class Chatters(_Periods):
+    """Keep-alives four times as often as needed."""
+
+    def spoil(self, read_ms: int, write_ms: int, delay_ms: int) -> tuple[int, int, int]:
+        return read_ms, (write_ms + 3) // 4, delay_ms
+
+
+class NeedsKeepAlives(_Periods):
+    """Without keep-alives of its own it watches nothing."""
+
+    def spoil(self, read_ms: int, write_ms: int, delay_ms: int) -> tuple[int, int, int]:
+        return read_ms if self._use_keep_alive else 0, write_ms, delay_ms
+
+
+class SecondAtLeast(_Periods):
+    """Periods below a second are taken for a second."""
+
+    def spoil(self, read_ms: int, write_ms: int, delay_ms: int) -> tuple[int, int, int]:
+        return max(read_ms, 1000) if read_ms else 0, write_ms, delay_ms
+
+
+class Bits32(_Periods):
+    """A period is kept in 32 bits."""
+
+    def spoil(self, read_ms: int, write_ms: int, delay_ms: int) -> tuple[int, int, int]:
+        return (read_ms & 0x7FFF_FFFF) or min(read_ms, 1), write_ms, delay_ms & 0x7FFF_FFFF
+
+
+class PatientInMidFrame(Monitor):
+    """A frame that has begun counts as alive until it is complete."""
+
+    _receiving = False
+
+    def bytes_received(self, now_ns: int) -> None:
+        self._receiving = True
+        super().bytes_received(now_ns)
+
+    def frame_received(self, now_ns: int) -> None:
+        self._receiving = False
+        super().frame_received(now_ns)
+
+    def tick(self, now_ns: int) -> MonitorAction:
+        if self._receiving:
+            super().bytes_received(now_ns)
+        return super().tick(now_ns)
+
+
+class WaitsForHello(Monitor):
+    """Nobody is in a hurry to say hello."""
+
+    def tick(self, now_ns: int) -> MonitorAction:
+        self._connect_due_ns += 100_000_000 * NS_PER_MS if now_ns >= self._connect_due_ns else 0
+        return super().tick(now_ns)
+
+
+class IgnoresBlockedWrites(Monitor):
+    """A write may be blocked for ever."""
+
+    def write_blocked(self, now_ns: int) -> None:
+        """Nothing."""
+
+
+class CountsAttempts(Monitor):
+    """An attempt to read is taken for a sign of life, as in ActiveMQ up to 5.19.10 and 6.3.1."""
+
+    def read_timed_out(self, now_ns: int) -> None:
+        super().bytes_received(now_ns)
+
+
+class BlamesTheBlocked(Monitor):
+    """A producer that flow control has stopped counts as silent."""
+
+    def working(self, now_ns: int) -> None:
+        """Nothing."""
+
+
+# -- the node
+
+
+class ByWallClock(Node):
+    """Silence is measured by the wall clock: a step forward makes it longer, a step back shorter."""
+
+    _ahead_ms: int | None = None
+
+    def tick(self, now: Now) -> None:
+        ahead_ms = now.wall_ms - now.mono_ns // NS_PER_MS
+        before_ms = self._ahead_ms if self._ahead_ms is not None else ahead_ms
+        # What rounding does to a drifting clock is no step.
+        if abs(ahead_ms - before_ms) > 10 or self._ahead_ms is None:
+            self._ahead_ms = ahead_ms
+            for link in self._links.values():
+                link.monitor.bytes_received(link.monitor._last_byte_ns - (ahead_ms - before_ms) * NS_PER_MS)
+        super().tick(now)
+
+
+class TimersFirst(Node):
+    """Timers are looked at before what has come."""
+
+    def bytes_received(self, connection: int, now: Now) -> None:
+        self.tick(now)
+        super().bytes_received(connection, now)
+
+
+class Unanswering(Node):
+    """Keep-alives that want an answer get none."""
+
+    def receive(self, connection: int, frame: object, now: Now) -> None:
+        if isinstance(frame, KeepAliveInfo):
+            frame.response_required = False
+        super().receive(connection, frame, now)
+
+
+class Tolerant(Node):
+    """A bad first frame does not end the connection."""
+
+    def _close(self, link: Link, now: Now) -> None:
+        if link.session.connected or link.session.clean or link.started:
+            super()._close(link, now)
+
+
+class SaysGoodbye(Node):
+    """A silent peer is told why it is given up."""
+
+    def _fail_inactive(self, link: Link, action: MonitorAction, now: Now) -> None:
+        words: deque[object] = deque()
+        link.session.outbox, kept = words, link.session.outbox
+        link.session.fail(action.reason)
+        link.session.outbox = kept
+        super()._fail_inactive(link, action, now)
+        link.session.outbox.extend(words)
+
+
+class ReportsTwice(Node):
+    """A link that is given up is reported by two."""
+
+    def _fail_inactive(self, link: Link, action: MonitorAction, now: Now) -> None:
+        super()._fail_inactive(link, action, now)
+        self._actions.extend([one for one in self._actions if getattr(one, "text", "") == action.failure][:1])
+
+
+class SwapsHeartBeats(StompSession):
+    """The two numbers of the client's header are taken for each other."""
+
+    __slots__ = ()
+
+    def _heart_beat(self, text: str | None) -> tuple[int, int]:
+        sends_ms, wants_ms = super()._heart_beat(text)
+        return wants_ms, sends_ms
+
+    def shake_hands(self, frame: Frame) -> list[Any]:
+        events = super().shake_hands(frame)
+        reply = self.outbox[-1]
+        assert isinstance(reply, Frame)
+        sends, _, wants = reply.headers["heart-beat"].partition(",")
+        reply.headers["heart-beat"] = f"{wants},{sends}"
+        return events
+
+
+class Swapped(Node):
+    """STOMP sessions of the class above."""
+
+    def make_session(self, protocol: str, connection: int) -> Any:
+        if protocol == "stomp":
+            return SwapsHeartBeats(connection, self.config)
+        return super().make_session(protocol, connection)
+
+
+class KeepsConnections(Node):
+    """A connection that is gone stays on the books."""
+
+    def disconnect(self, connection: int, now: Now) -> None:
+        link = self._links.get(connection)
+        super().disconnect(connection, now)
+        if link is not None:
+            self._links[connection] = link

@@ -1,0 +1,98 @@
+"""``brokerproof diagnose``: why do consumers get nothing, and what do in-flight counts mean? Asked of a running broker.
+
+It reads the broker's management endpoint (Jolokia) for a few seconds and changes nothing. Exit codes: 0 no problem, 1 a
+problem is there, 3 no problem is seen but a question could not be answered, 4 the broker does not answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from chaos.brokers.jolokia import Jolokia, JolokiaFailed
+from conformance.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem
+from conformance.operating import inflight, starvation
+from conformance.operating.addresses import HTTP, MANAGED, Address, address
+from conformance.operating.answer import UNKNOWN, Answer
+from conformance.operating.sight import Sight, look
+
+Answered = TypeVar("Answered")
+
+#: Where the endpoint may be if the URL names no path.
+PATHS = ("/jolokia/", "/api/jolokia/")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Look, answer, say what to do."""
+    parser = argparse.ArgumentParser(prog="brokerproof diagnose", description=__doc__)
+    parser.add_argument(
+        "--broker",
+        default="activemq",
+        metavar="NAME|URL",
+        help="activemq, reference, or the URL of a Jolokia endpoint (default: activemq at its default port)",
+    )
+    parser.add_argument("--json", action="store_true", help="one answer per line, as JSON")
+    options = parser.parse_args(argv)
+    where = address(options.broker, MANAGED, HTTP)
+    sight = see(where)
+    answers = [*starvation.questions(sight), *inflight.questions(sight)]
+    if options.json:
+        sys.stdout.writelines(json.dumps(answer.row(), ensure_ascii=False) + "\n" for answer in answers)
+    else:
+        sys.stdout.write(_text(where, sight, answers))
+    return exit_code(answers)
+
+
+def exit_code(answers: Sequence[Answer]) -> int:
+    """What the answers amount to."""
+    if any(answer.is_trouble for answer in answers):
+        return VIOLATED
+    return INCONCLUSIVE if any(answer.problem and answer.answer == UNKNOWN for answer in answers) else OK
+
+
+def see(where: Address) -> Sight:
+    """The samples of the broker there. Raises ``SuiteProblem``."""
+    try:
+        return asked(where, look)
+    except JolokiaFailed as error:
+        raise SuiteProblem(
+            f"{where.shown}: {error}; is that the URL of a Jolokia endpoint, and does the broker run? A user and a "
+            "password go into the URL, or into BROKERPROOF_USER and BROKERPROOF_PASSWORD"
+        ) from None
+
+
+def asked(where: Address, question: Callable[[Jolokia], Answered]) -> Answered:
+    """What the endpoint at an address answers, or the one that it may be if the address names no path. Raises
+    ``JolokiaFailed``, of the last one.
+    """
+    failed = JolokiaFailed("no endpoint")
+    for path in PATHS if where.path in {"", "/"} else (where.path,):
+        jolokia = Jolokia(
+            where.port,
+            host=where.host,
+            path=path if path.endswith("/") else f"{path}/",
+            credentials=where.credentials,
+            secure=where.scheme == "https",
+        )
+        try:
+            return question(jolokia)
+        except JolokiaFailed as error:
+            failed = error
+        finally:
+            jolokia.close()
+    raise failed
+
+
+def _text(where: Address, sight: Sight, answers: Sequence[Answer]) -> str:
+    head = (
+        f"broker {sight.name} ({sight.version}, memory rules {sight.memory_rules}) at {where.shown}\n"
+        f"{len(sight.destinations)} destinations, {len(sight.consumers)} consumers; {len(sight.broker)} samples in "
+        f"{sight.seconds:.1f} s\n"
+    )
+    trouble = [answer for answer in answers if answer.is_trouble]
+    verdict = "; ".join(answer.id for answer in trouble)
+    tail = f"problems: {verdict}\n" if trouble else "no problem is seen\n"
+    return "\n".join([head, *(answer.text() for answer in answers), tail])

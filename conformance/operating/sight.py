@@ -1,0 +1,142 @@
+"""What a broker's management shows within a few seconds: the figures that the questions of seeds 002 and 003 need.
+
+Rules
+* Read-only: attributes, and the operation ``doesCursorHaveSpace()``, which looks and changes nothing. ``CacheEnabled``
+  and ``browse`` are left alone: reading them moves memory in some releases.
+* Several samples, because a standstill and a swing cannot be seen in one. They take ``WATCH_S`` where answers come at
+  once. No sample is begun, and no queue is asked for space, later than ``LIMIT_S`` after the first one; how long one
+  answer may take is decided in ``chaos/brokers/jolokia.py``.
+* A figure that the broker does not have is absent.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from chaos.brokers.jolokia import JolokiaFailed
+from conformance.adapters.activemq import generation_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chaos.brokers.jolokia import Jolokia
+
+WATCH_S: Final = 2.0
+LIMIT_S: Final = 6.0
+SAMPLES: Final = 9
+#: Queues whose cursor is asked for space; the others have no answer.
+MOST_ASKED: Final = 20
+
+_BROKER: Final = ("BrokerName", "BrokerVersion", "MemoryPercentUsage", "MemoryLimit", "Generation")
+_DESTINATION: Final = (
+    "Name",
+    "QueueSize",
+    "InFlightCount",
+    "EnqueueCount",
+    "DequeueCount",
+    "DispatchCount",
+    "ConsumerCount",
+    "MemoryPercentUsage",
+    "MemoryUsageByteCount",
+    "MemoryLimit",
+    "Paused",
+    "WastedDispatchCount",
+)
+_CONSUMER: Final = (
+    "ClientId",
+    "DestinationName",
+    "DestinationQueue",
+    "DispatchedQueueSize",
+    "PrefetchSize",
+    "DispatchAsync",
+    "Selector",
+    "Exclusive",
+    "Active",
+)
+
+Figures = dict[str, Any]
+
+
+@dataclass
+class Sight:
+    """All samples. Destinations are called ``queue://NAME`` or ``topic://NAME``."""
+
+    name: str = ""
+    version: str = ""
+    #: Memory rules (DESIGN section 4): what the broker says, else by its release.
+    memory_rules: str = ""
+    seconds: float = 0.0
+    broker: list[Figures] = field(default_factory=list)
+    destinations: dict[str, list[Figures]] = field(default_factory=dict)
+    beans: dict[str, str] = field(default_factory=dict)
+    consumers: list[Figures] = field(default_factory=list)
+    #: Whether a queue's cursor could read a message into memory, where that was asked and answered.
+    space: dict[str, bool] = field(default_factory=dict)
+
+    def of(self, queue: str) -> list[Figures]:
+        """The consumers of a queue, at the last sample."""
+        return [
+            one
+            for one in self.consumers
+            if one.get("DestinationQueue") and f"queue://{one['DestinationName']}" == queue
+        ]
+
+    def moved(self, destination: str, figure: str) -> int | None:
+        """By how much a counter grew from the first to the last sample."""
+        series = [sample[figure] for sample in self.destinations[destination] if figure in sample]
+        return series[-1] - series[0] if len(series) > 1 else None
+
+    def steady(self, destination: str) -> list[Figures]:
+        """Its samples, if it was there all the time."""
+        samples = self.destinations[destination]
+        return samples if len(samples) == len(self.broker) else []
+
+
+def look(jolokia: Jolokia, sleep: Callable[[float], None] = time.sleep) -> Sight:
+    """Take the samples. Raises ``JolokiaFailed``."""
+    sight = Sight(name=jolokia.find_broker())
+    begun = time.monotonic()
+    while True:
+        _sample(jolokia, sight)
+        sight.seconds = time.monotonic() - begun
+        if len(sight.broker) >= SAMPLES or sight.seconds > LIMIT_S:
+            break
+        sleep(WATCH_S / (SAMPLES - 1))
+    kept = sight.broker[-1]
+    sight.version = str(kept.get("BrokerVersion", "unknown"))
+    sight.memory_rules = str(kept.get("Generation", generation_of(sight.version)).get("memory", "unknown"))
+    consumers = jolokia.read_pattern(f"{jolokia.broker_bean},endpoint=Consumer,*", _CONSUMER)
+    sight.consumers = [consumers[name] for name in sorted(consumers)]
+    _ask_for_space(jolokia, sight, begun)
+    return sight
+
+
+def _sample(jolokia: Jolokia, sight: Sight) -> None:
+    answers = jolokia.read_many([(jolokia.broker_bean, attribute) for attribute in _BROKER])
+    pairs = zip(_BROKER, answers, strict=True)
+    sight.broker.append({name: answer.value for name, answer in pairs if answer.error is None})
+    for kind in ("Queue", "Topic"):
+        found = jolokia.read_pattern(f"{jolokia.broker_bean},destinationType={kind},destinationName=*", _DESTINATION)
+        for bean, figures in found.items():
+            name = f"{kind.lower()}://{figures.get('Name', '')}"
+            sight.beans[name] = bean
+            sight.destinations.setdefault(name, []).append(figures)
+
+
+def _ask_for_space(jolokia: Jolokia, sight: Sight, begun: float) -> None:
+    waiting = [
+        name
+        for name, samples in sight.destinations.items()
+        if name.startswith("queue://") and samples[-1].get("QueueSize", 0) and samples[-1].get("ConsumerCount", 0)
+    ]
+    for name in waiting[:MOST_ASKED]:
+        if time.monotonic() - begun > LIMIT_S:
+            return
+        try:
+            found = jolokia.execute(sight.beans[name], "doesCursorHaveSpace()")
+        except JolokiaFailed:
+            continue
+        if isinstance(found, bool):
+            sight.space[name] = found

@@ -1,0 +1,1 @@
+"""What an operator reads: a Jolokia-compatible HTTP endpoint and Prometheus metrics of one node."""

@@ -1,0 +1,153 @@
+"""What the beans of the broker as a whole show: Broker, Health, Runtime.
+
+Attributes have ActiveMQ's names; ``Generation`` is ours alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from reference_broker.core import figures
+from reference_broker.core.events import RemoveQueue, ResetStatistics, SetMemoryLimit
+from reference_broker.core.instant import NS_PER_MS
+from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from reference_broker.management.attendance import subscriptions_of
+from reference_broker.management.bean import BOOLEAN, INT, LONG, MAP, NAMES, STRING, VOID, Action, Attribute, Json, Kind
+from reference_broker.management.letters import browsed
+
+if TYPE_CHECKING:
+    from reference_broker.core.subscription import Subscription
+    from reference_broker.management.inventory import Inventory
+
+SECOND_MS: Final = 1000
+_STATUS: Final = {True: "Good", False: "Storage refuses messages"}
+
+
+def uptime_ms(inventory: Inventory) -> int:
+    """How long the broker has been running."""
+    return (inventory.clocks().mono_ns - inventory.started.mono_ns) // NS_PER_MS
+
+
+def as_bytes(value: Json) -> int:
+    """A new limit. Raises ``ValueError``."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{value!r} is not a number of bytes")
+    return int(value)
+
+
+def _total(figure: str) -> Attribute:
+    return Attribute(LONG, lambda inventory, _: figures.total(inventory.region, figure))
+
+
+def disk(figure: str, kind: str = LONG) -> Attribute:
+    """What there is of the store, or of temporary files; 0 while they have no limit."""
+    return Attribute(kind, lambda inventory, _: figures.of_disk(inventory.region).get(figure, 0))
+
+
+def _destinations(prefix: str) -> Attribute:
+    return Attribute(NAMES, lambda inventory, _: inventory.destination_references(prefix))
+
+
+def _subscribers(prefix: str, chosen: Callable[[Subscription], bool]) -> Attribute:
+    def names(inventory: Inventory, _: None) -> Json:
+        return [
+            inventory.consumer_name(subscription).reference()
+            for destination in inventory.region.destinations.values()
+            if destination.name.startswith(prefix)
+            for subscription in subscriptions_of(destination)
+            if chosen(subscription)
+        ]
+
+    return Attribute(NAMES, names)
+
+
+def _is_volatile(subscription: Subscription) -> bool:
+    return subscription.durable is None
+
+
+def _is_used(subscription: Subscription) -> bool:
+    return subscription.durable is not None and subscription.durable.consumer is not None
+
+
+def _is_unused(subscription: Subscription) -> bool:
+    return subscription.durable is not None and subscription.durable.consumer is None
+
+
+def _memory_percent(inventory: Inventory, _: None) -> Json:
+    return inventory.region.memory.root.percent()
+
+
+def _browse_queue(inventory: Inventory, _: None, arguments: Sequence[Json]) -> Json:
+    return browsed(inventory, QUEUE + str(arguments[0]))
+
+
+def _health(inventory: Inventory) -> list[Json]:
+    code, text = inventory.region.storage_trouble
+    return [{"healthId": code, "level": "error", "message": text, "resource": "storage"}] if code else []
+
+
+BROKER: Final = Kind(
+    "org.apache.activemq.broker.jmx.BrokerView",
+    {
+        "BrokerId": Attribute(STRING, lambda inventory, _: f"ID:{inventory.node.config.name}"),
+        "BrokerName": Attribute(STRING, lambda inventory, _: inventory.node.config.name),
+        "BrokerVersion": Attribute(STRING, lambda inventory, _: inventory.version),
+        "CurrentConnectionsCount": Attribute(INT, lambda inventory, _: len(inventory.links())),
+        "DurableTopicSubscribers": _subscribers(TOPIC, _is_used),
+        "Generation": Attribute(MAP, lambda inventory, _: dict(inventory.node.config.generation)),
+        "InactiveDurableTopicSubscribers": _subscribers(TOPIC, _is_unused),
+        "MemoryLimit": Attribute(
+            LONG,
+            lambda inventory, _: inventory.region.memory.root.limit_bytes,
+            lambda _inventory, _, value: SetMemoryLimit("", as_bytes(value)),
+        ),
+        "MemoryPercentUsage": Attribute(INT, _memory_percent),
+        "Persistent": Attribute(BOOLEAN, lambda inventory, _: inventory.node.config.persistent),
+        "QueueSubscribers": _subscribers(QUEUE, _is_volatile),
+        "Queues": _destinations(QUEUE),
+        "Slave": Attribute(BOOLEAN, lambda _inventory, _: False),
+        "StatisticsEnabled": Attribute(BOOLEAN, lambda _inventory, _: True),
+        "StoreLimit": disk("store_limit_bytes"),
+        "StorePercentUsage": disk("store_percent", INT),
+        "TempLimit": disk("temp_limit_bytes"),
+        "TempPercentUsage": disk("temp_percent", INT),
+        "TemporaryQueueSubscribers": _subscribers(TEMP_QUEUE, _is_volatile),
+        "TemporaryQueues": _destinations(TEMP_QUEUE),
+        "TemporaryTopicSubscribers": _subscribers(TEMP_TOPIC, _is_volatile),
+        "TemporaryTopics": _destinations(TEMP_TOPIC),
+        "TopicSubscribers": _subscribers(TOPIC, _is_volatile),
+        "Topics": _destinations(TOPIC),
+        "TotalConsumerCount": Attribute(LONG, lambda inventory, _: inventory.region.attendance.consumers()),
+        "TotalDequeueCount": _total("dequeued"),
+        "TotalEnqueueCount": _total("enqueued"),
+        "TotalMessageCount": _total("size"),
+        "TransportConnectors": Attribute(MAP, lambda inventory, _: dict(inventory.connectors)),
+        "Uptime": Attribute(STRING, lambda inventory, _: f"{uptime_ms(inventory) / SECOND_MS:.3f} seconds"),
+        "UptimeMillis": Attribute(LONG, lambda inventory, _: uptime_ms(inventory)),
+    },
+    {
+        "browseQueue": [Action([STRING], "[Ljavax.management.openmbean.CompositeData;", _browse_queue)],
+        "removeQueue": [
+            Action([STRING], VOID, lambda _inventory, _, given: RemoveQueue(QUEUE + str(given[0])), lenient=True)
+        ],
+        "resetStatistics": [Action([], VOID, lambda _inventory, _, _given: ResetStatistics(""))],
+    },
+)
+
+HEALTH: Final = Kind(
+    "org.apache.activemq.broker.jmx.HealthView",
+    {"CurrentStatus": Attribute(STRING, lambda inventory, _: _STATUS[not _health(inventory)])},
+    {
+        "healthList": [Action([], "java.util.List", lambda inventory, _, _given: _health(inventory))],
+        "healthStatus": [Action([], STRING, lambda inventory, _, _given: _STATUS[not _health(inventory)])],
+    },
+)
+
+RUNTIME: Final = Kind(
+    "sun.management.RuntimeImpl",
+    {
+        "StartTime": Attribute(LONG, lambda inventory, _: inventory.started.wall_ms),
+        "Uptime": Attribute(LONG, lambda inventory, _: uptime_ms(inventory)),
+    },
+)

@@ -1,0 +1,185 @@
+"""What the beans of queues and topics show, and what an operator may do to them.
+
+Attributes have ActiveMQ's names. Ours alone: ``ScheduledMessageCount`` (delayed messages, not part of the size),
+``WastedDispatchCount`` (dispatches that came to nothing because the consumer left) and ``AcknowledgedCount``.
+
+Known exceptions: ``ForwardCount`` and ``DuplicateFromStoreCount`` are 0, because there are no bridges and no store that
+duplicates. Temporary files are the broker's as a whole, so every destination shows the same share of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from reference_broker.core import figures
+from reference_broker.core.events import Move, Operation, Purge, ResetStatistics, SetMemoryLimit
+from reference_broker.core.matching import split
+from reference_broker.core.message import QUEUE
+from reference_broker.management.attendance import subscriptions_of
+from reference_broker.management.bean import BOOLEAN, INT, LONG, MAP, NAMES, STRING, VOID, Action, Attribute, Json, Kind
+from reference_broker.management.brokers import as_bytes, disk
+from reference_broker.management.letters import browsed
+
+if TYPE_CHECKING:
+    from reference_broker.core.destination import Destination
+    from reference_broker.core.queue import Queue
+    from reference_broker.management.inventory import Inventory
+
+COMPOSITES: Final = "[Ljavax.management.openmbean.CompositeData;"
+FULL_PERCENT: Final = 100
+_PREFIXES: Final = ("queue://", "topic://")
+
+
+def _figure(name: str) -> Attribute:
+    """One of the core's counters."""
+    count = figures.COUNTED[name]
+    return Attribute(LONG, lambda _inventory, destination: count(destination.counters))
+
+
+def _reset(_inventory: Inventory, destination: Destination, _given: Sequence[Json]) -> Operation:
+    return ResetStatistics(destination.name)
+
+
+def _subscriptions(inventory: Inventory, destination: Destination) -> Json:
+    return [inventory.consumer_name(one).reference() for one in subscriptions_of(destination)]
+
+
+def _sends_blocked(inventory: Inventory, destination: Destination) -> Json:
+    flow = inventory.region.flow
+    return 0 if flow is None else flow.total(destination.name)
+
+
+def _page_size(inventory: Inventory, destination: Destination) -> Json:
+    del inventory
+    return destination.page_size
+
+
+_COMMON: Final[dict[str, Attribute]] = {
+    "AcknowledgedCount": _figure("acknowledged"),
+    "AlwaysRetroactive": Attribute(BOOLEAN, lambda _inventory, _destination: False),
+    "BlockedSends": Attribute(LONG, _sends_blocked),
+    "ConsumerCount": Attribute(LONG, lambda _inventory, destination: figures.consumers_of(destination)),
+    "DequeueCount": _figure("dequeued"),
+    "DispatchCount": _figure("dispatched"),
+    "DuplicateFromStoreCount": Attribute(LONG, lambda _inventory, _destination: 0),
+    "EnqueueCount": _figure("enqueued"),
+    "ExpiredCount": _figure("expired"),
+    "ForwardCount": Attribute(LONG, lambda _inventory, _destination: 0),
+    "InFlightCount": _figure("in_flight"),
+    "MaxPageSize": Attribute(INT, _page_size),
+    "MemoryLimit": Attribute(
+        LONG,
+        lambda _inventory, destination: destination.usage.limit_bytes,
+        lambda _inventory, destination, value: SetMemoryLimit(destination.name, as_bytes(value)),
+    ),
+    "MemoryPercentUsage": Attribute(INT, lambda _inventory, destination: destination.usage.percent()),
+    "MemoryUsageByteCount": Attribute(LONG, lambda _inventory, destination: destination.usage.used_bytes),
+    "MemoryUsagePortion": Attribute("float", lambda _inventory, _destination: 1.0),
+    "Name": Attribute(STRING, lambda _inventory, destination: split(destination.name)[1]),
+    "Options": Attribute(STRING, lambda _inventory, _destination: ""),
+    "PrioritizedMessages": Attribute(BOOLEAN, lambda _inventory, destination: destination.policy.prioritized_messages),
+    "ProducerFlowControl": Attribute(BOOLEAN, lambda _inventory, destination: destination.policy.producer_flow_control),
+    "QueueSize": _figure("size"),
+    "ScheduledMessageCount": _figure("scheduled"),
+    "SlowConsumerStrategy": Attribute("javax.management.ObjectName", lambda _inventory, _destination: None),
+    "Subscriptions": Attribute(NAMES, _subscriptions),
+    "TempUsagePercentUsage": disk("temp_percent", INT),
+    "UseCache": Attribute(BOOLEAN, lambda _inventory, destination: destination.policy.use_cache),
+    "WastedDispatchCount": _figure("wasted"),
+}
+
+
+# -- queues
+
+
+def _has_space(inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Json:
+    """Whether the cursor could read a message into memory now: the decisive figure when a consumer gets nothing."""
+    region = inventory.region
+    return region.policies.memory.has_space(region.memory, queue)
+
+
+def _caches(_inventory: Inventory, queue: Queue) -> Json:
+    return queue.cursor.caching if queue.cursor is not None else not queue.line.stored
+
+
+def _groups(inventory: Inventory, queue: Queue) -> Json:
+    if queue.choices is None:
+        return {}
+    owned = queue.choices.groups.by_id
+    return {name: inventory.consumer_name(group.owner).properties["consumerId"] for name, group in owned.items()}
+
+
+def _cursor_size(_inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Json:
+    return len(queue.line) if queue.cursor is None else len(queue.cursor)
+
+
+def _buffered(_inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Json:
+    cursor = queue.cursor
+    return bool(queue.line.loaded) if cursor is None else bool(cursor.batch or cursor.spool)
+
+
+def _move_matching(_inventory: Inventory, queue: Queue, given: Sequence[Json]) -> Operation:
+    count = max(int(given[2]), 0) if len(given) > 2 else 0
+    return Move(queue.name, _target(given[1]), selector=_selector(given[0]), count=count)
+
+
+def _move_one(_inventory: Inventory, queue: Queue, given: Sequence[Json]) -> Operation:
+    return Move(queue.name, _target(given[1]), selector=f"JMSMessageID = {_quoted(given[0])}", count=1)
+
+
+def _target(given: Json) -> str:
+    """Where to: a queue's name, or a destination as clients write it."""
+    name = "" if given is None else str(given)
+    return name if name.startswith(_PREFIXES) else QUEUE + name
+
+
+def _selector(given: Json) -> str:
+    return "" if given is None else str(given)
+
+
+def _quoted(given: Json) -> str:
+    return "'" + str(given).replace("'", "''") + "'"
+
+
+def _purge(_inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Operation:
+    return Purge(queue.name)
+
+
+QUEUE_KIND: Final = Kind(
+    "org.apache.activemq.broker.jmx.QueueView",
+    {
+        **_COMMON,
+        "CacheEnabled": Attribute(BOOLEAN, _caches),
+        "CursorFull": Attribute(BOOLEAN, lambda _inventory, queue: queue.usage.percent() >= FULL_PERCENT),
+        "CursorMemoryUsage": Attribute(LONG, lambda _inventory, queue: queue.usage.used_bytes),
+        "CursorPercentUsage": Attribute(INT, lambda _inventory, queue: queue.usage.percent()),
+        "MaxBrowsePageSize": Attribute(INT, lambda _inventory, queue: queue.policy.max_browse_page_size),
+        "MessageGroups": Attribute(MAP, _groups),
+        "Paused": Attribute(BOOLEAN, lambda _inventory, _queue: False),
+    },
+    {
+        "browse": [
+            Action([], COMPOSITES, lambda inventory, queue, _: browsed(inventory, queue.name)),
+            Action(
+                [STRING],
+                COMPOSITES,
+                lambda inventory, queue, given: browsed(inventory, queue.name, _selector(given[0])),
+            ),
+        ],
+        "cursorSize": [Action([], INT, _cursor_size)],
+        "doesCursorHaveMessagesBuffered": [Action([], BOOLEAN, _buffered)],
+        "doesCursorHaveSpace": [Action([], BOOLEAN, _has_space)],
+        "moveMatchingMessagesTo": [
+            Action([STRING, STRING], INT, _move_matching, counts=True),
+            Action([STRING, STRING, INT], INT, _move_matching, counts=True),
+        ],
+        "moveMessageTo": [Action([STRING, STRING], BOOLEAN, _move_one, counts=True)],
+        "purge": [Action([], VOID, _purge)],
+        "resetStatistics": [Action([], VOID, _reset)],
+    },
+)
+
+TOPIC_KIND: Final = Kind(
+    "org.apache.activemq.broker.jmx.TopicView", _COMMON, {"resetStatistics": [Action([], VOID, _reset)]}
+)

@@ -1,0 +1,267 @@
+"""Messages: what a producer wrote, what the core keeps of it, and what a consumer reads.
+
+Rules
+
+* The body and the properties pass through untouched, compressed or not: ``content`` is the body, and its kind with the
+  compression is ``form``. A null content is an empty body, which is the same to every reader.
+* Text that another protocol sent (``TEXT``) becomes a TextMessage, octets a BytesMessage.
+* Fields that the core has no name for (user id, text view, blob, droppable, paths …) are packed into ``extra`` if one
+  of them says something, and come back from there.
+* The scheduler's properties become the message's delay and are gone, as in ActiveMQ. A delay that is not a whole number
+  is refused, and so is the rest of the scheduler (period, repeat, cron): it is not offered.
+* A consumer reads the broker's numbers: arrival as ``brokerSequenceId``, redeliveries from the dispatch.
+
+What must change together: ``core/message.py``, ``bodies.py`` (other protocols), ``wire/messages.py``.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from reference_broker.core.message import OCTETS, TEXT, Message
+from reference_broker.openwire.commands import MessageDispatch, ProducerMessage, as_dispatch
+from reference_broker.openwire.translation.advisories import data_structure
+from reference_broker.openwire.translation.bodies import COMPRESSED, text_content
+from reference_broker.openwire.translation.names import (
+    Destinations,
+    destination_name,
+    message_data,
+    message_text,
+    number,
+    producer_text,
+    transaction_text,
+)
+from reference_broker.openwire.wire import messages as kinds
+from reference_broker.openwire.wire.codec import Codec
+from reference_broker.openwire.wire.kinds import VERSION_MAX, Data, Kind
+from reference_broker.openwire.wire.packed import PackedProperties
+from reference_broker.openwire.wire.primitives import Long, encode_map
+
+if TYPE_CHECKING:
+    from reference_broker.core.message import Property
+
+_KINDS: Final[dict[int, Kind]] = {kind.number: kind for kind in kinds.KINDS}
+_SCHEDULER: Final = b"AMQ_SCHEDULED_"
+_DELAY: Final = "AMQ_SCHEDULED_DELAY"
+_REPEATING: Final = ("AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDULED_CRON")
+#: What the core calls the first message of a group for its consumer; on the wire it is a field.
+FIRST: Final = "JMSXGroupFirstForConsumer"
+
+#: Fields that only the consumer understands, with the value that says nothing.
+_EXTRA: Final[tuple[tuple[str, object], ...]] = (
+    ("originalTransactionId", None),
+    ("dataStructure", None),
+    ("targetConsumerId", None),
+    ("brokerPath", None),
+    ("userID", None),
+    ("recievedByDFBridge", False),
+    ("droppable", False),
+    ("cluster", None),
+    ("remoteBlobUrl", None),
+    ("mimeType", None),
+    ("deletedByBroker", False),
+)
+_PLACE: Final = kinds.BLOB_MESSAGE.index
+_EXTRA_PLACES: Final = tuple((_PLACE[name], nothing) for name, nothing in _EXTRA)
+#: Of those the ones that every message has, to be looked at together.
+_COMMON: Final = tuple((place, nothing) for place, nothing in _EXTRA_PLACES if place < len(kinds.FIELDS))
+_common: Final = itemgetter(*(place for place, _ in _COMMON))
+_NOTHING: Final = tuple(nothing for _, nothing in _COMMON)
+_EXTRA_CODEC: Final = Codec(VERSION_MAX)
+
+# Where a message's fields stand.
+_PRODUCER: Final = _PLACE["producerId"]
+_DESTINATION: Final = _PLACE["destination"]
+_TRANSACTION: Final = _PLACE["transactionId"]
+_ORIGINAL: Final = _PLACE["originalDestination"]
+_MESSAGE_ID: Final = _PLACE["messageId"]
+_GROUP_ID: Final = _PLACE["groupID"]
+_GROUP_SEQUENCE: Final = _PLACE["groupSequence"]
+_CORRELATION_ID: Final = _PLACE["correlationId"]
+_PERSISTENT: Final = _PLACE["persistent"]
+_EXPIRATION: Final = _PLACE["expiration"]
+_PRIORITY: Final = _PLACE["priority"]
+_REPLY_TO: Final = _PLACE["replyTo"]
+_TIMESTAMP: Final = _PLACE["timestamp"]
+_TYPE: Final = _PLACE["type"]
+_CONTENT: Final = _PLACE["content"]
+_PROPERTIES: Final = _PLACE["marshalledProperties"]
+_STRUCTURE: Final = _PLACE["dataStructure"]
+_COMPRESSED: Final = _PLACE["compressed"]
+_REDELIVERIES: Final = _PLACE["redeliveryCounter"]
+_BROKER_PATH: Final = _PLACE["brokerPath"]
+_FIRST: Final = _PLACE["jMSXGroupFirstForConsumer"]
+
+
+# -- from a producer
+
+
+def read_message(data: Data) -> ProducerMessage:
+    """A message on its way to the broker. Raises ``WireError``."""
+    values = data.values
+    message = core_message(data)
+    command = ProducerMessage(message, transaction=transaction_text(values[_TRANSACTION]))
+    command.producer_id = producer_text(values[_PRODUCER])
+    command.network = bool(values[_BROKER_PATH])
+    message_id = values[_MESSAGE_ID]
+    if isinstance(message_id, Data):
+        command.number = number(message_id["producerSequenceId"])
+    return command
+
+
+def core_message(data: Data) -> Message:
+    """What the core keeps of it."""
+    values: list[Any] = data.values  # of the types that the table says
+    properties = values[_PROPERTIES]
+    packed = PackedProperties(properties) if properties is not None and len(properties) > 4 else None
+    kind = data.kind
+    form = kind.number
+    if values[_COMPRESSED]:
+        form += COMPRESSED
+    elif kind is kinds.BYTES_MESSAGE:
+        form = OCTETS
+    message = Message(
+        message_text(values[_MESSAGE_ID]),
+        destination_name(values[_DESTINATION]),
+        values[_CONTENT] or b"",
+        timestamp_ms=values[_TIMESTAMP],
+        expiration_ms=values[_EXPIRATION],
+        persistent=values[_PERSISTENT],
+        priority=values[_PRIORITY],
+        correlation_id=values[_CORRELATION_ID] or "",
+        reply_to=destination_name(values[_REPLY_TO]),
+        jms_type=values[_TYPE] or "",
+        group_id=values[_GROUP_ID] or "",
+        group_sequence=values[_GROUP_SEQUENCE],
+        form=form,
+        packed=packed,
+        extra=_extra(data),
+    )
+    if packed is not None and _SCHEDULER in packed.data:
+        _schedule(message)
+    return message
+
+
+def _schedule(message: Message) -> None:
+    properties = message.properties
+    for name in _REPEATING:
+        if name in properties:
+            raise RefusedMessage(f"{name} is not offered; send one message per delivery")
+    if _DELAY in properties:
+        delay_ms = properties[_DELAY]
+        if isinstance(delay_ms, str) and delay_ms.isascii() and delay_ms.isdigit():
+            delay_ms = int(delay_ms)
+        if not isinstance(delay_ms, int) or isinstance(delay_ms, bool) or delay_ms < 0:
+            raise RefusedMessage(f"{_DELAY} is {delay_ms!r}; set a whole number of milliseconds, 0 or more")
+        message.delay_ms = int(delay_ms)
+        del properties[_DELAY]
+
+
+class RefusedMessage(ValueError):
+    """A message that is well written and cannot be taken. The text shows the value and the remedy."""
+
+
+def _extra(data: Data) -> bytes:
+    values = data.values
+    size = len(values)
+    message_id = values[_MESSAGE_ID]
+    view = message_id.values[0] if isinstance(message_id, Data) else None
+    if view is None and data.kind is not kinds.BLOB_MESSAGE and _common(values) == _NOTHING:
+        return b""
+    kept = kinds.BLOB_MESSAGE.make()
+    for place, _ in _EXTRA_PLACES:
+        if place < size:
+            kept.values[place] = values[place]
+    kept["correlationId"] = view
+    return _EXTRA_CODEC.encode(kept)[4:]
+
+
+# -- to a consumer
+
+
+class Renderer:
+    """Messages as one connection writes them; it remembers the structures that they have in common."""
+
+    __slots__ = ("destinations", "producers")
+
+    def __init__(self) -> None:
+        self.destinations = Destinations()
+        self.producers: dict[str, Data] = {}
+
+    def message(self, dispatch: MessageDispatch) -> Data:
+        """The structure of a dispatched message."""
+        form = dispatch.form
+        body: bytes | None = dispatch.body
+        if form == OCTETS:
+            kind = kinds.BYTES_MESSAGE
+        elif form == TEXT:
+            kind, body = kinds.TEXT_MESSAGE, text_content(dispatch.body)
+        else:
+            kind = _KINDS.get(form % COMPRESSED, kinds.BYTES_MESSAGE)
+            body = body or None
+        data = kind.make()
+        values = data.values
+        view = self._restore(data, dispatch.extra) if dispatch.extra else None
+        values[_MESSAGE_ID] = message_id = message_data(dispatch.message_id, dispatch.sequence, view, self.producers)
+        values[_PRODUCER] = message_id.values[1]
+        values[_DESTINATION] = self.destinations.data(dispatch.destination)
+        if dispatch.original_destination:
+            values[_ORIGINAL] = self.destinations.data(dispatch.original_destination)
+        values[_CONTENT] = body
+        values[_COMPRESSED] = form >= COMPRESSED
+        values[_PERSISTENT] = dispatch.persistent
+        values[_EXPIRATION] = max(dispatch.expiration_ms, 0)
+        values[_TIMESTAMP] = dispatch.timestamp_ms
+        values[_PRIORITY] = dispatch.priority
+        values[_REDELIVERIES] = dispatch.redelivery_count
+        if dispatch.correlation_id:
+            values[_CORRELATION_ID] = dispatch.correlation_id
+        if dispatch.reply_to:
+            values[_REPLY_TO] = self.destinations.data(dispatch.reply_to)
+        if dispatch.jms_type:
+            values[_TYPE] = dispatch.jms_type
+        if dispatch.group_id:
+            values[_GROUP_ID] = dispatch.group_id
+            values[_GROUP_SEQUENCE] = dispatch.group_sequence
+        if dispatch.about is not None:
+            values[_STRUCTURE] = data_structure(dispatch.about, self.original)
+        if dispatch.opened is not None:
+            self._write_properties(values, dispatch, dispatch.opened)
+        elif dispatch.packed is not None:
+            values[_PROPERTIES] = dispatch.packed.data
+        return data
+
+    def original(self, message: Message) -> Data:
+        """The structure of a message as its producer sent it."""
+        return self.message(written_message(message))
+
+    def _write_properties(
+        self, values: list[object], dispatch: MessageDispatch, properties: dict[str, Property]
+    ) -> None:
+        if FIRST in properties:
+            properties = {name: value for name, value in properties.items() if name != FIRST}
+            values[_FIRST] = True
+        if isinstance(dispatch.packed, PackedProperties):
+            values[_PROPERTIES] = dispatch.packed.repacked(properties)
+        elif properties:
+            values[_PROPERTIES] = encode_map(dict(properties))
+
+    def _restore(self, data: Data, extra: bytes) -> str | None:
+        kept = _EXTRA_CODEC.decode(extra)
+        if kept is None:
+            return None
+        size = len(data.values)
+        for place, _ in _EXTRA_PLACES:
+            if place < size:
+                data.values[place] = kept.values[place]
+        view = kept["correlationId"]
+        return view if isinstance(view, str) else None
+
+
+def written_message(message: Message) -> MessageDispatch:
+    """A producer's message, as the renderer takes it."""
+    written = as_dispatch(message)
+    if message.delay_ms:
+        written.opened = message.properties | {_DELAY: Long(message.delay_ms)}
+    return written

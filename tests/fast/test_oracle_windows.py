@@ -1,0 +1,123 @@
+"""The oracle of windows that nobody asked for (``windows.py``), and INF-014, on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.history import Browse
+from conformance.oracles.figures import FiguresOracle
+from conformance.oracles.granted import DURABLE, QUEUE, TOPIC, UNASKED, window_of
+from conformance.oracles.windows import WindowOracle
+from conformance.program import DestinationSpec
+from conformance.verdict import Verdict, VerdictKind
+from tests.fast.histories import Tale
+
+VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
+POLICY = [DestinationSpec(queue_prefetch=3, durable_topic_prefetch=2)]
+
+
+def judged(tale: Tale) -> dict[str, Verdict]:
+    return tale.tell(WindowOracle)
+
+
+def sent(count: int, dest: str = "q0", **declared: Any) -> Tale:
+    tale = Tale(**declared).connect("p0").connect("c0").at(1)
+    tale.request_ms = 0.01
+    for number in range(count):
+        tale.post(f"p0/{number}", dest)
+    return tale.at(10)
+
+
+def given(tale: Tale, count: int, consumer: str = "c0/1", size: int = 9) -> Tale:
+    tale.at(11).arrive(consumer, *(f"p0/{number}" for number in range(count))).at(12)
+    return tale.rest(size=size, in_flight=count)
+
+
+@pytest.mark.parametrize(
+    ("dest", "asked", "durable", "expected"),
+    [
+        ("q0", UNASKED, False, 3),
+        ("q0", QUEUE, False, 3),
+        ("q0", QUEUE - 1, False, QUEUE - 1),
+        ("t0", UNASKED, True, 2),
+        ("t0", DURABLE, True, 2),
+        ("t0", UNASKED, False, TOPIC),
+    ],
+)
+def test_what_a_policy_replaces(dest: str, asked: int, durable: bool, expected: int) -> None:
+    assert window_of(POLICY, dest, asked, durable=durable, browser=False) == expected
+
+
+@pytest.mark.parametrize(("prefetch", "held", "expected"), [(5, 5, SATISFIED), (5, 4, VIOLATED), (5, 6, VIOLATED)])
+@pytest.mark.parametrize(("requirement", "declared"), [("PRE-004", {}), ("PRE-008", {"destinations": POLICY})])
+def test_the_window_is_what_it_must_be(
+    requirement: str, declared: dict[str, Any], prefetch: int, held: int, expected: VerdictKind
+) -> None:
+    tale = sent(9, **declared).subscribe("c0/1", prefetch=prefetch, asked=UNASKED, ack="individual")
+    assert judged(given(tale, held).finish())[requirement].verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("memory", "held", "expected"),
+    [("fair", 200, VIOLATED), ("G3", 200, NOT_EXERCISED), ("G3", 199, VIOLATED)],
+)
+def test_a_page_is_all_that_one_wake_up_loads(memory: str, held: int, expected: VerdictKind) -> None:
+    tale = sent(held + 5, generation={"memory": memory})
+    tale.subscribe("c0/1", prefetch=1000, asked=UNASKED, ack="individual")
+    assert judged(given(tale, held, size=held + 5).finish())["PRE-004"].verdict is expected
+
+
+def test_a_window_with_room_is_no_instance_while_nothing_waits() -> None:
+    tale = sent(4).subscribe("c0/1", prefetch=5, asked=UNASKED, ack="individual")
+    assert judged(given(tale, 4, size=4).finish())["PRE-004"].verdict is NOT_EXERCISED
+
+
+@pytest.mark.parametrize(("early", "expected"), [(False, SATISFIED), (True, VIOLATED)])
+def test_the_receipt_comes_first(early: bool, expected: VerdictKind) -> None:
+    tale = sent(2)
+    tale.request_ms = 1.0
+    tale.subscribe("c0/1").at(10.5 if early else 11).arrive("c0/1", "p0/0")
+    assert judged(tale.at(12).finish())["PRE-009"].verdict is expected
+
+
+@pytest.mark.parametrize(("more", "expected"), [(3, SATISFIED), (4, VIOLATED)])
+def test_a_rollback_leaves_the_window_as_it_was(more: int, expected: VerdictKind) -> None:
+    tale = given(sent(20).subscribe("c0/1", prefetch=3), 3, size=20).at(20).begin("c0")
+    tale.ack("c0/1", "p0/0", tx="c0/tx1").abort("c0").at(25).rest(size=20, in_flight=3)
+    tale.at(30).ack("c0/1", "p0/0", "p0/1", "p0/2").at(31)
+    tale.arrive("c0/1", *(f"p0/{number}" for number in range(3, 3 + more)))
+    assert judged(tale.at(40).finish())["PRE-010"].verdict is expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(4, SATISFIED), (2, VIOLATED)])
+def test_a_wildcard_flows_without_lists(count: int, expected: VerdictKind) -> None:
+    tale = Tale(destinations=[DestinationSpec(topic_inflight_stats=False)]).connect("p0").connect("c0")
+    tale.subscribe("c0/1", "t*", 2).at(5)
+    tale.request_ms = 0.01
+    for number in range(4):
+        tale.post(f"p0/{number}", f"t{number % 2}")
+    for number in range(count):
+        tale.at(10 + number).arrive("c0/1", f"p0/{number}", dest=f"t{number % 2}").ack("c0/1", f"p0/{number}")
+    assert judged(tale.at(20).rest(None).at(21).finish())["INF-016"].verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("ack", "gone", "in_flight", "dequeued", "outcome"),
+    [
+        ("individual", False, 2, 0, "while-it-looked"),
+        ("individual", False, 0, 0, "otherwise"),
+        ("auto", False, 0, 0, ""),
+        ("auto", False, 0, 2, "dequeued"),
+        ("individual", True, 0, 0, "while-it-looked"),
+        ("individual", True, 2, 0, "otherwise"),
+    ],
+)
+def test_browsing_counts_as_in_flight_only(ack: str, gone: bool, in_flight: int, dequeued: int, outcome: str) -> None:
+    tale = sent(2).subscribe("c0/1", browser=True, ack=ack).at(11)
+    tale._add(Browse, "c0", dest="q0", messages=["p0/0", "p0/1"], consumer="c0/1")
+    if gone:
+        tale.leave("c0/1")
+    tale.at(20).rest(enqueued=2, dequeued=dequeued, size=2, in_flight=in_flight)
+    assert tale.finish().tell(FiguresOracle)["INF-014"].outcome == outcome

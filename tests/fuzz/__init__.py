@@ -1,0 +1,1 @@
+"""Damaged frames for the codecs, a million at a time: ``python -m tests.fuzz --help``."""
