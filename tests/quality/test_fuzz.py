@@ -47,6 +47,20 @@ def test_damaged_frames(name: str) -> None:
     assert own(name, FRAMES, seed=3) == []
 
 
+def test_what_stays_in_memory_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A codec that keeps eighty bytes of every frame is found out."""
+    of = TARGETS["stomp"]
+    kept: list[bytes] = []
+
+    def leaking(data: bytes) -> bool:
+        kept.append(bytes(80))
+        return of.run(data)
+
+    monkeypatch.setattr("tests.fuzz.__main__.target", lambda _: Target(leaking, of.samples, of.words))
+    (found,) = own("stomp", FRAMES, seed=3)
+    assert "memory grew by" in found
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_mutator_reaches_right_and_wrong(name: str) -> None:
     of = TARGETS[name]
