@@ -7,16 +7,13 @@ each learnt the hard way (feasibility-faketime.md sections 2.4 and 9):
   real time and half a line is another time, and a line that does not parse ends the process;
 * `FAKETIME` itself is never set, for it beats the file; monotonic clocks stay real; the runner is never faked;
 * a child under the preload must not fork without exec.
-Known exceptions: the wheel's library has no lock around re-reading the file, so a JVM with several threads reading the
-clock flat out sees the *unskewed* time in 0.1-0.5 reads per change; a slow drift (negative ppm) steps the wall clock
-back by one small step at a time. The cleaner knows the processes that it can see: in a container that shares /dev/shm
-with another, run it in neither.
-Change together: `chaos/probes.py`, which proves all this on the machine at hand.
+Known exceptions: a slow drift (negative ppm) steps the wall clock back by one small step at a time. The cleaner knows
+the processes that it can see: in a container that shares /dev/shm with another, run it in neither.
+Change together: `chaos/preload.py`, the library; `chaos/probes.py`, which proves all this on the machine at hand.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import threading
@@ -25,19 +22,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.tools import ToolMissing
+from chaos.preload import library_path
 
-FAKETIME_REMEDY = (
-    "pip install libfaketime (its wheel is for x86-64 Linux with glibc; elsewhere clocks cannot be skewed)"
-)
 MAX_OFFSET_MS = 50 * 366 * 24 * 3600 * 1000
 DRIFT_STEP_US = 1000
 _SCRUBBED = re.compile(r"FAKETIME.*|DONT_FAKE_MONOTONIC|LD_PRELOAD|NO_FAKE_STAT")
-_OWN_LIBRARY = "vendor/libfaketime/src/libfaketime.so.1"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # where libfaketime itself puts its objects
 _SHARED_NAMES = re.compile(r"(?:faketime_shm_|sem\.faketime_sem_)(\d+)")
-_ELF_IDENTITY = slice(0, 6)  # magic, word size, byte order
-_ELF_MACHINE = slice(18, 20)
 
 
 class BadOffset(ValueError):
@@ -146,7 +137,10 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def clock_environment(clock: ClockFile, base_env: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process on this clock, Python or JVM (feasibility-faketime.md section 9.1)."""
+    """The environment of a process on this clock, Python or JVM (feasibility-faketime.md section 9.1).
+
+    Raises `ToolMissing` or `ToolFailed` where clocks cannot be skewed.
+    """
     return {
         **scrubbed(base_env),
         "LD_PRELOAD": str(library_path()),
@@ -156,33 +150,6 @@ def clock_environment(clock: ClockFile, base_env: Mapping[str, str]) -> dict[str
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # literally 0: else every timed wait of a JVM returns at once
         "TZ": "UTC",
     }
-
-
-def library_path() -> Path:
-    """The `.so` inside the libfaketime wheel, found without importing it; raises `ToolMissing`."""
-    spec = importlib.util.find_spec("libfaketime")
-    if spec is None or spec.origin is None:
-        raise ToolMissing("libfaketime", FAKETIME_REMEDY)
-    path = Path(spec.origin).parent / _OWN_LIBRARY
-    if not path.is_file():
-        raise ToolMissing("libfaketime", f"{path} is not there; {FAKETIME_REMEDY}")
-    if not same_machine(path, Path("/proc/self/exe")):
-        raise ToolMissing(
-            "libfaketime", f"{path} is for another kind of machine than this interpreter; {FAKETIME_REMEDY}"
-        )
-    return path.resolve()
-
-
-def same_machine(library: Path, program: Path) -> bool:
-    """Whether two ELF files are for the same machine: the wheel's tag says any, but its library is for one only."""
-    heads = []
-    for path in (library, program):
-        with path.open("rb") as file:
-            head = file.read(20)
-        if head[:4] != b"\x7fELF":
-            return False
-        heads.append((head[_ELF_IDENTITY], head[_ELF_MACHINE]))
-    return heads[0] == heads[1]
 
 
 def preload_active(pid: int) -> bool:

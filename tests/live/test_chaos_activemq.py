@@ -19,8 +19,9 @@ from chaos.brokers.activemq import ActiveMQ
 from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping
 from chaos.brokers.jars import BrokerJars, client_class_path, obtain
 from chaos.brokers.jolokia import JolokiaFailed
-from chaos.clocks import ClockFile, library_path, preload_active
+from chaos.clocks import ClockFile, preload_active
 from chaos.ports import LOOPBACK, free_ports, owns_listener
+from chaos.preload import library_path
 from chaos.processes import ProcessDiedAtStart, Supervisor, pid_alive
 from chaos.tools import ToolFailed, ToolMissing, find_java, java_home
 from tests.tools import not_run

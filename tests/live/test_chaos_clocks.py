@@ -13,8 +13,9 @@ import pytest
 
 from chaos import clocks, probes, witness
 from chaos.clocks import ClockFile, ClockReading, DriftingClock, clock_environment, preload_active, reading
+from chaos.preload import library_path
 from chaos.processes import Process, Supervisor
-from chaos.tools import ToolMissing
+from chaos.tools import ToolMissing, find_cc, run_tool
 from tests.tools import not_run
 
 pytestmark = pytest.mark.live
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.live
 @pytest.fixture
 def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
     try:
-        clocks.library_path()
+        library_path()
     except ToolMissing as error:
         not_run(str(error))
     with Supervisor(tmp_path) as made:
@@ -54,6 +55,43 @@ def test_each_host_has_its_own_clock_and_follows_its_own_file(supervisor: Superv
         files["p0"].set_offset_ms(offset_ms)
         assert _look(children["p0"])[0].agrees_with(offset_ms, tolerance_ms=5)
         assert _look(children["b"])[0].agrees_with(300_000, tolerance_ms=5)
+
+
+_THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+static struct timespec wall, steady;
+static long odd;
+static void *look(void *unused) {
+    struct timespec now, since;
+    for (int i = 0; i < 250000; i++) {
+        clock_gettime(CLOCK_MONOTONIC, &since);
+        clock_gettime(CLOCK_REALTIME, &now);
+        long moved = (now.tv_sec - wall.tv_sec) - (since.tv_sec - steady.tv_sec);
+        if (moved > 60 || moved < -60) __sync_fetch_and_add(&odd, 1);
+    }
+    return unused;
+}
+int main(void) {
+    pthread_t threads[4];
+    clock_gettime(CLOCK_REALTIME, &wall);
+    clock_gettime(CLOCK_MONOTONIC, &steady);
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, look, 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    printf("%ld odd", odd);
+    return 0;
+}
+"""
+
+
+def test_many_threads_see_one_clock_and_live(supervisor: Supervisor, tmp_path: Path) -> None:
+    """A million readings by four threads. Under the library of the wheel some are unskewed or the process has ended."""
+    (tmp_path / "threads.c").write_text(_THREADS)
+    run_tool("C compiler", [*find_cc(), "-O1", "-pthread", "-o", "threads", "threads.c"], 60, cwd=tmp_path)
+    env = clock_environment(ClockFile(tmp_path / "clock", 300_000), os.environ)
+    for _ in range(3):
+        assert run_tool("threads", [tmp_path / "threads"], 120, env=env) == "0 odd"
 
 
 def test_a_killed_host_leaves_nothing_in_shared_memory(supervisor: Supervisor, tmp_path: Path) -> None:

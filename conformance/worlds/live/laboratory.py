@@ -26,7 +26,7 @@ import conformance
 from chaos.clocks import ClockFile, clock_environment, scrubbed
 from chaos.links import LinkProxy, PlainForwarder
 from chaos.processes import Supervisor
-from chaos.tools import ToolMissing
+from chaos.tools import ToolFailed, ToolMissing
 from chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
 from conformance.worlds.live.agent import AgentHost
 
@@ -119,13 +119,14 @@ class Laboratory:
     def clock(self, name: str, offset_ms: int) -> tuple[ClockFile | None, dict[str, str]]:
         """A clock file and the environment of a Python process on it.
 
-        (None, an environment) where clocks cannot be skewed and none is asked for. Raises ``ToolMissing``.
+        (None, an environment) where clocks cannot be skewed and none is asked for. Raises ``ToolMissing`` or
+        ``ToolFailed``.
         """
         base = python_environment()
         try:
             clock = ClockFile(self.folder / f"{name}.clock", offset_ms)
             return clock, clock_environment(clock, base)
-        except ToolMissing:
+        except (ToolMissing, ToolFailed):
             if offset_ms:
                 raise
             return None, base
