@@ -12,7 +12,7 @@ Rules:
   that they want, first at the front; a wish is asked once per message and stream. A message of an owned group leaves
   the streams for its owner's *share*, and comes back if the group becomes free.
 * Streams and shares are hints: what is in no line any more is skipped when its turn comes. They are rebuilt when they
-  are mostly hints of the past.
+  are mostly hints of the past. What came back is asked about again, because a departure marks it as redelivered.
 * A queue begins to choose when the first consumer or message asks for it, and ends when nothing asks for it and
   nothing waits.
 
@@ -201,6 +201,8 @@ class Choices:
                 queue.line.remove(reference)
                 queue.forget_expiry(reference.message)
                 queue.expire(reference)
+            elif reference.returned and not queue.wants(subscription, reference.message):
+                heapq.heappop(keys)
             elif not self._is_for(subscription, share, reference.message, keys):
                 continue
             elif not self._admit(subscription, reference):

@@ -70,6 +70,22 @@ def test_a_wish_is_asked_again_when_something_returns_or_arrives() -> None:
     assert driver.got("a") == ["m1"]
 
 
+def test_what_came_back_is_no_longer_wanted_as_it_was_before() -> None:
+    """Somebody has waited for it while another had it, and does not want what was delivered already."""
+    driver = Driver()
+    driver.subscribe("any", prefetch=1, selector="kind = 'a' OR kind IS NULL")
+    driver.subscribe("fresh", prefetch=1, selector="JMSRedelivered = FALSE")
+    for _ in range(3):
+        driver.send()
+    driver.ack("m1", "any")
+    assert (driver.got("any"), driver.got("fresh")) == (["m1", "m3"], ["m2"])
+    driver.leave("any")
+    driver.ack("m2", "fresh")
+    assert driver.got("fresh") == ["m2"]
+    driver.subscribe("later", selector="JMSXDeliveryCount = 2")
+    assert driver.got("later") == ["m3"]
+
+
 def test_a_bad_selector_is_refused_and_nothing_has_changed() -> None:
     driver = Driver()
     event = Subscribe(1, "c", Q, 10, selector="kind =", request=driver.request())
