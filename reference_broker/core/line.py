@@ -92,13 +92,22 @@ class Line:
     # -- what came back
 
     def take_returned(self) -> list[Reference]:
-        """Remove what came back earlier from the front of the line, and give it."""
+        """Remove what came back earlier from the front of the line, and give it, also what had to give way in memory
+        since.
+        """
         taken: list[Reference] = []
         while self.loaded:
             order, reference = self.loaded.popitem(last=False)
             if not reference.returned:
                 self.loaded[order] = reference
                 self.loaded.move_to_end(order, last=False)
+                break
+            taken.append(reference)
+        while not self.loaded and self.stored:
+            order, reference = self.stored.popitem(last=False)
+            if not reference.returned:
+                self.stored[order] = reference
+                self.stored.move_to_end(order, last=False)
                 break
             taken.append(reference)
         return taken

@@ -90,6 +90,28 @@ def test_several_departures_restore_the_original_order(departures: tuple[str, ..
     assert d.got("z") == [f"m{n}" for n in range(1, 9)]
 
 
+@pytest.mark.parametrize("departures", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("temp_limit_bytes", [0, 1_000_000])
+def test_what_came_back_and_gave_way_in_memory_keeps_its_place(
+    departures: tuple[str, str], temp_limit_bytes: int
+) -> None:
+    """Between the departures another queue needs all the memory."""
+    d = Driver(config_of(memory_limit_bytes=6 * 1024, temp_limit_bytes=temp_limit_bytes))
+    for consumer in ("a", "b"):
+        d.subscribe(consumer, prefetch=2)
+    for _ in range(5):
+        d.send(persistent=False)
+    d.leave(departures[0])
+    others = [d.send("queue://other").message_id for _ in range(4)]
+    d.subscribe("o", "queue://other", prefetch=4)
+    assert d.got("o") == others
+    d.leave(departures[1])
+    for message_id in others:
+        d.ack(message_id, "o")
+    d.subscribe("last")
+    assert d.got("last") == ["m1", "m2", "m3", "m4", "m5"]
+
+
 def test_consumers_of_one_lost_connection_do_not_inherit_from_each_other() -> None:
     d = Driver()
     d.subscribe("a", prefetch=1)
