@@ -296,7 +296,7 @@ class Queue(Destination):
             region.dead_letter(message, self.name, poison_cause(cause))
         elif pause_ms != VANISHES:
             message.redelivery_count += 1
-            message.properties[PROPERTY] = pause_ms
+            message.properties = {**message.properties, PROPERTY: pause_ms}  # other copies share the old ones
             region.number(message)
             if pause_ms > 0:
                 self.schedule(message, region.now.mono_ns + pause_ms * NS_PER_MS)

@@ -140,3 +140,19 @@ def test_a_purge_takes_what_waits_for_its_redelivery() -> None:
     d.advance(5000)
     assert d.got() == ["m1"]
     assert d.counters("size", "scheduled", "enqueued", "dequeued") == (0, 0, 2, 2)
+
+
+def test_the_pause_is_remembered_by_one_copy_alone() -> None:
+    """Copies for several names share what they say; what happens to one is none of the others' business."""
+    policy = DestinationPolicy(
+        ">", redelivery=BrokerRedelivery(initial_redelivery_delay_ms=700, use_exponential_back_off=True)
+    )
+    d = Driver(config_of(destinations=[policy]))
+    d.subscribe("c", "queue://A")
+    d.send("queue://A,queue://B", "m1", properties={"kind": "a"})
+    d.ack("m1", kind=POISON)
+    d.advance(700)
+    shown = d.broker.browse("queue://B")
+    assert shown is not None
+    assert [message.properties for message in shown] == [{"kind": "a"}]
+    assert d.dispatches[-1].message.properties == {"kind": "a", "redeliveryDelay": 700}
