@@ -8,7 +8,8 @@ Rules:
 * Memory is full for a destination if its node, or the broker's, is at 100 % or above. The broker's concerns every
   destination, also topics and destinations that nobody has used yet.
 * The store is full for a persistent message at the share of its limit that the policy entry says
-  (``store_high_water_percent``), for a topic only if it has durable subscriptions. Temporary files are full for any
+  (``store_high_water_percent``), for a topic only if it has durable subscriptions, for a name that stands for several
+  destinations if it is for one of them. Temporary files are full for any
   other message at their limit.
 * Memory asks only destinations whose policy entry has ``producer_flow_control``, and lets delayed messages pass; the
   disk asks all. What the broker itself sends (dead letters, moved messages) never waits.
@@ -256,10 +257,19 @@ class Flow:
             temp = region.memory.temp
             return None if temp is None or temp.is_below(FULL_PERCENT) else temp
         store = self._store_usage()
-        if store is None or store.is_below(policy.store_high_water_percent):
-            return None
-        stored = is_queue(message.destination) or (isinstance(known, Topic) and len(known.durables) > 0)
-        return store if stored else None
+        return store if store is not None and self._fills(store, message.destination) else None
+
+    def _fills(self, store: Usage, name: str) -> bool:
+        """Whether the store is full for one of the destinations that a name stands for, and gets a message there."""
+        region = self._region
+        known = region.destinations.get(name)
+        spreads = known is None or known.spreads
+        for target in region.policies.routing.targets(region.routing, name) if spreads else [name]:
+            topic = region.destinations.get(target)
+            stored = is_queue(target) or (isinstance(topic, Topic) and len(topic.durables) > 0)
+            if stored and not store.is_below(self._policy(target).store_high_water_percent):
+                return True
+        return False
 
     def _full_target(self, name: str) -> Usage | None:
         """Of the destinations that a name stands for, the first that is full: a copy for each, or for none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
+from reference_broker.core.config import CompositeDestination, DestinationPolicy
 from reference_broker.core.effects import Accepted, Refused, Throttled
 from reference_broker.core.events import INDIVIDUAL, Ack, RemoveQueue, Send
 from reference_broker.core.instant import Now
@@ -153,6 +153,33 @@ def test_a_topic_stores_for_durable_subscriptions_only_and_once() -> None:
     settle(d, "d0", "two")
     assert figure(d, "store_bytes") == 2 * EMPTY  # d0 is gone, d2 went through
     assert isinstance(d.broker._region.destinations[T], Topic)
+
+
+@pytest.mark.parametrize(
+    "name", ["topic://VirtualTopic.X", "topic://composite", "topic://t,queue://Consumer.A.VirtualTopic.X"]
+)
+@pytest.mark.parametrize("generation", EVERY)
+def test_a_copy_for_a_queue_waits_for_the_store_whatever_the_name(name: str, generation: str) -> None:
+    queue = "queue://Consumer.A.VirtualTopic.X"
+    d = bed(store=2, generation=generation, composite_destinations=[CompositeDestination("topic://composite", [queue])])
+    d.subscribe("c", queue)
+    for _ in range(2):
+        d.send(name)
+    message = Message("late", name, b"", persistent=True)
+    assert not [e for e in d.handle(Send(1, message, request=99)) if isinstance(e, Accepted | Refused)]
+    assert (d.counter("size", queue), figure(d, "store_percent")) == (2, 100)
+    d.send(name, persistent=False)
+    settle(d, "m1")
+    assert d.got()[-1] == "late"
+
+
+def test_the_mark_of_the_queue_that_gets_a_copy() -> None:
+    d = bed(DestinationPolicy("queue://half", store_high_water_percent=50), store=4, send_fail_if_no_space=True)
+    codes = []
+    for number in range(4):
+        message = Message(f"x{number}", "queue://full,queue://half", b"", persistent=True)
+        codes.append(d.ask(Send(1, message, request=d.request())))
+    assert codes == ["", "no-space", "no-space", "no-space"]
 
 
 def test_what_is_committed_needs_no_room() -> None:
