@@ -114,5 +114,6 @@ class Ledger:
         counters.enqueued = 0
         counters.dequeued = 0
         counters.expired = 0
+        counters.discarded = 0
         counters.kept_in_flight = counters.in_flight
         counters.kept_size = counters.size

@@ -6,7 +6,15 @@ import pytest
 
 from reference_broker.core.config import DestinationPolicy
 from reference_broker.core.effects import Counted, Refused
-from reference_broker.core.events import INDIVIDUAL, Move, Operation, Purge, RemoveQueue, SetMemoryLimit
+from reference_broker.core.events import (
+    INDIVIDUAL,
+    Move,
+    Operation,
+    Purge,
+    RemoveQueue,
+    ResetStatistics,
+    SetMemoryLimit,
+)
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 S = 2048
@@ -220,3 +228,13 @@ def test_topics_are_not_removed_or_moved(operation: Operation) -> None:
     d = bed()
     d.subscribe("t", T)
     assert operate(d, operation) == "bad-destination"
+
+
+def test_a_reset_begins_every_total_anew() -> None:
+    d = Driver(config_of(destinations=[DestinationPolicy(">", pending_message_limit=0)]))
+    d.subscribe("slow", T, 1)
+    for _ in range(3):
+        d.send(T)
+    assert d.counter("discarded", T) == 2
+    assert operate(d, ResetStatistics(T)) == 0
+    assert d.counters("discarded", "enqueued", "dispatched", destination=T) == (0, 0, 0)
