@@ -4,8 +4,8 @@ Rules:
 
 * A browser is shown what is on the queue when it comes, in the order of the queue: what waits, what lies aside, what
   others hold unsettled. Of that it is shown, when its turn comes, what is still there, alive by the broker's clock and
-  wanted by its selector; at most ``max_browse_page_size`` messages (0: no limit). Then it is told that there is nothing
-  more (``NoMessage``), once.
+  wanted by its selector; at most ``max_browse_page_size`` messages (0: no limit) of each queue. Then it is told that
+  there is nothing more (``NoMessage``), once: when it has seen all queues that it names, at once if there are none.
 * Its window counts as any other's: what it was shown must be acknowledged. All that its acknowledgements, whatever
   their kind, and its departure do is to lower the in-flight count that showing has raised. ActiveMQ lets a browser's
   expired-ack remove the message itself; here nothing that a browser does touches a message.
@@ -31,7 +31,8 @@ from reference_broker.core.reference import DROPPED, GONE, Reference
 
 if TYPE_CHECKING:
     from reference_broker.core.queue import Queue
-    from reference_broker.core.subscription import Delivery, Subscription
+    from reference_broker.core.region import Region
+    from reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
 def place(reference: Reference) -> int:
@@ -119,6 +120,14 @@ class View(Destination):
             self.assign(subscription, Reference(message, original.order, original.size_bytes))
         if not self.ended and not (self.remaining and self.allowance):
             self.ended = True
-            if region.policies.browsing.reports_end():
-                consumer = subscription.consumer
-                region.effects.append(NoMessage(consumer.connection, consumer.name))
+            tell_end(region, subscription.consumer)
+
+
+def tell_end(region: Region, consumer: Consumer) -> None:
+    """A browser has seen one of its queues, or there is none: it is told when it has seen them all."""
+    views = [place.destination for place in consumer.subscriptions]
+    if consumer.saw_all or not all(isinstance(view, View) and view.ended for view in views):
+        return
+    consumer.saw_all = True
+    if region.policies.browsing.reports_end():
+        region.effects.append(NoMessage(consumer.connection, consumer.name))

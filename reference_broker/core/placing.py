@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from reference_broker.core.advisory import is_advisory
+from reference_broker.core.browser import tell_end
 from reference_broker.core.matching import covers, is_wild, members
 from reference_broker.core.redelivery import UNKNOWN
 from reference_broker.core.subscription import Subscription
@@ -74,6 +75,8 @@ class Places:
                 self._listeners[consumer.name] = heard
         for destination in places.values():
             self._place(consumer, destination)
+        if consumer.browser and not places:
+            tell_end(self._region, consumer)
 
     def created(self, destination: Destination) -> None:
         """A destination exists from now on."""

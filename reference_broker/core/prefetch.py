@@ -63,11 +63,11 @@ class Prefetch:
 
     def widen(self, consumer: Consumer, count: int) -> None:
         """``count`` messages were reported DELIVERED for the first time."""
-        if consumer.extends:
+        if consumer.extends and consumer.prefetch:
             consumer.extension += count
 
     def narrow(self, consumer: Consumer, count: int) -> None:
         """Settling took ``count`` off the extension."""
         extension = consumer.extension
-        if extension and consumer.extends:
+        if extension and consumer.extends and consumer.prefetch:
             consumer.extension = extension - count if extension > count else 0

@@ -53,7 +53,7 @@ def receive(region: Region, event: Subscribe) -> Consumer:
         consumer = Consumer(event, region.policies.prefetch.granted(event, entry))
     except BadSelector as bad:
         raise Objection("bad-selector", str(bad)) from None
-    consumer.extends = consumer.extends and entry.use_prefetch_extension
+    consumer.extends = entry.use_prefetch_extension
     return consumer
 
 

@@ -171,6 +171,7 @@ class Consumer:
         "priority",
         "reserve",
         "retroactive",
+        "saw_all",
         "scattered",
         "selector",
         "subscriptions",
@@ -193,6 +194,8 @@ class Consumer:
         self.exclusive = event.exclusive
         self.priority = event.priority
         self.browser = event.browser
+        #: It was told that there is nothing more to browse.
+        self.saw_all = False
         self.retroactive = event.retroactive
         self.pending_limit = event.pending_limit
         #: Name of the durable subscription; "" is none.
@@ -205,8 +208,8 @@ class Consumer:
         #: The wildcards that it named.
         self.patterns: list[str] = []
         self.extension = 0
-        #: Whether DELIVERED acknowledgements move ``extension``; never for one that pulls.
-        self.extends = prefetch > 0
+        #: Whether DELIVERED acknowledgements move ``extension``; not while it pulls.
+        self.extends = True
         self.dispatched = Dispatched()
         #: How many of them acknowledgements in open transactions speak for.
         self.pledged = 0

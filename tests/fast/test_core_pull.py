@@ -6,7 +6,7 @@ import pytest
 
 from reference_broker.core.config import DestinationPolicy
 from reference_broker.core.effects import NoMessage
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, Pull, Subscribe
+from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, Pull, Resize, Subscribe
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 
@@ -131,6 +131,22 @@ def test_a_selector_chooses_for_a_pull_too() -> None:
     assert (driver.got(), ends(driver)) == (["m2"], 1)
 
 
+def test_a_consumer_that_pulls_from_now_on_loses_no_pull_when_it_acknowledges() -> None:
+    """Its client takes the window away from it, or gives it one again."""
+    driver = Driver()
+    driver.send()
+    driver.subscribe(prefetch=5)
+    assert driver.ask(Resize(driver.connections["c"], "c", 0, request=driver.request())) == ""
+    assert pull(driver, 0) == ""
+    driver.ack("m1")
+    driver.send()
+    assert driver.got() == ["m1", "m2"]
+    assert driver.ask(Resize(driver.connections["c"], "c", 1, request=driver.request())) == ""
+    driver.ack("m2", kind=DELIVERED)
+    driver.send()
+    assert driver.got() == ["m1", "m2", "m3"]
+
+
 def test_who_has_a_window_may_not_pull() -> None:
     driver = Driver()
     driver.subscribe("c")
@@ -201,6 +217,26 @@ def test_an_empty_queue_is_seen_at_once_and_a_topic_never() -> None:
     assert ends(driver, "b") == 1
     event = Subscribe(1, "x", f"{Q},{T}", 10, browser=True, request=driver.request())
     assert driver.ask(event) == "bad-destination"
+
+
+@pytest.mark.parametrize("name", ["queue://a,queue://b", "queue://*"])
+def test_a_browser_of_several_queues_is_told_once_that_it_has_seen_all(name: str) -> None:
+    """A client stops at the first end."""
+    driver = Driver()
+    for queue in ("queue://a", "queue://b", "queue://b"):
+        driver.send(queue)
+    driver.subscribe("b", name, prefetch=2, browser=True)
+    assert (driver.got("b"), ends(driver, "b")) == (["m1", "m2"], 0)
+    driver.ack("m1", "b")
+    assert (driver.got("b"), ends(driver, "b")) == (["m1", "m2", "m3"], 1)
+    driver.send("queue://later")
+    assert (driver.got("b"), ends(driver, "b")) == (["m1", "m2", "m3"], 1)
+
+
+def test_a_browser_whose_wildcard_covers_nothing_is_told_at_once() -> None:
+    driver = Driver()
+    driver.subscribe("b", "queue://none.>", browser=True)
+    assert ends(driver, "b") == 1
 
 
 def test_an_exclusive_consumer_does_not_shut_a_browser_out() -> None:
