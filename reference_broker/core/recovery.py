@@ -6,7 +6,7 @@ storage must give what the fold gives), ``rebuild`` puts that on its destination
 Rules:
 
 * Waiting messages stand in the order of their places, whatever had been dispatched: all of them wait again, nobody has
-  them in flight, none is marked as redelivered (the journal does not know).
+  them in flight, none is marked as redelivered (the journal does not know), save by the broker itself.
 * A durable subscription is there again, without a consumer, with what it had not acknowledged.
 * A delayed message waits for what is left by the stored wall times: at least 0, at most the original delay. One whose
   time has come joins behind those that were visible before, in the order of (due time, arrival).

@@ -7,6 +7,9 @@ Rules:
 
 * ``FIELDS`` is the whole list: an attribute of ``Message`` is in it, or in ``NOT_KEPT`` with its reason. A test
   compares both with the class, so that a new attribute cannot be forgotten.
+* A message is written as it was when it joined its destination. So the count of redeliveries is that of the broker's own
+  (``rescheduling.py``); the marks of departures come later, and are not known after a restart, as in ActiveMQ
+  (persistJMSRedelivered is off).
 * A head of a later release with an attribute that we do not know is refused, never half understood.
 * Any text that a client could send survives, unpaired surrogates included: JSON escapes them, ``key`` stores a name
   that is not Unicode as bytes.
@@ -40,6 +43,7 @@ FIELDS: Final[dict[str, object]] = {
     "group_id": "",
     "group_sequence": 0,
     "original_destination": "",
+    "redelivery_count": 0,
     "sequence": 0,
 }
 #: attribute -> its name in the head, where the value is written in a way of its own.
@@ -51,7 +55,6 @@ NOT_KEPT: Final[dict[str, str]] = {
     "destination": "stands beside the head",
     "message_id": "stands beside the head",
     "persistent": "everything that is stored is",
-    "redelivery_count": "not known after a restart, as in ActiveMQ (persistJMSRedelivered is off)",
     "sender": "connections do not survive",
 }
 _ITEMS: Final = tuple((name, default, f'"{name}":') for name, default in FIELDS.items())

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from reference_broker.core.config import BrokerRedelivery, DestinationPolicy
+from reference_broker.core.effects import Journalled
 from reference_broker.core.events import EXPIRED, POISON
+from reference_broker.core.instant import Now
+from reference_broker.core.recovery import Recovered
+from reference_broker.storage.memory import MemoryJournal
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 
@@ -156,3 +160,29 @@ def test_the_pause_is_remembered_by_one_copy_alone() -> None:
     assert shown is not None
     assert [message.properties for message in shown] == [{"kind": "a"}]
     assert d.dispatches[-1].message.properties == {"kind": "a", "redeliveryDelay": 700}
+
+
+def test_a_restart_forgets_neither_the_pause_nor_how_often_it_was_tried() -> None:
+    """What the broker wants to try again is its own business, so it is on record, unlike a mark of a departure."""
+    entry = DestinationPolicy(
+        ">", redelivery=BrokerRedelivery(maximum_redeliveries=2, initial_redelivery_delay_ms=500, redelivery_delay_ms=900)
+    )
+    config = config_of(persistent=True, destinations=[entry])
+    d = Driver(config)
+    d.subscribe()
+    d.send()
+    d.ack("m1", kind=POISON)
+    d.advance(500)
+    d.ack("m1", kind=POISON)
+    journal = MemoryJournal()
+    journal.append([effect.record for effect in d.effects if isinstance(effect, Journalled)])
+    journal.sync()
+    again = Driver(config)
+    again.broker.restore(journal.replay(), Now(again.mono_ns, d.wall_ms))
+    again.journal = Recovered(journal.replay())
+    again.subscribe()
+    assert again.counter("scheduled") == 1
+    again.advance(901)
+    assert [(x.message.message_id, x.redelivery_count) for x in again.dispatches] == [("m1", 2)]
+    again.ack("m1", kind=POISON)
+    assert (again.counter("size"), again.counter("scheduled"), again.counter("size", DLQ)) == (0, 0, 1)
