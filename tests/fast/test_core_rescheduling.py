@@ -165,7 +165,8 @@ def test_the_pause_is_remembered_by_one_copy_alone() -> None:
 def test_a_restart_forgets_neither_the_pause_nor_how_often_it_was_tried() -> None:
     """What the broker wants to try again is its own business, so it is on record, unlike a mark of a departure."""
     entry = DestinationPolicy(
-        ">", redelivery=BrokerRedelivery(maximum_redeliveries=2, initial_redelivery_delay_ms=500, redelivery_delay_ms=900)
+        ">",
+        redelivery=BrokerRedelivery(maximum_redeliveries=2, initial_redelivery_delay_ms=500, redelivery_delay_ms=900),
     )
     config = config_of(persistent=True, destinations=[entry])
     d = Driver(config)
