@@ -31,6 +31,9 @@ AUTHENTICATION: Final = {
 USER: Final = {"username": ("name", "text"), "password": ("password", "text"), "groups": ("groups", "texts")}
 RIGHTS: Final = {"read": ("read", "texts"), "write": ("write", "texts"), "admin": ("admin", "texts")}
 _KINDS: Final = {"queue": QUEUE, "topic": TOPIC}
+#: What stands beside each other in an authorizationMap.
+_ENTRIES: Final = frozenset({"authorizationEntries"})
+_TEMPORARY: Final = frozenset({"tempDestinationAuthorizationEntry"})
 
 
 def users(plugin: ElementTree.Element, fields: Fields, each: Each) -> dict[str, Any]:
@@ -43,13 +46,15 @@ def users(plugin: ElementTree.Element, fields: Fields, each: Each) -> dict[str, 
 def permissions(plugin: ElementTree.Element, fields: Fields, each: Each, where: str) -> dict[str, Any]:
     """The ``[security]`` that an authorizationPlugin means. Raises ``ConfigError``."""
     found: dict[str, Any] = {"permissions": []}
-    for entry in each(plugin, "map", "authorizationMap", "authorizationEntries", "authorizationEntry"):
+    for entry in each(
+        plugin, "map", "authorizationMap", "authorizationEntries", "authorizationEntry", beside=_TEMPORARY
+    ):
         kinds = [kind for kind in _KINDS if kind in entry.attrib]
         if len(kinds) != 1:
             raise ConfigError(f"{where}: an authorizationEntry names {len(kinds)} of queue, topic; it must name one")
         match = _KINDS[kinds[0]] + entry.attrib[kinds[0]]
         found["permissions"].append({"match": match, **fields(entry, RIGHTS, set(_KINDS))})
     path = ("map", "authorizationMap", "tempDestinationAuthorizationEntry", "tempDestinationAuthorizationEntry")
-    for entry in each(plugin, *path):
+    for entry in each(plugin, *path, beside=_ENTRIES):
         found["temporary"] = fields(entry, RIGHTS, set())
     return found

@@ -148,6 +148,8 @@ def read_activemq_xml(path: Path) -> Translated:
         return translate(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); give the path of an XML file") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 ({error}); save it as UTF-8") from None
 
 
 def translate(text: str, where: str = "activemq.xml") -> Translated:
@@ -210,7 +212,7 @@ class _Reader:
         )
         path = ("redeliveryPolicyMap", "redeliveryPolicyMap", "redeliveryPolicyEntries", "redeliveryPolicy")
         entries = {entry["match"]: entry for entry in self._found.broker.get("destinations", [])}
-        for policy in _each(element, *path):
+        for policy in self._each(element, *path):
             name = _KINDS["queue"] + policy.attrib.get("queue", "")
             if name not in entries:
                 raise ConfigError(f"{self._where}: the redeliveryPolicy of {name} needs a policyEntry of the same name")
@@ -221,7 +223,7 @@ class _Reader:
 
     def policies(self, element: ElementTree.Element) -> None:
         destinations = self._found.broker.setdefault("destinations", [])
-        for entry in _each(element, "policyMap", "policyEntries", "policyEntry"):
+        for entry in self._each(element, "policyMap", "policyEntries", "policyEntry"):
             kinds = [kind for kind in _KINDS if kind in entry.attrib]
             if len(kinds) != 1:
                 raise ConfigError(
@@ -246,7 +248,7 @@ class _Reader:
             if rows is None:
                 raise self._unknown("element", name, set(_STRATEGIES))
             made: dict[str, Any] = {"strategy": _STRATEGY_NAMES[name], **self._fields(strategy, rows)}
-            for queue in _each(strategy, "deadLetterQueue", "queue"):
+            for queue in self._each(strategy, "deadLetterQueue", "queue"):
                 made["dead_letter_queue"] = queue.attrib.get("physicalName", "")
             fields["dead_letter"] = made
 
@@ -271,14 +273,16 @@ class _Reader:
     def interceptors(self, element: ElementTree.Element) -> None:
         """Virtual topics and composite destinations."""
         path = ("virtualDestinationInterceptor", "virtualDestinations")
-        for entry in [child for group in _each(element, *path) for child in group]:
+        for entry in [child for group in self._each(element, *path) for child in group]:
             name = _name(entry)
             if name == "virtualTopic":
                 self._found.broker.setdefault("virtual_topics", []).append(self._fields(entry, _VIRTUAL_TOPIC))
             elif name in _COMPOSITES:
                 made = self._fields(entry, {"name": ("name", TEXT), "forwardOnly": ("forward_only", FLAG)})
                 made["name"] = _COMPOSITES[name] + str(made.get("name", ""))
-                made["forward_to"] = [self._target(target) for group in _each(entry, "forwardTo") for target in group]
+                made["forward_to"] = [
+                    self._target(target) for group in self._each(entry, "forwardTo") for target in group
+                ]
                 self._found.broker.setdefault("composite_destinations", []).append(made)
             else:
                 raise self._unknown("virtual destination", name, {"virtualTopic", *_COMPOSITES})
@@ -299,9 +303,9 @@ class _Reader:
             elif name == "redeliveryPlugin":
                 self._redelivery(plugin)
             elif name == "simpleAuthenticationPlugin":
-                self._found.table("security").update(activemq_security.users(plugin, self._fields, _each))
+                self._found.table("security").update(activemq_security.users(plugin, self._fields, self._each))
             elif name == "authorizationPlugin":
-                found = activemq_security.permissions(plugin, self._fields, _each, self._where)
+                found = activemq_security.permissions(plugin, self._fields, self._each, self._where)
                 self._found.table("security").update(found)
             elif name in WITHOUT_EFFECT:
                 self._note(name)
@@ -309,18 +313,26 @@ class _Reader:
                 raise self._unknown("plug-in", name, {*_PLUGINS, *WITHOUT_EFFECT})
 
     def usage(self, element: ElementTree.Element) -> None:
-        for part in _each(element, "systemUsage"):
+        for part in self._each(element, "systemUsage"):
             self._found.broker.update(self._fields(part, _USAGE))
             for outer in part:
                 name = _name(outer)
                 key = _LIMITS.get(name)
                 if key is None:
                     raise self._unknown("element", name, set(_LIMITS))
-                for inner in _each(outer, name):
+                for inner in self._each(outer, name):
                     self._found.broker.update(self._fields(inner, {"limit": (key, SIZE)}))
 
     def connectors(self, element: ElementTree.Element) -> None:
-        uris = [found.attrib.get("uri", "") for found in _each(element, "transportConnector")]
+        uris = []
+        for found in self._each(element, "transportConnector"):
+            self._fields(found, {}, known={"name", "uri"})
+            if not found.attrib.get("uri"):
+                name = found.attrib.get("name", "")
+                raise ConfigError(
+                    f"{self._where}: transportConnector {name!r} has no uri; give one such as tcp://127.0.0.1:61616"
+                )
+            uris.append(found.attrib["uri"])
         ours = [uri for uri in uris if uri.partition(":")[0] in (*connector.SCHEMES, *connector.SECURE_SCHEMES)]
         for uri in uris:
             if uri not in ours:
@@ -368,6 +380,19 @@ class _Reader:
             raise ConfigError(f"{self._where}: {name}={text!r} must be {wanted}")
         return int(found.group(1)) * _UNITS[unit]
 
+    def _each(
+        self, element: ElementTree.Element, *path: str, beside: frozenset[str] = frozenset()
+    ) -> list[ElementTree.Element]:
+        """All elements at the end of a path of names below an element. ``beside``: what else may stand on the way."""
+        found = [element]
+        for name in path:
+            children = [child for parent in found for child in parent]
+            for child in children:
+                if _name(child) != name and _name(child) not in beside:
+                    raise self._unknown("element", _name(child), {name, *beside})
+            found = [child for child in children if _name(child) == name]
+        return found
+
     def _note(self, name: str) -> None:
         self._found.notes.append(f"{name} has no effect here")
 
@@ -380,14 +405,6 @@ class _Reader:
 def _name(element: ElementTree.Element) -> str:
     """The local name, whatever the namespace."""
     return element.tag.rsplit("}", 1)[-1]
-
-
-def _each(element: ElementTree.Element, *path: str) -> list[ElementTree.Element]:
-    """All elements at the end of a path of names below an element."""
-    found = [element]
-    for name in path:
-        found = [child for parent in found for child in parent if _name(child) == name]
-    return found
 
 
 _EVERY_STRATEGY: Final[Rows] = {

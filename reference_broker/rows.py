@@ -15,6 +15,7 @@ from typing import Any, Final
 from reference_broker.core.config import ConfigError
 
 MOST: Final = 2**63 - 1
+MOST_RATIO: Final = 1_000_000_000
 
 
 class Number:
@@ -67,10 +68,12 @@ class Secret(Kind):
 
 
 class Ratio(Kind):
-    """A number, whole or not, that is not negative, or -1."""
+    """A number, whole or not, that is not negative, or -1. What it multiplies must stay a number."""
 
     def accepts(self, value: object) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool) and (value == -1 or value >= 0)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        return value == -1 or 0 <= value <= MOST_RATIO
 
 
 FLAG: Final = Kind(bool, "true or false")
@@ -81,7 +84,7 @@ TABLE: Final = Kind(dict, "a table")
 TEXTS: Final = Texts(list, "a list of texts")
 TABLES: Final = Kind(list, "a list of tables")
 NAMES: Final = Texts(list, "a list of destinations such as ['queue://A', 'topic://B']")
-RATIO: Final = Ratio(float, "a number of at least 0, or -1")
+RATIO: Final = Ratio(float, f"a number from 0 to {MOST_RATIO}, or -1")
 ANY_MS: Final = Number(-MOST - 1)
 
 Row = Number | Kind

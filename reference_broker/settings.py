@@ -31,8 +31,12 @@ from reference_broker.core.config import (
     TimeStamping,
     VirtualTopic,
 )
+from reference_broker.core.deadletter import fault_of_strategy
+from reference_broker.core.delay import MAX_DELAY_MS
+from reference_broker.core.lifetime import MAX_TTL_MS
+from reference_broker.core.matching import fault_of_pattern
 from reference_broker.core.retention import RECOVERIES, Recovery
-from reference_broker.core.routing import fault_of_composite, fault_of_virtual_topic
+from reference_broker.core.routing import fault_of_composite, fault_of_composites, fault_of_virtual_topic
 from reference_broker.detection import AUTO
 from reference_broker.framing import Limits
 from reference_broker.listening import DEFAULT_HOST, DEFAULT_PORT, Certificates, Listening
@@ -107,7 +111,7 @@ _BROKER: Final[dict[str, _Row]] = {
     "advisory_support": _FLAG,
     "statistics": _FLAG,
     "delay_support": _FLAG,
-    "max_delay_ms": _Number(0),
+    "max_delay_ms": _Number(0, MAX_DELAY_MS),
     "relative_ttl_names": _TEXTS,
     "timestamping": _TABLE,
     "monitor": _TABLE,
@@ -172,9 +176,9 @@ _RECOVERY: Final[dict[str, _Row]] = {
 }
 _REDELIVERY: Final[dict[str, _Row]] = {
     "maximum_redeliveries": _Number(-1),
-    "initial_redelivery_delay_ms": _Number(0),
-    "redelivery_delay_ms": _Number(0),
-    "maximum_redelivery_delay_ms": _Number(-1),
+    "initial_redelivery_delay_ms": _Number(0, MAX_DELAY_MS),
+    "redelivery_delay_ms": _Number(0, MAX_DELAY_MS),
+    "maximum_redelivery_delay_ms": _Number(-1, MAX_DELAY_MS),
     "use_exponential_back_off": _FLAG,
     "back_off_multiplier": _Number(1, 1000),
     "send_to_dlq_if_max_retries_exceeded": _FLAG,
@@ -184,7 +188,7 @@ _DEAD_LETTER: Final[dict[str, _Row]] = {
     "strategy": _TEXT,
     "process_expired": _FLAG,
     "process_non_persistent": _FLAG,
-    "expiration_ms": _Number(0),
+    "expiration_ms": _Number(0, MAX_TTL_MS),
     "enable_audit": _FLAG,
     "dead_letter_queue": _TEXT,
     "queue_prefix": _TEXT,
@@ -414,9 +418,13 @@ def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:
         if key in fields:
             fields[key] = [read(entry, f"{where}.{key}[{number}]") for number, entry in enumerate(fields[key])]
     try:
-        return BrokerConfig(**fields)
+        config = BrokerConfig(**fields)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
+    wrong = fault_of_composites(config)
+    if wrong:
+        raise ConfigError(f"{where}: {wrong}")
+    return config
 
 
 def _virtual_topic(entry: object, where: str) -> VirtualTopic:
@@ -451,12 +459,18 @@ def _destination(entry: object, where: str) -> DestinationPolicy:
     fields = _checked_table(entry, _DESTINATION, where)
     if "match" not in fields:
         raise ConfigError(f"{where} has no match; name a destination, or a pattern such as '>'")
+    wrong = fault_of_pattern(fields["match"])
+    if wrong:
+        raise ConfigError(f"{where}.match = {wrong}")
     if "dead_letter" in fields:
         rows = _checked(fields["dead_letter"], _DEAD_LETTER, f"{where}.dead_letter")
         try:
             fields["dead_letter"] = DeadLetterStrategy(**rows)
         except ConfigError as error:
             raise ConfigError(f"{where}.dead_letter: {error}") from None
+        wrong = fault_of_strategy(fields["dead_letter"])
+        if wrong:
+            raise ConfigError(f"{where}.dead_letter: {wrong}")
     if "advisories" in fields:
         fields["advisories"] = AdvisoryOptions(**_checked(fields["advisories"], _ADVISORIES, f"{where}.advisories"))
     if "recovery" in fields:

@@ -31,7 +31,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from reference_broker.core.config import DISCARDING, INDIVIDUAL_LETTERS, DeadLetterStrategy
-from reference_broker.core.matching import is_queue, policy_for, split
+from reference_broker.core.matching import fault, is_queue, policy_for, split
 from reference_broker.core.message import QUEUE, TOPIC, Message
 
 if TYPE_CHECKING:
@@ -155,3 +155,19 @@ class DeadLetter:
         )
         letter.original_destination = source
         return letter
+
+
+def fault_of_strategy(strategy: DeadLetterStrategy) -> str:
+    """What is wrong with the names of dead-letter queues in a configuration; "" if nothing."""
+    for name in (strategy.dead_letter_queue, strategy.queue_prefix, strategy.topic_prefix):
+        if split(name)[0]:
+            return f"{name!r} has a prefix of its own; write the name alone"
+    for name in (
+        strategy.dead_letter_queue,
+        f"{strategy.queue_prefix}NAME{strategy.queue_suffix}",
+        f"{strategy.topic_prefix}NAME{strategy.topic_suffix}",
+    ):
+        wrong = fault(QUEUE + name)
+        if wrong:
+            return wrong
+    return ""

@@ -75,6 +75,20 @@ def fault(destination: str) -> str:
     return ""
 
 
+def fault_of_pattern(pattern: str) -> str:
+    """What is wrong with a pattern of the configuration, or with a name in its place; "" if nothing."""
+    prefix, name = split(pattern)
+    strange = "," in name or "\n" in name or name.startswith(("/queue/", "/topic/"))
+    if not name or strange or (not prefix and "://" in name):
+        return (
+            f"{pattern!r} names no destination; write a name such as 'A.B', a pattern such as 'A.>', or either after "
+            f"{QUEUE} or {TOPIC}"
+        )
+    if ">" in name.split(".")[:-1]:
+        return f"{pattern!r} has '>' before its end; use '*' for one element"
+    return ""
+
+
 def consumer_fault(destination: str) -> str:
     """What is wrong with a destination that a consumer names: one, a wildcard, or several, joined by commas."""
     for name in members(destination):

@@ -10,7 +10,8 @@ Rules:
   without the plug-in, or vanishes, if ``send_to_dlq_if_max_retries_exceeded`` is off.
 * The first pause is ``initial_redelivery_delay_ms``, each later one ``redelivery_delay_ms``; with
   ``use_exponential_back_off`` it is the one before, times ``back_off_multiplier``, at most
-  ``maximum_redelivery_delay_ms`` (-1: no limit). The pause is remembered as the property ``redeliveryDelay``.
+  ``maximum_redelivery_delay_ms`` (-1: the longest delay that there is). The pause is remembered as the property
+  ``redeliveryDelay``.
 * What expires, by the broker's clock or a client's, is not tried again.
 
 Exceptions: ActiveMQ sends a durable subscription's message to the whole topic again; here topics are left out. ActiveMQ
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from reference_broker.core.delay import MAX_DELAY_MS
 from reference_broker.core.matching import policy_for
 
 if TYPE_CHECKING:
@@ -64,6 +66,6 @@ class Rescheduling:
         before_ms = message.properties.get(PROPERTY)
         if not policy.use_exponential_back_off or not isinstance(before_ms, int) or before_ms <= 0:
             return policy.redelivery_delay_ms
-        pause_ms = int(before_ms * policy.back_off_multiplier)
+        pause_ms = min(int(before_ms * policy.back_off_multiplier), MAX_DELAY_MS)
         most_ms = policy.maximum_redelivery_delay_ms
         return max(most_ms, policy.redelivery_delay_ms) if 0 <= most_ms < pause_ms else pause_ms

@@ -131,12 +131,30 @@ def fault_of_composite(name: str, forward_to: list[str]) -> str:
     return ""
 
 
+def fault_of_composites(config: BrokerConfig) -> str:
+    """What is wrong with all composite destinations together; "" if nothing."""
+    names = [one.name for one in config.composite_destinations]
+    for name in names:
+        if names.count(name) > 1:
+            return f"composite destination {name} is described twice; write all that it forwards to into one forward_to"
+    routing = Routing(config)
+    for one in config.composite_destinations:
+        if not routing.resolve(one.name):
+            return (
+                f"composite destination {one.name} forwards in a circle ({', '.join(one.forward_to)}) and keeps "
+                "nothing; name another destination, or say forward_only = false"
+            )
+    return ""
+
+
 def fault_of_virtual_topic(name: str, prefix: str, postfix: str) -> str:
     """What is wrong with a virtual topic in a configuration; "" if nothing."""
-    if split(name)[0] not in ("", TOPIC) or is_queue(name) or not split(name)[1]:
+    if split(name)[0] not in ("", TOPIC) or is_queue(name) or not split(name)[1] or "," in name:
         return f"virtual topic {name!r} is not usable; write the name of a topic or a pattern such as 'VirtualTopic.>'"
-    if not prefix.endswith(".") or ">" in prefix:
+    if ">" in split(name)[1].split(".")[:-1]:
+        return f"virtual topic {name!r} has '>' before its end; use '*' for one element"
+    if not prefix.endswith(".") or ">" in prefix or "," in prefix:
         return f"prefix {prefix!r} is not usable; end it with '.', and use '*' for an element, such as 'Consumer.*.'"
-    if postfix and (not postfix.startswith(".") or ">" in postfix):
+    if postfix and (not postfix.startswith(".") or ">" in postfix or "," in postfix):
         return f"postfix {postfix!r} is not usable; begin it with '.', such as '.backlog'"
     return ""

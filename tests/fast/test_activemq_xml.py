@@ -17,6 +17,14 @@ def within(text: str) -> str:
     return f'<broker xmlns="http://activemq.apache.org/schema/core">{text}</broker>'
 
 
+CONNECTOR = "<transportConnectors><transportConnector {}/></transportConnectors>"
+REDELIVERY = (
+    "<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap>{}</redeliveryPolicyMap>"
+    "</redeliveryPolicyMap></redeliveryPlugin></plugins>"
+)
+AUTHORIZATION = (
+    "<plugins><authorizationPlugin><map><authorizationMap>{}</authorizationMap></map></authorizationPlugin></plugins>"
+)
 POLICY = "<destinationPolicy><policyMap><policyEntries>{}</policyEntries></policyMap></destinationPolicy>"
 
 
@@ -104,3 +112,37 @@ def test_what_speaks_our_protocols_is_listened_on_and_the_rest_is_noted() -> Non
     found = translate(within(f"<transportConnectors>{connectors}</transportConnectors>"))
     assert found.data["server"] == {"connectors": ["stomp://a", "nio+ssl://b:1", "auto://d"]}
     assert found.notes == ["transportConnector amqp://c is not served"]
+
+
+def test_another_encoding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_bytes('<?xml version="1.0" encoding="ISO-8859-1"?><broker brokerName="Müller"/>'.encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"activemq.xml is not UTF-8 \(.*\); save it as UTF-8"):
+        read_settings(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("<destinationPolicy><policyMap><policyEntrys/></policyMap></destinationPolicy>", "policyEntrys"),
+        (POLICY.format('<policyEntri queue="A"/>'), "policyEntri"),
+        ("<destinationPolicy><policyMap><defaultEntry/></policyMap></destinationPolicy>", "defaultEntry"),
+        (
+            "<systemUsage><systemUsage><memoryUsage><memoryUsag/></memoryUsage></systemUsage></systemUsage>",
+            "memoryUsag",
+        ),
+        ("<transportConnectors><transportConector uri='tcp://h:1'/></transportConnectors>", "transportConector"),
+        ("<destinationInterceptors><mirroredQueue/></destinationInterceptors>", "mirroredQueue"),
+        (REDELIVERY.format("<defaultEntry/>"), "defaultEntry"),
+        (CONNECTOR.format("uri='tcp://h:1' disableAsyncDispatch='true'"), "disableAsyncDispatch"),
+        (AUTHORIZATION.format("<authorizationEntri/>"), "authorizationEntri"),
+    ],
+)
+def test_nothing_is_passed_over_further_down(text: str, word: str) -> None:
+    with pytest.raises(ConfigError, match=f"{word}.*has no counterpart here; "):
+        translate(within(text))
+
+
+def test_a_connector_says_where() -> None:
+    with pytest.raises(ConfigError, match="transportConnector 'openwire' has no uri; give one such as"):
+        translate(within(CONNECTOR.format("name='openwire'")))

@@ -431,7 +431,7 @@ BAD = [
     ),
     (
         "[[broker.destinations]]\nmatch = 'A'\npending_message_limit_multiplier = -2",
-        "pending_message_limit_multiplier = -2 must be a number of at least 0, or -1",
+        "pending_message_limit_multiplier = -2 must be a number from 0 to 1000000000, or -1",
     ),
     ("[[broker.virtual_topics]]\nprefix = 'C'", "prefix 'C' is not usable; end it with '.'"),
     ("[[broker.virtual_topics]]\npostfix = 'x'", "postfix 'x' is not usable; begin it with '.'"),
