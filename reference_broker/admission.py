@@ -66,4 +66,7 @@ class Door:
 def objection(link: Link, event: Event) -> Refused | None:
     """Why an event of this connection must not reach the core."""
     text = "" if link.rights is None else link.rights.objection(event)
-    return Refused(link.number, getattr(event, "request", 0), NOT_AUTHORIZED, text) if text else None
+    if not text:
+        return None
+    request, transaction = getattr(event, "request", 0), getattr(event, "transaction", "")
+    return Refused(link.number, request, NOT_AUTHORIZED, text, transaction)

@@ -40,6 +40,7 @@ from reference_broker.core.effects import Accepted, Effect, Logged, Refused
 from reference_broker.core.events import (
     Ack,
     AddDestination,
+    AddProducer,
     Begin,
     Commit,
     Connect,
@@ -110,6 +111,7 @@ class Broker:
         handlers: dict[type[Event], object] = {
             Ack: self._ack,
             AddDestination: self._change_destination,
+            AddProducer: self._change_destination,
             Begin: self._begin,
             Commit: self._commit,
             Connect: self._connect,
@@ -306,12 +308,10 @@ class Broker:
         self._answer(event, (code, text))
 
     def _change_destination(self, event: AddDestination) -> None:
-        temporaries = self._region.temporaries
-        change = temporaries.remove if isinstance(event, RemoveDestination) else temporaries.add
         if event.connection not in self._connections:
             self._answer(event, (UNKNOWN_CONNECTION, self._connect_first(event.connection)))
         else:
-            self._answer(event, change(event.connection, event.destination))
+            self._answer(event, self._region.temporaries.change(event))
 
     # -- messages
 
@@ -325,7 +325,7 @@ class Broker:
             return
         code, text = self._objection_to_send(event)
         if code:
-            refuse(self._region, event, Refused(event.connection, event.request, code, text))
+            refuse(self._region, event, code, text)
             return
         message.sender = event.connection
         if self._flow is None or not self._flow.withholds(event, self._arrivals):
@@ -378,7 +378,7 @@ class Broker:
             return
         code, text = self._objection_to_send(event)
         if code:
-            refuse(self._region, event, Refused(event.connection, event.request, code, text))
+            refuse(self._region, event, code, text)
         else:
             self._carry_out(event)
 
@@ -406,12 +406,12 @@ class Broker:
         if deliveries is None:
             bounds = f"from {event.first!r} to {event.last!r}"
             text = f"{rule.name} acknowledgement {bounds} does not fit what consumer {event.consumer!r} holds"
-            self._refuse(event.connection, event.request, "unknown-message", text)
+            self._refuse(event.connection, event.request, "unknown-message", text, event.transaction)
             return
         if event.transaction:
             code, text = self._transactions.refusal_of_acknowledgement(event.connection, event.transaction, rule)
             if code:
-                self._refuse(event.connection, event.request, code, text)
+                self._refuse(event.connection, event.request, code, text, event.transaction)
                 return
             self._accept(event.connection, event.request)
             self._transactions.acknowledge(event.connection, event.transaction, consumer, rule, deliveries)
@@ -488,8 +488,8 @@ class Broker:
         if request:
             self._region.effects.append(Accepted(connection, request))
 
-    def _refuse(self, connection: int, request: int, code: str, text: str) -> None:
-        self._region.effects.append(Refused(connection, request, code, text))
+    def _refuse(self, connection: int, request: int, code: str, text: str, transaction: str = "") -> None:
+        self._region.effects.append(Refused(connection, request, code, text, transaction))
 
     def _connect_first(self, connection: int) -> str:
         return f"connection {connection} is not connected; connect first"

@@ -75,15 +75,18 @@ class Accepted(Effect):
 
 
 class Refused(Effect):
-    """The request failed and changed nothing. ``code`` is a stable word, ``text`` says the value and the remedy."""
+    """The request failed and changed nothing. ``code`` is a stable word, ``text`` says the value and the remedy.
+    ``transaction``: what it was to be a part of; "" is none.
+    """
 
-    __slots__ = ("code", "connection", "request", "text")
+    __slots__ = ("code", "connection", "request", "text", "transaction")
 
-    def __init__(self, connection: int, request: int, code: str, text: str) -> None:
+    def __init__(self, connection: int, request: int, code: str, text: str, transaction: str = "") -> None:
         self.connection = connection
         self.request = request
         self.code = code
         self.text = text
+        self.transaction = transaction
 
 
 class Logged(Effect):

@@ -294,6 +294,12 @@ class AddDestination(Event):
         self.request = request
 
 
+class AddProducer(AddDestination):
+    """Somebody is going to send to that name, of one destination or several (ProducerInfo)."""
+
+    __slots__ = ()
+
+
 class RemoveDestination(AddDestination):
     """A client deletes a destination that nobody consumes from."""
 

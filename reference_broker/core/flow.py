@@ -129,7 +129,7 @@ class Flow:
             f"javax.jms.ResourceAllocationException: no {self._names(full)[0]} for a message to {name}{figures}; "
             "consume or purge what is there, or raise the limit"
         )
-        refuse(self._region, event, Refused(event.connection, event.request, NO_SPACE, text))
+        refuse(self._region, event, NO_SPACE, text)
 
     def _wait(self, event: Send, full: Usage) -> None:
         region = self._region
@@ -307,9 +307,9 @@ def give_credit(region: Region, event: Send) -> None:
     region.effects.append(Credited(event.connection, event.producer, event.credit_bytes))
 
 
-def refuse(region: Region, event: Send, refusal: Refused) -> None:
+def refuse(region: Region, event: Send, code: str, text: str) -> None:
     """A send is refused; so it takes nothing of a window either."""
-    region.effects.append(refusal)
+    region.effects.append(Refused(event.connection, event.request, code, text, event.transaction))
     if event.credit_bytes:
         give_credit(region, event)
     if event.number and event.connection in region.attendance.connections:

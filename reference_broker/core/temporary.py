@@ -10,6 +10,7 @@ Rules:
 * Sending to one that does not exist, or no longer, is refused with ``unknown-destination``; so is consuming and
   removing.
 * Other destinations can be made and removed in the same way, by anybody; a topic with durable subscriptions is in use.
+* A producer of one name makes what it stands for, except temporary destinations; what nobody can send to is refused.
 * A temporary destination has no durable subscription, is covered by no wildcard, and is swept like any other.
 
 Change together: ``arrival.py``, ``region.py`` (``remove``), ``broker.py``.
@@ -21,10 +22,12 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from reference_broker.core.events import AddProducer, RemoveDestination
 from reference_broker.core.matching import fault, is_temporary, members
 from reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
+    from reference_broker.core.events import AddDestination
     from reference_broker.core.region import Region
 
 FOREIGN = "foreign-destination"
@@ -69,6 +72,28 @@ class Temporaries:
             owner = self.owners.get(name)
             if owner is not None and not self._region.policies.temporary.may_consume(owner, connection):
                 return FOREIGN, f"{name} belongs to connection {owner}; only that may consume from it"
+        return "", ""
+
+    def change(self, event: AddDestination) -> tuple[str, str]:
+        """Do what a client asks for; (code, text) if that cannot be."""
+        if isinstance(event, RemoveDestination):
+            return self.remove(event.connection, event.destination)
+        if isinstance(event, AddProducer):
+            return self._send_to(event.destination)
+        return self.add(event.connection, event.destination)
+
+    def _send_to(self, asked: str) -> tuple[str, str]:
+        """Make sure that there is what a producer names; (code, text) if that cannot be."""
+        names = members(asked)
+        for name in names:
+            wrong = fault(name)
+            if wrong:
+                return "bad-destination", wrong
+            missing = self.missing(name)
+            if missing:
+                return UNKNOWN_DESTINATION, missing
+        for name in names:
+            self._region.destination(name)
         return "", ""
 
     def add(self, connection: int, name: str) -> tuple[str, str]:

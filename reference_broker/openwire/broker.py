@@ -8,6 +8,8 @@ Rules
 * A request is refused with an ExceptionResponse if it asked for a response, else with a ConnectionFault. Neither ends
   the connection. A command that breaks the protocol does.
 
+* What is refused without having asked for a response spoils the transaction that it was to be a part of: nobody waits
+  there who could decide what becomes of the rest, so the commit is refused, and the transaction rolled back.
 * A MessagePull and a TransactionInfo BEGIN without a wish for a response are not answered, unless they are refused.
 
 Known exceptions: XA transactions are refused. BrokerInfo and ConsumerControl are written only where there are bytes
@@ -83,7 +85,7 @@ class OpenWireProtocolError(Exception):
 class BrokerSession(Session):
     """See the module's header."""
 
-    __slots__ = ("_asked", "_client_id", "_config", "_names", "_wired", "consumers", "members")
+    __slots__ = ("_asked", "_client_id", "_config", "_names", "_spoilt", "_wired", "consumers", "members")
 
     def __init__(self, connection: int, config: BrokerConfig) -> None:
         super().__init__(connection, KeepAliveInfo(response_required=config.monitor.ask_for_answers))
@@ -97,6 +99,8 @@ class BrokerSession(Session):
         self._wired = False
         #: Requests that wait: consumers that are not there yet, by their ids.
         self._asked: dict[int, str] = {}
+        #: Open transactions that have lost a part, and why.
+        self._spoilt: dict[str, str] = {}
 
     # -- from the peer
 
@@ -260,7 +264,8 @@ class BrokerSession(Session):
         producer = command.producer_id
         if producer:
             if producer not in self.members.producers:
-                self.refuse(command, "unknown-producer", f"producer {producer} is not there; announce it first")
+                text = f"producer {producer} is not there; announce it first"
+                self.refused(Refused(self.connection, request, "unknown-producer", text, command.transaction))
                 return []
             if not request:
                 credit_bytes = self.members.credit_bytes(producer, command.message)
@@ -325,6 +330,11 @@ class BrokerSession(Session):
             )
             self.refuse(info, "not-offered", f"{text} in a local transaction" if distributed else text)
             return []
+        why = self._spoilt.pop(info.transaction, "")
+        if why and kind is Commit:
+            text = f"transaction {info.transaction} is rolled back, because a part of it was refused: {why}"
+            self.refuse(info, "rolled-back", text)
+            return [Rollback(self.connection, info.transaction)]
         return [kind(self.connection, info.transaction, request=info.command_id if info.response_required else 0)]
 
     def _destination(self, info: DestinationInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
@@ -380,6 +390,8 @@ class BrokerSession(Session):
             self.outbox.append(ExceptionResponse(effect.request, effect.text, effect.code))
         else:
             self.outbox.append(ConnectionFault(effect.text, effect.code))
+            if effect.transaction and effect.code != "unknown-transaction":
+                self._spoilt.setdefault(effect.transaction, effect.text)
         if effect.code == CLIENT_ID_IN_USE:
             self.connected = False
             self.closing = effect.text

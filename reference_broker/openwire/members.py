@@ -6,6 +6,8 @@ Rules (openwire.md 10.3, 10.5, 10.12)
   socket repeats what it had.
 * Session -1 is there without an announcement. A consumer or producer of another session that is not there is refused.
   Names that are no identifiers of OpenWire (in the simulation) belong to no session.
+* A producer of one destination makes it, and hears at once if it may not send there (as in ActiveMQ): what it sends
+  later may ask for no answer.
 * A session takes its consumers and producers with it, a connection its sessions. What is removed without being there is
   no error: a client may close twice.
 * A message of a producer with a window that asks for no answer takes credit, which the core gives back (ProducerAck)
@@ -22,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from reference_broker.core.events import Disconnect, Event, Resize, Unsubscribe
+from reference_broker.core.events import AddProducer, Disconnect, Event, Resize, Unsubscribe
+from reference_broker.destination_options import plain_name
 from reference_broker.openwire.commands import Command, RefusedCommand, Response
 from reference_broker.openwire.links import (
     ConnectionControl,
@@ -97,10 +100,15 @@ def _session(session: BrokerSession, info: SessionInfo) -> list[Event]:
 
 
 def _producer(session: BrokerSession, info: ProducerInfo) -> list[Event]:
-    if not session.is_stranger(info, "producer", info.producer_id):
-        session.members.producers.setdefault(info.producer_id, info)
+    if session.is_stranger(info, "producer", info.producer_id):
+        return []
+    known = info.producer_id in session.members.producers
+    session.members.producers.setdefault(info.producer_id, info)
+    if known or not info.destination:
         session.agree(info)
-    return []
+        return []
+    request = info.command_id if info.response_required else 0
+    return [AddProducer(session.connection, plain_name(info.destination), request=request)]
 
 
 def _remove_producer(session: BrokerSession, info: RemoveProducer) -> list[Event]:

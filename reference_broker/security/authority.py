@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from reference_broker.core.events import AddDestination, Event, RemoveDestination, Send, Subscribe
+from reference_broker.core.events import AddDestination, AddProducer, Event, RemoveDestination, Send, Subscribe
 from reference_broker.core.matching import is_temporary, is_wild, members, split
 from reference_broker.security.identity import Identity
 
@@ -97,6 +97,9 @@ class Rights:
     def _send(self, event: Send) -> str:
         return self._uses(WRITE, event.message.destination)
 
+    def _produce(self, event: AddProducer) -> str:
+        return self._uses(WRITE, event.destination)
+
     def _subscribe(self, event: Subscribe) -> str:
         return self._uses(READ, event.destination)
 
@@ -156,5 +159,6 @@ _JUDGES: Final[dict[type[Event], Callable[[Rights, Any], str]]] = {
     Send: Rights._send,
     Subscribe: Rights._subscribe,
     AddDestination: Rights._add,
+    AddProducer: Rights._produce,
     RemoveDestination: Rights._remove,
 }

@@ -521,6 +521,40 @@ def too_many_redeliveries_are_a_dead_letter(stage: Stage) -> object:
 
 
 @scenario
+def a_transaction_with_a_refused_send(stage: Stage) -> object:
+    """Sends in a transaction wait for no answer: the commit is the first that can tell that one was refused."""
+    plain = stage.session()
+    queue = stage.queue(plain)
+    send(plain, queue, "a", "b")
+    options = "jms.watchTopicAdvisories=false&jms.redeliveryPolicy.initialRedeliveryDelay=0"
+    session = stage.session(0, options=options)
+    consumer = session.createConsumer(queue)
+    found: dict[str, object] = {"taken": take(consumer, 1)}
+    producer, out = session.createProducer(None), stage.queue(session, "out")
+    producer.send(out, session.createTextMessage("good"))
+    producer.send(session.createQueue("temp-queue://nobody:1"), session.createTextMessage("lost"))
+    with refused(found, "commit"):
+        session.commit()
+    found["again"] = take(consumer, 2)
+    producer.send(out, session.createTextMessage("next"))
+    session.commit()
+    reader = plain.createConsumer(out)
+    return found, take(reader, 1), nothing(reader)
+
+
+@scenario
+def a_producer_of_what_is_gone(stage: Stage) -> object:
+    mine, theirs = stage.session(), stage.session()
+    queue = mine.createTemporaryQueue()
+    send(theirs, queue, "heard")
+    queue.delete()
+    found: dict[str, object] = {}
+    with refused(found, "producer"):
+        theirs.createProducer(queue)
+    return found
+
+
+@scenario
 def a_lost_transaction_is_rolled_back(stage: Stage) -> object:
     session = stage.session()
     queue = stage.queue(session)

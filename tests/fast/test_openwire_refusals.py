@@ -1,0 +1,147 @@
+"""What a client that does not wait for answers learns of a refusal, and when: a transaction of which a part was refused
+is not committed, and a producer hears at once that it may not send (openwire.md 10.1, 10.3, 10.8).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from reference_broker.node import Node
+from reference_broker.openwire.wire import ids, links
+from reference_broker.openwire.wire.kinds import Data, Throwable
+from reference_broker.security.authority import Authority, Permission
+from reference_broker.security.identity import Identity
+from tests.fast.openwire_end import NOW, End, node_of, queue
+
+BEGIN, COMMIT, ROLLBACK = 0, 2, 4
+GONE = Data(ids.TEMP_QUEUE, ["nobody:1"])
+SECURITY = "java.lang.SecurityException"
+AUTHORITY = Authority(
+    [
+        Permission("queue://A", read=["u"], write=["u"], admin=["u"]),
+        Permission("queue://full", write=["u"]),
+        Permission("queue://only-read", read=["u"], admin=["u"]),
+    ]
+)
+
+
+def of(end: End, number: int = 1) -> Data:
+    """A transaction's name."""
+    return Data(ids.LOCAL_TRANSACTION_ID, [number, Data(ids.CONNECTION_ID, [end.name])])
+
+
+def step(end: End, kind: int, number: int = 1) -> Data:
+    """A step of a transaction; returns the answer."""
+    owner = Data(ids.CONNECTION_ID, [end.name])
+    return end.ask(links.TRANSACTION_INFO.make(connectionId=owner, transactionId=of(end, number), type=kind))
+
+
+def why(answer: Data) -> tuple[str, str]:
+    """The class and the text of a refusal."""
+    thrown = answer["exception"]
+    assert isinstance(thrown, Throwable)
+    return thrown.type or "", thrown.message or ""
+
+
+def announce(end: End, destination: Data, number: int = 7) -> Data:
+    """A producer for one destination; returns the answer."""
+    made = Data(ids.PRODUCER_ID, [end.name, number, 1])
+    return end.ask(links.PRODUCER_INFO.make(producerId=made, destination=destination))
+
+
+def guarded() -> tuple[Node, End]:
+    """A broker with permissions, and a client that was let in."""
+    node = node_of()
+    node.guard(AUTHORITY)
+    end = End(node, connect=False)
+    owner = Data(ids.CONNECTION_ID, [end.name])
+    end.tell(links.CONNECTION_INFO.make(connectionId=owner, clientId=end.name, manageable=True))
+    node.admit(1, Identity("u", ("u",)), "", NOW)
+    end.tell(links.SESSION_INFO.make(sessionId=Data(ids.SESSION_ID, [end.name, 1])))
+    return node, end
+
+
+def test_a_transaction_with_a_refused_send_is_rolled_back_and_its_commit_says_why() -> None:
+    node = node_of()
+    end = End(node)
+    producer = end.producer()
+    end.tell(end.text(queue("q"), producer, "before", transactionId=None))
+    end.consumer(queue("q"))
+    assert step(end, BEGIN).kind.name == "Response"
+    end.tell(end.text(queue("out"), producer, "good", transactionId=of(end)))
+    end.tell(end.text(GONE, producer, "lost", transactionId=of(end)))
+    assert end.kinds()[-1] == "ConnectionError"
+    answer = step(end, COMMIT)
+    assert answer.kind.name == "ExceptionResponse"
+    kind, text = why(answer)
+    assert kind == "javax.jms.JMSException"
+    assert "nobody:1" in text
+    counters = node.broker.counters("queue://out", NOW)
+    assert counters is None or counters["size"] == 0
+    # It is over: the client begins the next one, under any name.
+    assert step(end, BEGIN).kind.name == "Response"
+    end.tell(end.text(queue("out"), producer, "next", transactionId=of(end)))
+    assert step(end, COMMIT).kind.name == "Response"
+    assert (node.broker.counters("queue://out", NOW) or {})["size"] == 1
+    node.broker.check()
+
+
+def test_a_rollback_forgets_what_was_refused() -> None:
+    node = node_of()
+    end = End(node)
+    producer = end.producer()
+    for ending in (ROLLBACK, COMMIT):
+        step(end, BEGIN)
+        if ending == ROLLBACK:
+            end.tell(end.text(GONE, producer, transactionId=of(end)))
+        assert step(end, ending).kind.name == "Response"
+
+
+def test_who_waited_for_the_refusal_decides_himself() -> None:
+    node = node_of()
+    end = End(node)
+    producer = end.producer()
+    step(end, BEGIN)
+    assert end.ask(end.text(GONE, producer, transactionId=of(end))).kind.name == "ExceptionResponse"
+    end.tell(end.text(queue("out"), producer, transactionId=of(end)))
+    assert step(end, COMMIT).kind.name == "Response"
+    assert (node.broker.counters("queue://out", NOW) or {})["size"] == 1
+
+
+def test_a_send_that_is_not_allowed_spoils_its_transaction_too() -> None:
+    node, end = guarded()
+    producer = end.producer()
+    step(end, BEGIN)
+    end.tell(end.text(queue("A"), producer, transactionId=of(end)))
+    end.tell(end.text(queue("secret"), producer, transactionId=of(end)))
+    assert "queue://secret" in why(step(end, COMMIT))[1]
+    assert not (node.broker.counters("queue://A", NOW) or {"size": 0})["size"]
+    node.broker.check()
+
+
+def test_a_producer_of_one_destination_makes_it() -> None:
+    node = node_of()
+    assert announce(End(node), queue("new,other")).kind.name == "Response"
+    assert node.broker.destinations() == ["queue://new", "queue://other"]
+
+
+@pytest.mark.parametrize(
+    ("destination", "thrown"),
+    [
+        (GONE, "org.apache.activemq.DestinationDoesNotExistException"),
+        (queue("A.*"), "javax.jms.InvalidDestinationException"),
+        (queue(""), "javax.jms.InvalidDestinationException"),
+    ],
+)
+def test_a_producer_of_what_nobody_can_send_to_is_refused(destination: Data, thrown: str) -> None:
+    end = End(node_of())
+    assert why(announce(end, destination))[0] == thrown
+
+
+@pytest.mark.parametrize("name", ["only-read", "secret", "A,secret", "full"])
+def test_a_producer_that_may_not_send_hears_it_at_once(name: str) -> None:
+    """A message that is not persistent would be refused to nobody's knowledge. "full" may be written, not created."""
+    node, end = guarded()
+    assert why(announce(end, queue(name)))[0] == SECURITY
+    assert announce(end, queue("A"), 8).kind.name == "Response"
+    assert node.broker.destinations() == ["queue://A"]
