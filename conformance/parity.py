@@ -284,6 +284,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (default 0)")
     parser.add_argument("--json", action="store_true", help="one line of JSON per program")
     options = parser.parse_args(argv)
+    if options.programs < 0:
+        raise UsageError(f"--programs {options.programs} must be at least 0")
     from chaos.tools import ToolMissing
     from conformance.adapters.reference import ReferenceAdapter
     from conformance.worlds.live.laboratory import Laboratory

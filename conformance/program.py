@@ -13,13 +13,15 @@ The durable artefact of a failure is this file, not a seed of Hypothesis or of o
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from conformance.destinations import is_copied, is_temporary
-from conformance.steps import AnyStep
+from conformance.nearest import suggestion
+from conformance.steps import REGISTRY, AnyStep
 
 FORMAT = "brokerproof/program/1"
 #: More steps than this are refused: a mistake in a generator should not fill the disk.
@@ -307,9 +309,18 @@ def parse_program(data: bytes, name: str = "program") -> Program:
     try:
         program = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProgramError(f"{name}: not a {FORMAT} program: {error}") from None
+        raise ProgramError(f"{name}: not a {FORMAT} program: {error}{_remedy(str(error))}") from None
     check_program(program, name)
     return program
+
+
+def _remedy(error: str) -> str:
+    """What to write instead of a step that does not exist."""
+    found = re.fullmatch(r"Invalid value '(.*)' - at `\$\.steps\[\d+\]\.do`", error)
+    if found is None:
+        return ""
+    known = sorted(str(step.__struct_config__.tag) for step in REGISTRY)
+    return f"; {suggestion(found[1], known)}a step is one of {', '.join(known)}"
 
 
 def read_program(path: Path) -> Program:

@@ -10,17 +10,22 @@ from pathlib import Path
 
 import msgspec
 
+from conformance.adapters import check_place
 from conformance.engine import REFERENCE, run_program
 from conformance.exits import SuiteProblem, UsageError
 from conformance.failure import failure_text
+from conformance.folder import make_folder
 from conformance.generate.programs import program_for_seed
 from conformance.judging import exit_code
 from conformance.mutants import check_mutant
+from conformance.nearest import suggestion
 from conformance.program import Program, read_program
 from conformance.requirements.catalogue import default_catalogue
 from conformance.results import RunResult, verdict_digest
 from conformance.shrinking import shrink_violation
 from conformance.verdict import VerdictKind
+from conformance.worlds.translation import broker_config
+from reference_broker.core.config import ConfigError
 
 #: Where a shrunk program goes unless ``--out`` says otherwise.
 OUT = Path("brokerproof-out")
@@ -48,6 +53,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one verdict per line, as JSON")
     options = parser.parse_args(argv)
     check_mutant(options.mutant)
+    check_place(options.broker, url=options.url, home=options.home)
     name, program = _program(options.program, options.seed)
     catalogue = default_catalogue()
     wanted = catalogue.select(options.requirement)
@@ -55,6 +61,8 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"only the reference broker runs in virtual time; --broker {options.broker} needs --tier live")
     if options.tier == "simulated" and options.client != "as-written":
         raise UsageError(f"--client {options.client} is for the live world; add --tier live")
+    if options.out is not None:
+        make_folder(options.out)
     result = _run(name, program, options, tuple(wanted))
     if result.problem or result.not_run:
         raise SuiteProblem(result.problem or f"not run: {result.not_run}")
@@ -97,9 +105,15 @@ def _program(name: str | None, seed: int | None) -> tuple[str, Program]:
         return name, corpus[name]
     if not Path(name).exists() and "/" not in name and not name.endswith(".json"):
         raise UsageError(
-            f"{name!r} is neither a file nor a corpus program; `brokerproof list programs` shows the corpus"
+            f"{name!r} is neither a file nor a corpus program; {suggestion(name, corpus)}"
+            "`brokerproof list programs` shows the corpus"
         )
-    return name, read_program(Path(name))
+    program = read_program(Path(name))
+    try:
+        broker_config(program)
+    except ConfigError as error:
+        raise UsageError(f"{name}: {error}") from None
+    return name, program
 
 
 def _shrunk(result: RunResult, wanted: Sequence[str]) -> RunResult:

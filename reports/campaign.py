@@ -32,6 +32,7 @@ from typing import Any
 
 from conformance.engine import run_seed
 from conformance.exits import SUITE, UsageError
+from conformance.folder import make_folder
 from conformance.judging import exit_code
 from conformance.mutants import check_mutant
 from conformance.requirements.catalogue import Catalogue, default_catalogue
@@ -64,6 +65,7 @@ def main(argv: Sequence[str]) -> int:
     catalogue = default_catalogue()
     _check(options)
     present_report(options.out)
+    make_folder(options.out)
     started = time.monotonic()
     outcome, tasks = run_campaign(options.out, options.seed, options.programs, options.master, options.mutant)
     elapsed_ms = round((time.monotonic() - started) * 1000)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from conformance.exits import OK
+from conformance.folder import make_folder
 from conformance.requirements.catalogue import Catalogue, default_catalogue
 from conformance.results import SuiteEvent, SuiteFinished, SuiteStarted, Writer
 from reports.collect import Collector, ColumnCollector
@@ -89,8 +90,8 @@ def new_columns(
 class ReportWriter(Writer):
     """Collects the stream and writes the report at its end; ``report`` and ``brokers`` are there afterwards.
 
-    Raises ``ReportError`` at ``SuiteStarted`` when the folder holds a report that cannot be read: before the work, not
-    after it.
+    Raises ``ReportError`` at ``SuiteStarted`` when the folder holds a report that cannot be read, and ``UsageError``
+    when it cannot be written: before the work, not after it.
     """
 
     def __init__(self, folder: Path = OUT, catalogue: Catalogue | None = None) -> None:
@@ -104,6 +105,7 @@ class ReportWriter(Writer):
         """Collect; write when the suite has finished."""
         if isinstance(event, SuiteStarted):
             present_report(self.folder)
+            make_folder(self.folder)
         self.collector.handle(event)
         if isinstance(event, SuiteFinished):
             collector = self.collector

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from conformance.adapters import ADAPTERS, CLIENTS, find_adapter
+from conformance.adapters import ADAPTERS, CLIENTS, check_place
 from conformance.engine import REFERENCE
 from conformance.exits import SUITE, UsageError, under_ci
 from conformance.judging import INCONCLUSIVE_PERCENT_MAX, exit_code
@@ -24,6 +24,9 @@ from conformance.suite import PROGRAMS, SuiteOptions, run_suite
 from reports.command import OUT, ReportWriter, failure_of
 from reports.render.progress import ProgressWriter
 from reports.render.terminal import make_console, print_report
+
+#: All cells.
+PERCENT_MAX = 100
 
 
 def main(argv: Sequence[str]) -> int:
@@ -104,7 +107,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _suite_options(options: argparse.Namespace) -> SuiteOptions:
-    find_adapter(options.broker)
+    check_place(options.broker, url=options.url, home=options.home)
     check_mutant(options.mutant)
     if options.mutant is not None and options.broker != REFERENCE:
         raise UsageError(
@@ -116,6 +119,10 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         raise UsageError("--broker stomp needs --url stomp://HOST:PORT of a running broker")
     if options.programs < 0 or options.jobs < 1:
         raise UsageError(f"--programs {options.programs} must be at least 0 and --jobs {options.jobs} at least 1")
+    if options.budget is not None and not options.budget >= 0:
+        raise UsageError(f"--budget {options.budget} must be a number of seconds, 0 or more")
+    if not 0 <= options.inconclusive_max <= PERCENT_MAX:
+        raise UsageError(f"--inconclusive-max {options.inconclusive_max} must be a percentage, 0 to {PERCENT_MAX}")
     if options.tier == "simulated" and options.broker != REFERENCE:
         raise UsageError(f"only the reference broker runs in virtual time; {options.broker!r} needs --tier live")
     return SuiteOptions(

@@ -3,7 +3,8 @@
 Decides: which attributes are read, under which names they are given, and what a missing one means.
 Rules: one request for many readings; a counter that this release does not have is absent, never 0 (contracts.md section
 2); a queue that does not exist yet has all its counts at 0, because its bean appears with its first use; requests are
-POSTed and carry an `Origin`, because the newest releases answer nothing else.
+POSTed and carry an `Origin`, because the newest releases answer nothing else; an answer that is no Jolokia's, that is
+too long or does not end is one clear error, because an operator may give any address.
 Known exceptions: `timestamp` in the answers, the broker's wall clock, has whole seconds only.
 Change together: `chaos/brokers/activemq.py` (the agent's options, above all `nodelay`: without it a kept-alive read
 takes 44 ms).
@@ -25,6 +26,10 @@ from chaos.ports import LOOPBACK
 
 DOMAIN = "org.apache.activemq"
 _TIMEOUT_S = 5.0
+#: The whole answer, however slowly its bytes come, and how long it may be.
+_WHOLE_S = 8.0
+_MOST_BYTES = 64 * 1024 * 1024
+_PIECE_BYTES = 64 * 1024
 #: How often a queue is looked at that comes into being, or goes, while it is read.
 _LOOKS = 5
 _NO_INSTANCE = "javax.management.InstanceNotFoundException"
@@ -190,7 +195,9 @@ class Jolokia:
         """The broker's wall clock, to the second: proof of a skew through another channel than the clock file."""
         t0_ns, real0_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
         (row,) = self._post([{"type": "version"}])
-        return reading(int(row["timestamp"]) * 1000, t0_ns, real0_ms, resolution_ms=1000)
+        if not isinstance(row.get("timestamp"), int):
+            raise JolokiaFailed(f"version: {_answer(row).error or 'no timestamp'}")
+        return reading(row["timestamp"] * 1000, t0_ns, real0_ms, resolution_ms=1000)
 
     def close(self) -> None:
         """Close the kept-alive connection."""
@@ -216,20 +223,49 @@ class Jolokia:
                     if attempt == 2 or not kept_alive:
                         known = f"; {self._witness()}" if self._witness else ""
                         raise JolokiaFailed(
-                            f"no answer from the management agent on port {self.port}: {error}{known}"
+                            f"no answer from the management agent on port {self.port}: {str(error).strip()}{known}"
                         ) from error
         if status != 200:
             remedy = _REMEDIES.get(status, "")
             raise JolokiaFailed(f"the management agent on port {self.port} answers {status}{remedy}: {text[:300]!r}")
-        found = json.loads(text)
-        return found if isinstance(found, list) else [found]
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, dict):
+            # The agent failed before it looked at the rows.
+            found = [found] * len(rows)
+        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+            raise JolokiaFailed(f"what answers on port {self.port} is no Jolokia: it says {text[:100]!r}")
+        if len(found) != len(rows):
+            raise JolokiaFailed(
+                f"the management agent on port {self.port} gives {len(found)} answers to {len(rows)} requests"
+            )
+        return found
 
     def _exchange(self, body: str) -> tuple[bytes, int]:
         if self._connection is None:
             self._connection = self._make(self._host, self.port, timeout=_TIMEOUT_S)
         self._connection.request("POST", self._path, body, self._headers)
         answer = self._connection.getresponse()
-        return answer.read(), answer.status
+        try:
+            return _whole(answer), answer.status
+        except JolokiaFailed as error:
+            self._close()
+            raise JolokiaFailed(f"port {self.port}: {error}") from None
+
+
+def _whole(answer: http.client.HTTPResponse) -> bytes:
+    """The body; not longer, and not for longer, than bounded."""
+    body = bytearray()
+    deadline = time.monotonic() + _WHOLE_S
+    while piece := answer.read1(_PIECE_BYTES):
+        body += piece
+        if len(body) > _MOST_BYTES or time.monotonic() > deadline:
+            raise JolokiaFailed(f"the answer does not end: {len(body)} bytes came, within {_WHOLE_S:.0f} s at most")
+    # At the end of a body of known length, only this makes the connection ready for the next request.
+    answer.read()
+    return bytes(body)
 
 
 def _answer(row: Mapping[str, Any]) -> Answer:

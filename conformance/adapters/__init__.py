@@ -29,6 +29,17 @@ def find_adapter(name: str) -> str:
     return kind
 
 
+def check_place(name: str, *, url: str | None, home: str | None) -> None:
+    """Raises ``UsageError`` for a place that this broker has no use for: somebody would take the result for that of a
+    broker that was never asked.
+    """
+    kind = find_adapter(name)
+    if url is not None and kind != "stomp":
+        raise UsageError(f"--url {url} is a running broker, but {name!r} is started by the suite; add --broker stomp")
+    if home is not None and kind != "activemq":
+        raise UsageError(f"--home {home} is ActiveMQ's home folder; add --broker activemq")
+
+
 #: Who plays a program's hosts: name -> what it is.
 CLIENTS: dict[str, str] = {
     "as-written": "each host by the library that its program names: STOMP by ours, JMS by ActiveMQ's Java client",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from conformance.exits import OK, VIOLATED
+from conformance.exits import OK, VIOLATED, UsageError
 from conformance.failure import failure_text
 from conformance.mutants import MUTANTS, check_mutant
 from conformance.mutants.hunt import PROGRAMS_MAX, hunt
@@ -33,6 +33,8 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="one mutant per line, as JSON")
     options = parser.parse_args(argv)
+    if options.programs < 0 or options.jobs < 1:
+        raise UsageError(f"--programs {options.programs} must be at least 0 and --jobs {options.jobs} at least 1")
     if options.canary:
         return _canary(options.seed, options.programs)
     for name in options.ids:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from conformance.nearest import suggestion
 from reference_broker.core.broker import Broker
 from reference_broker.core.config import BrokerConfig
 from reference_broker.core.policies import Policies
@@ -131,7 +132,10 @@ def client_monitor_for(generation: str, address: str, now_ns: int) -> Monitor:
 def check_known(mutants: dict[str, Mutant], mutant: str | None) -> None:
     """Raise ``MutantError`` for a name that nobody has."""
     if mutant is not None and mutant not in mutants:
-        raise MutantError(f"mutant {mutant!r} is unknown; `brokerproof list mutants` shows all {len(mutants)} of them")
+        raise MutantError(
+            f"mutant {mutant!r} is unknown; {suggestion(mutant, mutants)}"
+            f"`brokerproof list mutants` shows all {len(mutants)} of them"
+        )
 
 
 def build_with(mutants: dict[str, Mutant], mutant: str | None, config: BrokerConfig) -> Build:

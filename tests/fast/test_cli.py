@@ -74,6 +74,19 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
         (["run", "--mutant", "delay-1ms-early", "--broker", "activemq"], USAGE, "not in 'activemq'"),
         (["run", "--broker", "activemq", "--tier", "simulated"], USAGE, "needs --tier live"),
         (["run", "--jobs", "0"], USAGE, "--jobs 0 at least 1"),
+        (["run", "--url", "stomp://127.0.0.1:1"], USAGE, "'reference' is started by the suite; add --broker stomp"),
+        (["run", "--home", "/opt/activemq"], USAGE, "add --broker activemq"),
+        (["run", "--budget", "-1"], USAGE, "--budget -1.0 must be a number of seconds, 0 or more"),
+        (["run", "--budget", "nan"], USAGE, "--budget nan must be a number of seconds, 0 or more"),
+        (["run", "--inconclusive-max", "101"], USAGE, "--inconclusive-max 101.0 must be a percentage, 0 to 100"),
+        (["run", *SMALL, "--programs", "0", "--out", "/dev/null/x"], USAGE, "/dev/null/x: cannot be written"),
+        (["campaign", "--out", "/dev/null/x"], USAGE, "/dev/null/x: cannot be written"),
+        (["replay", "--seed", "1", "--out", "/dev/null/x"], USAGE, "/dev/null/x: cannot be written"),
+        (["replay", "--seed", "1", "--url", "stomp://127.0.0.1:1"], USAGE, "add --broker stomp"),
+        (["replay", "a-batch-is-dividd"], USAGE, "did you mean 'a-batch-is-divided'?"),
+        (["mutants", "delay-1ms-erly"], USAGE, "did you mean 'delay-1ms-early'?"),
+        (["mutants", "--programs", "-1"], USAGE, "--programs -1 must be at least 0"),
+        (["parity", "--programs", "-1"], USAGE, "--programs -1 must be at least 0"),
         (["replay"], USAGE, "give either a program (file or corpus name) or --seed N"),
         (["replay", "no-such-name"], USAGE, "neither a file nor a corpus program"),
         (["replay", "missing.json"], USAGE, "missing.json: cannot be read"),
@@ -90,6 +103,17 @@ def test_run_refuses_nonsense(
     output = capsys.readouterr()
     assert message in output.err
     assert "Traceback" not in output.err
+
+
+def test_a_program_for_a_broker_that_does_not_exist_is_bad_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "program.json"
+    program = json.loads(next(iter(programs().values())).encode())
+    for generation, message in (({"memory": "G9"}, "'G9' of area 'memory' is unknown"), ({"memry": "G1"}, "'memry'")):
+        path.write_text(json.dumps({**program, "broker": {"generation": generation}}), encoding="utf-8")
+        assert main(["replay", str(path)]) == USAGE
+        assert message in capsys.readouterr().err
 
 
 def test_a_defect_of_ours_is_shown_and_ends_with_4(capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,3 +95,36 @@ def test_nobody_there_is_one_clear_error() -> None:
         Jolokia(port).queue_counters("Q")
     with pytest.raises(JolokiaFailed, match=f"port {port}.*; it ended with 137"):
         Jolokia(port, witness=lambda: "it ended with 137").queue_counters("Q")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<html>the console</html>", "no Jolokia"),
+        (b"\xff\xfe", "no Jolokia"),
+        (b"[" * 100_000, "no Jolokia"),
+        (b"7", "no Jolokia"),
+        (b"[7]", "no Jolokia"),
+        (b"[]", "0 answers to 1 requests"),
+    ],
+)
+def test_what_is_no_jolokia_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, body: bytes, said: str) -> None:
+    """A web page, or another service, at the address that an operator gave."""
+    reader = Jolokia(8161)
+    monkeypatch.setattr(reader, "_exchange", lambda _: (body, 200))
+    with pytest.raises(JolokiaFailed, match=f"port 8161.*{said}"):
+        reader.search("*:*")
+
+
+def test_an_error_of_the_agent_itself_is_the_answer_to_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that fails before it looks at the rows of a list answers with one object."""
+    reader = Jolokia(8161)
+    body = b'{"error_type": "java.lang.IllegalStateException", "error": "Bad JSON", "status": 500}'
+    monkeypatch.setattr(reader, "_exchange", lambda _: (body, 200))
+    with pytest.raises(JolokiaFailed, match="Bad JSON"):
+        reader.read_all("a:b=c")
+    with pytest.raises(JolokiaFailed, match="Bad JSON"):
+        reader.clock()
+    assert [answer.error for answer in reader.read_many([("a:b=c", "A"), ("a:b=c", "B")])] == [
+        "java.lang.IllegalStateException: Bad JSON"
+    ] * 2

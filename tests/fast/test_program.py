@@ -57,7 +57,10 @@ def test_encoding_round_trips(seed: int) -> None:
             with_(format="brokerproof/program/9"),
             "format is 'brokerproof/program/9'; this release reads 'brokerproof/program/1'",
         ),
-        (with_(steps=[{"do": "snd"}]), r"Invalid value 'snd' - at `\$.steps\[0\].do`"),
+        (
+            with_(steps=[{"do": "snd"}]),
+            r"Invalid value 'snd' - at `\$.steps\[0\].do`; did you mean 'send'\? a step is one of ack, ",
+        ),
         (with_(steps=[{"do": "send", "tll_ms": 3}]), r"unknown field `tll_ms` - at `\$.steps\[0\]`"),
         (with_(steps=[{"do": "advance", "ms": -1}]), r"Expected `int` >= 0 - at `\$.steps\[0\].ms`"),
         (with_(hosts=[{"name": "c", "role": "client"}]), "has 0 hosts with role 'broker'"),
