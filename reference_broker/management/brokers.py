@@ -13,7 +13,20 @@ from reference_broker.core.events import RemoveQueue, ResetStatistics, SetMemory
 from reference_broker.core.instant import NS_PER_MS
 from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from reference_broker.management.attendance import subscriptions_of
-from reference_broker.management.bean import BOOLEAN, INT, LONG, MAP, NAMES, STRING, VOID, Action, Attribute, Json, Kind
+from reference_broker.management.bean import (
+    BOOLEAN,
+    INT,
+    LONG,
+    MAP,
+    NAMES,
+    STRING,
+    VOID,
+    Action,
+    Attribute,
+    Json,
+    Kind,
+    Refusal,
+)
 from reference_broker.management.letters import browsed
 
 if TYPE_CHECKING:
@@ -31,9 +44,24 @@ def uptime_ms(inventory: Inventory) -> int:
 
 def as_bytes(value: Json) -> int:
     """A new limit. Raises ``ValueError``."""
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{value!r} is not a number of bytes")
-    return int(value)
+    return whole_number(value, "bytes")
+
+
+def whole_number(value: Json, of: str) -> int:
+    """A number as JSON has it, or as text. Raises ``ValueError``."""
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | str):
+            return int(value)
+    except ValueError:
+        pass
+    raise ValueError(f"{value!r} is not a number of {of}")
+
+
+def queue_name(value: Json) -> str:
+    """A queue, as the broker calls it. Raises ``Refusal``."""
+    if not isinstance(value, str) or not value:
+        raise Refusal("java.lang.IllegalArgumentException", f"{value!r} is not the name of a queue; write it as a text")
+    return QUEUE + value
 
 
 def _total(figure: str) -> Attribute:
@@ -79,7 +107,7 @@ def _memory_percent(inventory: Inventory, _: None) -> Json:
 
 
 def _browse_queue(inventory: Inventory, _: None, arguments: Sequence[Json]) -> Json:
-    return browsed(inventory, QUEUE + str(arguments[0]))
+    return browsed(inventory, queue_name(arguments[0]))
 
 
 def _health(inventory: Inventory) -> list[Json]:
@@ -129,7 +157,7 @@ BROKER: Final = Kind(
     {
         "browseQueue": [Action([STRING], "[Ljavax.management.openmbean.CompositeData;", _browse_queue)],
         "removeQueue": [
-            Action([STRING], VOID, lambda _inventory, _, given: RemoveQueue(QUEUE + str(given[0])), lenient=True)
+            Action([STRING], VOID, lambda _inventory, _, given: RemoveQueue(queue_name(given[0])), lenient=True)
         ],
         "resetStatistics": [Action([], VOID, lambda _inventory, _, _given: ResetStatistics(""))],
     },

@@ -18,7 +18,7 @@ from reference_broker.core.matching import split
 from reference_broker.core.message import QUEUE
 from reference_broker.management.attendance import subscriptions_of
 from reference_broker.management.bean import BOOLEAN, INT, LONG, MAP, NAMES, STRING, VOID, Action, Attribute, Json, Kind
-from reference_broker.management.brokers import as_bytes, disk
+from reference_broker.management.brokers import as_bytes, disk, whole_number
 from reference_broker.management.letters import browsed
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _buffered(_inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Js
 
 
 def _move_matching(_inventory: Inventory, queue: Queue, given: Sequence[Json]) -> Operation:
-    count = max(int(given[2]), 0) if len(given) > 2 else 0
+    count = max(whole_number(given[2], "messages"), 0) if len(given) > 2 else 0
     return Move(queue.name, _target(given[1]), selector=_selector(given[0]), count=count)
 
 

@@ -6,11 +6,13 @@ Rules
 * What cannot be a request at all (no type, no name, an ambiguous operation) is ``Malformed``: the whole exchange is
   answered with 400, as Jolokia does. Everything else that fails is an answer with ``status`` and ``error_type``, in
   Java's words, because probers tell "no such bean" from "no such attribute" by them.
-* A pattern leaves out attributes that a bean lacks, and beans that lack all of them; without a pattern they are errors.
+* A pattern leaves out attributes that a bean lacks, and beans that lack all of them; without a pattern they are errors,
+  or, with ``ignoreErrors``, stand where the value would.
 * An operation that the core carries out may be answered late; later requests of the same exchange wait for it.
 * Long work is done in pieces: an exchange is a generator that lets others run whenever it gives None.
 
-Known exceptions: ``notification`` and ``list`` with options are not offered; ``purge`` needs no parentheses.
+Known exceptions: ``notification`` is not offered, and of the processing parameters only ``ignoreErrors``;
+``purge`` needs no parentheses.
 
 Change together: ``bean.py``, ``edge.py``, docs/management.md; probers: ``chaos/brokers/jolokia.py``.
 """
@@ -107,6 +109,7 @@ class Jolokia:
 
     def _one(self, request: Json) -> Work:
         _check(request)
+        request = {**request, "type": request["type"].lower()}
         shown = {name: request[name] for name in _SHOWN[request["type"]] if name in request}
         try:
             asked = self._asked(request, shown)
@@ -165,6 +168,8 @@ class Jolokia:
         inside = domains.get(path[0], {})
         if len(path) == 1:
             return inside
+        if not inside:
+            raise Refusal(NO_BEAN, ":".join(path[:2]), 404)
         return _descend(next(iter(inside.values()), {}), path[2:])
 
     def _read(self, request: Mapping[str, Json], asked: Asked | None) -> Work:
@@ -177,13 +182,16 @@ class Jolokia:
             if isinstance(request.get("attribute"), str):
                 value = self._value(bean, request["attribute"])
             else:
-                value = {name: self._value(bean, name) for name in wanted or bean.kind.attributes}
+                read = self._value_or_error if _ignores_errors(request) else self._value
+                value = {name: read(bean, name) for name in wanted or bean.kind.attributes}
         return _descend(value, _path(request.get("path")))
 
     def _read_all(self, asked: Asked, wanted: list[str] | None) -> Work:
         values: dict[str, Json] = {}
+        matched = False
         for count, bean in enumerate(self._inventory.all(), 1):
             if asked.matches(bean.name):
+                matched = True
                 present = [name for name in wanted or bean.kind.attributes if name in bean.kind.attributes]
                 if present:
                     values[str(bean.name)] = {name: self._value(bean, name) for name in present}
@@ -191,15 +199,19 @@ class Jolokia:
                 raise Refusal(BAD_ARGUMENT, f"{asked.text} matches more than {MOST_BEANS} beans; narrow it", 400)
             if not count % PIECE:
                 yield None
+        if matched and not values:
+            raise Refusal(NO_ATTRIBUTE, f"No attribute found for any MBean matching {asked.text}: {wanted}", 404)
         if not values:
             raise Refusal(NO_BEAN, f"No MBean with pattern {asked.text} found for READ request", 404)
         return values
 
     def _exec(self, request: Mapping[str, Json], asked: Asked | None) -> Work:
         assert asked is not None
+        if not request.get("operation"):
+            raise Malformed('an exec needs an operation, as in {"operation": "purge()"}')
         bean = self._bean(asked)
-        given = request.get("arguments", [])
-        action = _action(bean, str(request.get("operation", "")), given)
+        given = [] if request.get("arguments") is None else request["arguments"]
+        action = _action(bean, str(request["operation"]), given)
         try:
             outcome = action.perform(self._inventory, bean.subject, given)
         except (ValueError, TypeError, OverflowError) as error:
@@ -214,8 +226,10 @@ class Jolokia:
 
     def _write(self, request: Mapping[str, Json], asked: Asked | None) -> Work:
         assert asked is not None
+        if not request.get("attribute") or "value" not in request:
+            raise Malformed('a write needs an attribute and a value, as in {"attribute": "MemoryLimit", "value": 0}')
         bean = self._bean(asked)
-        name = str(request.get("attribute", ""))
+        name = str(request["attribute"])
         attribute = bean.kind.attributes.get(name)
         if attribute is None or attribute.write is None:
             raise Refusal(NO_ATTRIBUTE, f"Can't write attribute: {name}", 404)
@@ -242,6 +256,12 @@ class Jolokia:
             raise Refusal(NO_ATTRIBUTE, f"No such attribute: {name}", 404)
         return attribute.read(self._inventory, bean.subject)
 
+    def _value_or_error(self, bean: Bean, name: str) -> Json:
+        try:
+            return self._value(bean, name)
+        except Refusal as refusal:
+            return {"error_type": refusal.kind, "error": refusal.text}
+
 
 _HANDLERS: Final[dict[str, Callable[[Jolokia, Mapping[str, Json], Asked | None], Work]]] = {
     "version": Jolokia._version,
@@ -266,7 +286,7 @@ def _check(request: Json) -> None:
     """Raises ``Malformed`` unless it has a type that we know."""
     if not isinstance(request, dict) or "type" not in request:
         raise Malformed(f'No type given; one of {", ".join(_HANDLERS)}, as in {{"type": "version"}}')
-    if not isinstance(request["type"], str) or request["type"] not in _HANDLERS:
+    if not isinstance(request["type"], str) or request["type"].lower() not in _HANDLERS:
         raise Malformed(f"No type with name {request['type']!r} exists; one of {', '.join(_HANDLERS)}")
 
 
@@ -285,6 +305,12 @@ def failure(kind: str, text: str, status: int) -> dict[str, Json]:
 
 def _refusal(answer: Answered) -> Refusal:
     return Refusal(_REFUSALS.get(answer.code, _OTHER_REFUSAL), f"{answer.code}: {answer.text}")
+
+
+def _ignores_errors(request: Mapping[str, Json]) -> bool:
+    """Whether the prober wants what there is, and an error in the place of the rest."""
+    config = request.get("config")
+    return isinstance(config, dict) and str(config.get("ignoreErrors")).lower() == "true"
 
 
 def _wanted(request: Mapping[str, Json]) -> list[str] | None:

@@ -86,7 +86,7 @@ class Metrics:
         for count, destination in enumerate(list(inventory.region.destinations.values()), 1):
             prefix, name = split(destination.name)
             figures = inventory.node.broker.counters(destination.name, inventory.clocks()) or {}
-            rows.append((name, prefix.removesuffix("://"), figures))
+            rows.append((_printable(name), prefix.removesuffix("://"), figures))
             if not count % PIECE:
                 yield None
         yield _Snapshot(list(self._broker()), rows)
@@ -129,6 +129,11 @@ class _Snapshot(CollectorRegistry):
                 if figure in figures:
                     family.add_metric([destination, kind], figures[figure])
             yield family
+
+
+def _printable(name: str) -> str:
+    """A name as UTF-8 can carry it; half of a surrogate pair, which OpenWire hands on, is shown as an escape."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _family(name: str, text: str, labels: list[str]) -> CounterMetricFamily | GaugeMetricFamily:

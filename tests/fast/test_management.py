@@ -124,6 +124,43 @@ def test_consumers_connections_and_durables_are_shown() -> None:
         ({"mbean": BROKER, "attribute": "Nope"}, 404, "AttributeNotFoundException", "No such attribute: Nope"),
         ({"mbean": BROKER, "attribute": ["BrokerName", "Nope"]}, 404, "AttributeNotFoundException", "Nope"),
         ({"mbean": f"{BROKER},destinationName=x*"}, 404, "InstanceNotFoundException", "No MBean with pattern"),
+        (
+            {"mbean": f"{BROKER},destinationType=*,*", "attribute": "Nope"},
+            404,
+            "AttributeNotFound",
+            "No attribute found",
+        ),
+        ({"type": "list", "path": "a.domain/x=y"}, 404, "InstanceNotFoundException", "a.domain:x=y"),
+        ({"type": "list", "path": "org.apache.activemq/type=Broker,brokerName=z/attr"}, 404, "InstanceNotF", "Name=z"),
+        (
+            {"type": "exec", "mbean": BROKER, "operation": "removeQueue", "arguments": [None]},
+            500,
+            "IllegalArgumentException",
+            "None is not the name of a queue",
+        ),
+        (
+            {"type": "exec", "mbean": BROKER, "operation": "removeQueue", "arguments": [""]},
+            500,
+            "IllegalArgumentException",
+            "'' is not the name of a queue",
+        ),
+        (
+            {
+                "type": "exec",
+                "mbean": BROKER + queue(),
+                "operation": "moveMatchingMessagesTo(java.lang.String,java.lang.String,int)",
+                "arguments": ["", "r", "many"],
+            },
+            400,
+            "IllegalArgumentException",
+            "'many' is not a number of messages",
+        ),
+        (
+            {"type": "write", "mbean": BROKER, "attribute": "MemoryLimit", "value": "x"},
+            400,
+            "Illegal",
+            "'x' is not a number",
+        ),
         ({"mbean": BROKER, "attribute": "Queues", "path": "7"}, 400, "IllegalArgumentException", "ends at '7'"),
         ({"type": "exec", "mbean": BROKER, "operation": "nope"}, 500, "NoSuchMethodException", "nope"),
         ({"type": "exec", "mbean": BROKER + queue(), "operation": "purge(int)"}, 500, "NoSuchMethodException", ""),
@@ -183,6 +220,9 @@ def test_what_fails_says_why_in_javas_words(request_: dict[str, Any], status: in
         ({"type": "exec", "mbean": BROKER + queue(), "operation": "purge()", "arguments": [1]}, "requires 0"),
         ({"type": "exec", "mbean": BROKER, "operation": "gc", "arguments": "x"}, "arguments = 'x' must be a list"),
         ([{"type": "version"}] * 1001, "at most 1000"),
+        ({"type": "exec", "mbean": BROKER}, "an exec needs an operation"),
+        ({"type": "write", "mbean": BROKER, "value": 1}, "a write needs an attribute and a value"),
+        ({"type": "write", "mbean": BROKER, "attribute": "MemoryLimit"}, "a write needs an attribute and a value"),
         (7, "send one request"),
     ],
 )
@@ -191,6 +231,22 @@ def test_what_is_no_request_fails_as_a_whole(request_: object, text: str) -> Non
     assert isinstance(page, Page)
     assert page.status == 400
     assert text in page.body.decode()
+
+
+def test_what_jolokia_takes_alike_is_taken_alike() -> None:
+    """The type in any case, as many examples write it, no arguments as null, and the prober's wish to get the rest."""
+    manager = filled()
+    row = {"type": "READ", "mbean": BROKER + queue(), "attribute": ["QueueSize", "Nope"]}
+    assert manager.post({**row, "attribute": "QueueSize"})["value"] == 3
+    assert manager.post({**row, "attribute": "QueueSize"})["request"]["type"] == "read"
+    cursor = {"type": "EXEC", "mbean": BROKER + queue(), "operation": "cursorSize()", "arguments": None}
+    assert manager.post(cursor)["status"] == 200
+    for wish in (True, "true"):
+        value = manager.post({**row, "config": {"ignoreErrors": wish}})["value"]
+        assert value["QueueSize"] == 3
+        assert value["Nope"]["error_type"] == "javax.management.AttributeNotFoundException"
+    for config in ({"ignoreErrors": "false"}, {}, None, "x"):
+        assert manager.post({**row, "config": config})["status"] == 404
 
 
 def test_no_json_and_nested_json_are_answered() -> None:

@@ -105,6 +105,16 @@ def test_metrics_say_what_the_counters_say() -> None:
     assert manager.rests == 1, "collected in pieces"
 
 
+@pytest.mark.parametrize("name", ['a"b', "back\\slash", "half \ud83d of a pair", "\U0001f600", "new\nline", 'q{x="y"}'])
+def test_metrics_carry_any_name_that_a_client_may_give(name: str) -> None:
+    """Also one that Java has and UTF-8 lacks: OpenWire hands it on as it is."""
+    manager = Manager()
+    manager.inventory.region.destination(f"queue://{name}")
+    text = manager.page("GET", "/metrics").body.decode()
+    (family,) = [one for one in text_string_to_metric_families(text) if one.name == "brokerproof_messages"]
+    assert [sample.labels["destination"] for sample in family.samples] == [name.replace("\ud83d", "\\ud83d")]
+
+
 class Wire:
     """An HTTP connection without its socket."""
 

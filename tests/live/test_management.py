@@ -242,7 +242,10 @@ def test_names_agree(brokers: tuple[Managed, Managed]) -> None:
         {"type": "read", "mbean": BROKER, "attribute": "Nope"},
         {"type": "read", "mbean": f"{BROKER},destinationType=Queue,destinationName=NONE", "attribute": "QueueSize"},
         {"type": "read", "mbean": f"{BROKER},destinationType=Queue,destinationName=NONE*", "attribute": "QueueSize"},
+        {"type": "read", "mbean": f"{BROKER},destinationType=Queue,destinationName=*", "attribute": "Nope"},
+        {"type": "list", "path": "org.apache.activemq/type=Broker,brokerName=none"},
         {"type": "exec", "mbean": BROKER, "operation": "nope"},
+        {"type": "exec", "mbean": BROKER, "operation": "removeQueue", "arguments": [""]},
         {
             "type": "exec",
             "mbean": QUEUE,
@@ -259,11 +262,54 @@ def test_errors_agree(brokers: tuple[Managed, Managed], row: dict[str, Any]) -> 
     assert set(ours["request"]) == set(theirs["request"])
 
 
-@pytest.mark.parametrize("row", [{"type": "fly"}, {"mbean": BROKER}, {"type": "read", "mbean": "garbage"}])
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"type": "fly"},
+        {"mbean": BROKER},
+        {"type": "read", "mbean": "garbage"},
+        {"type": "exec", "mbean": QUEUE},
+        {"type": "write", "mbean": BROKER, "attribute": "MemoryLimit"},
+    ],
+)
 def test_what_is_no_request_agrees(brokers: tuple[Managed, Managed], row: dict[str, Any]) -> None:
     for broker in brokers:
         with pytest.raises(JolokiaFailed, match="answers 400"):
             broker.jolokia._post([row])
+
+
+@pytest.mark.parametrize(
+    ("row", "value"),
+    [
+        ({"type": "READ", "mbean": BROKER, "attribute": "BrokerName"}, "b"),
+        (
+            {
+                "type": "read",
+                "mbean": BROKER,
+                "attribute": ["BrokerName", "Nope"],
+                "config": {"ignoreErrors": "true"},
+            },
+            {
+                "BrokerName": "b",
+                "Nope": {
+                    "error_type": "javax.management.AttributeNotFoundException",
+                    "error": "No such attribute: Nope",
+                },
+            },
+        ),
+    ],
+)
+def test_what_examples_of_jolokia_write_agrees(
+    brokers: tuple[Managed, Managed], row: dict[str, Any], value: Any
+) -> None:
+    for broker in brokers:
+        (answer,) = broker.jolokia._post([row])
+        assert (answer["status"], answer["request"]["type"]) == (200, "read")
+        found = answer["value"]
+        if isinstance(found, dict):
+            # The agent marks errors in more ways than one.
+            found["Nope"] = {name: found["Nope"][name] for name in ("error_type", "error")}
+        assert found == value
 
 
 def test_operations_agree(brokers: tuple[Managed, Managed]) -> None:
