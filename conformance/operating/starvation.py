@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.operating.answer import NO, UNKNOWN, YES, Answer, said
+from reference_broker.core.selector import CONVERSION
 
 if TYPE_CHECKING:
     from conformance.operating.sight import Sight
@@ -169,7 +170,8 @@ def _reason(sight: Sight, name: str) -> str:
         held = sum(one.get("DispatchedQueueSize", 0) for one in consumers)
         return f"its consumers hold {held} messages that they have not acknowledged, and their prefetch allows no more"
     if consumers and all(one.get("Selector") for one in consumers):
-        return f"all its consumers have a selector ({consumers[0]['Selector']}) that may fit none of them"
+        selector = str(consumers[0]["Selector"]).removeprefix(CONVERSION)  # STOMP's consumers have it without knowing
+        return f"all its consumers have a selector ({selector}) that may fit none of them"
     return ""
 
 

@@ -10,7 +10,8 @@ Rules
 
 * What is refused without having asked for a response spoils the transaction that it was to be a part of: nobody waits
   there who could decide what becomes of the rest, so the commit is refused, and the transaction rolled back.
-* A MessagePull and a TransactionInfo BEGIN without a wish for a response are not answered, unless they are refused.
+* Without a wish for a response nothing is answered unless it is refused. Deleting a destination that is not there is
+  no error: a JMS client may do so twice.
 
 Known exceptions: XA transactions are refused. BrokerInfo and ConsumerControl are written only where there are bytes
 between both ends. What must change together: ``commands.py`` and ``client.py``; ``members.py``.
@@ -97,7 +98,7 @@ class BrokerSession(Session):
         self.members = Members()
         #: There are bytes between both ends.
         self._wired = False
-        #: Requests that wait: consumers that are not there yet, by their ids.
+        #: Requests that wait: consumers that are not there yet, by their ids; "" for the deletion of a destination.
         self._asked: dict[int, str] = {}
         #: Open transactions that have lost a part, and why.
         self._spoilt: dict[str, str] = {}
@@ -317,7 +318,8 @@ class BrokerSession(Session):
         if name is None:
             self._refuse_unknown(pull, pull.consumer_id)
             return []
-        return [Pull(self.connection, name, pull.timeout_ms)]
+        request = pull.command_id if pull.response_required else 0
+        return [Pull(self.connection, name, pull.timeout_ms, request=request)]
 
     def _transaction(self, info: TransactionInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(info)
@@ -345,15 +347,17 @@ class BrokerSession(Session):
                 f"destination operation {info.operation} is unknown; use {ADD_DESTINATION} (add), "
                 f"{REMOVE_DESTINATION} (remove)"
             )
-        return [kind(self.connection, info.destination, request=info.command_id if info.response_required else 0)]
+        request = info.command_id if info.response_required else 0
+        if request and kind is RemoveDestination:
+            self._asked[request] = ""
+        return [kind(self.connection, info.destination, request=request)]
 
     def _remove_subscription(self, info: RemoveSubscriptionInfo, now: Now) -> list[Event]:  # noqa: ARG002 - as above
         self._check_connected(info)
         if info.client_id not in {"", self._client_id}:
-            raise OpenWireProtocolError(
-                f"client id {info.client_id!r} is not this connection's, {self._client_id!r}; only its own "
-                "subscriptions can be removed"
-            )
+            text = f"client id {info.client_id!r} is not this connection's, {self._client_id!r}"
+            self.refuse(info, "unknown-subscription", f"{text}; only its own subscriptions can be removed")
+            return []
         request = info.command_id if info.response_required else 0
         return [RemoveSubscription(self.connection, info.subscription_name, request=request)]
 
@@ -384,8 +388,11 @@ class BrokerSession(Session):
 
     def refused(self, effect: Refused) -> None:
         missing = self._asked.pop(effect.request, None)
-        if missing is not None:
+        if missing:
             del self.consumers[missing]
+        elif missing is not None and effect.code == "unknown-destination":
+            self.outbox.append(Response(effect.request))
+            return
         if effect.request:
             self.outbox.append(ExceptionResponse(effect.request, effect.text, effect.code))
         else:

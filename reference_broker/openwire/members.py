@@ -129,6 +129,9 @@ def _remove_session(session: BrokerSession, info: RemoveSession) -> list[Event]:
 
 
 def _remove_connection(session: BrokerSession, info: RemoveConnection) -> list[Event]:
+    if info.name != session.members.connection_id:
+        session.agree(info)
+        return []
     session.members.clear()
     session.consumers.clear()
     session.connected = False

@@ -11,8 +11,8 @@ Rules
   well in 1.2. Any other is an error.
 * White space around names and values belongs to them from 1.1 on. 1.0 and CONNECT are trimmed, because the 1.0
   specification itself writes blanks there.
-* A line ends with LF; in 1.2, and in CONNECT and CONNECTED, with LF or CR LF. Between frames both are heart-beats in
-  every version.
+* A line ends with LF; in 1.0 and 1.2, and in CONNECT and CONNECTED, with LF or CR LF. Between frames both are
+  heart-beats in every version.
 * Headers that have arrived as a whole and hold nothing special (escapes, CR, repetitions, anything wrong) are read at
   once; all others line by line. That is for speed alone: whatever the quick way gives, the slow way would give.
 * Everything has a limit, and nothing is allocated for what a peer merely claims: the buffer holds only what has
@@ -34,6 +34,7 @@ from reference_broker.stomp.frames import (
     SERVER_COMMANDS,
     UNESCAPED_COMMANDS,
     V10,
+    V11,
     V12,
     Frame,
     Heartbeat,
@@ -182,8 +183,8 @@ class FrameDecoder:
         if end < 0:
             return False
         line = bytes(buffer[start:end])
-        # CONNECT may end in CR LF before the version is known.
-        if line.endswith(b"\r") and (self.version == V12 or line[:-1].decode("ascii", "replace") in UNESCAPED_COMMANDS):
+        # CONNECT may end in CR LF in every version.
+        if line.endswith(b"\r") and (self.version != V11 or line[:-1].decode("ascii", "replace") in UNESCAPED_COMMANDS):
             line = line[:-1]
         command = line.decode("ascii", "replace")
         if command not in _COMMANDS:
@@ -201,7 +202,7 @@ class FrameDecoder:
         line = bytes(self._buffer[self._position : end])
         self._consume(end + 1)
         plain = self._command in UNESCAPED_COMMANDS
-        if line.endswith(b"\r") and (plain or self.version == V12):
+        if line.endswith(b"\r") and (plain or self.version != V11):
             line = line[:-1]
         if not line:
             self._body_bytes = self._content_length()

@@ -6,6 +6,10 @@ Rules
 * In a transaction an acknowledgement is held: the delivery is no longer unsettled, and unsettled again after ABORT.
   ``ack:client`` is then told to the core message by message, because that widens the window until the transaction ends
   and no longer: ActiveMQ's DELIVERED leaves the window wide after an ABORT.
+* A delivery whose subscription has ended can still be acknowledged, once, which changes nothing: the ACK may have been
+  on its way. Only the latest ``_REMEMBERED`` of them are remembered.
+* A selector reads texts as numbers or booleans where they are compared with one, because STOMP has no other properties;
+  ActiveMQ puts the same prefix before it.
 * ``activemq.subscriptionName`` makes a durable subscription and needs ``client-id`` in CONNECT; in an UNSUBSCRIBE it
   ends one that is not in use.
 
@@ -34,6 +38,7 @@ from reference_broker.core.events import (
     Unsubscribe,
 )
 from reference_broker.core.message import TEMP_TOPIC, TOPIC
+from reference_broker.core.selector import CONVERSION
 from reference_broker.destination_options import apply_options, split_options
 from reference_broker.stomp.frames import V10, V11, V12, Frame, StompProtocolError
 from reference_broker.stomp.headers import number, refuse_unknown, refuse_unsupported, required, switch
@@ -47,6 +52,8 @@ if TYPE_CHECKING:
 QUEUE_PREFETCH: Final = 1000
 TOPIC_PREFETCH: Final = 32767
 DURABLE_PREFETCH: Final = 100
+#: How many deliveries of subscriptions that have ended a connection remembers.
+_REMEMBERED: Final = 10_000
 ACK_MODES: Final = ("auto", "client", "client-individual")
 _UNSUPPORTED: Final[dict[str, str]] = {
     # Artemis's and RabbitMQ's words
@@ -109,7 +116,7 @@ class Unsettled:
 class Subscriptions:
     """All subscriptions of one connection."""
 
-    __slots__ = ("_connection", "_opened", "_place", "_unsettled", "by_consumer", "by_key")
+    __slots__ = ("_connection", "_late", "_opened", "_place", "_unsettled", "by_consumer", "by_key")
 
     def __init__(self, connection: int) -> None:
         self._connection = connection
@@ -119,6 +126,8 @@ class Subscriptions:
         self.by_key: dict[str, Subscription] = {}
         self.by_consumer: dict[str, Subscription] = {}
         self._unsettled: dict[str, Unsettled] = {}
+        #: What was not settled when its subscription ended, under its ack id and its message id; oldest first.
+        self._late: dict[str, Unsettled] = {}
 
     def open(self, key: str, identity: str, destination: str, ack_mode: str) -> Subscription:
         """A new one; its consumer's name is unique in the broker."""
@@ -127,15 +136,33 @@ class Subscriptions:
         self.by_key[key] = self.by_consumer[subscription.consumer] = subscription
         return subscription
 
+    def key_for(self, destination: str) -> str:
+        """The key of the oldest subscription to what the client wrote so; without one, what it wrote."""
+        if destination in self.by_key:
+            return destination
+        return next((key for key, one in self.by_key.items() if one.destination == destination), destination)
+
     def close(self, key: str) -> Subscription:
         """Forget one, with what it has not settled."""
         subscription = self.by_key.pop(key, None)
         if subscription is None:
             raise StompProtocolError(f"subscription {key!r} does not exist on this connection; subscribe first")
         del self.by_consumer[subscription.consumer]
-        for ack_id in subscription.unsettled:
-            del self._unsettled[ack_id]
+        for delivery in subscription.unsettled.values():
+            del self._unsettled[delivery.ack_id]
+            self._late[delivery.ack_id] = self._late[delivery.message_id] = delivery
+        while len(self._late) > 2 * _REMEMBERED:
+            del self._late[next(iter(self._late))]
         return subscription
+
+    def comes_late(self, frame: Frame, version: str) -> bool:
+        """Whether an ACK or NACK means a delivery whose subscription has ended. It can do so once."""
+        delivery = self._late.pop(frame.headers.get("id" if version == V12 else "message-id", ""), None)
+        if delivery is None:
+            return False
+        self._late.pop(delivery.ack_id, None)
+        self._late.pop(delivery.message_id, None)
+        return True
 
     def hold(self, subscription: Subscription, message: Message) -> str:
         """A message is being written that must be settled; returns its ack id."""
@@ -217,7 +244,7 @@ def subscribe(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  #
         _prefetch(headers, destination, durable),
         dispatch_async=switch(headers, "activemq.dispatchAsync", default=True),
         auto_ack=ack_mode == "auto",
-        selector=headers.get("selector", ""),
+        selector=_selector(headers),
         no_local=switch(headers, "activemq.noLocal"),
         exclusive=switch(headers, "activemq.exclusive"),
         priority=_priority(headers),
@@ -246,6 +273,11 @@ def _prefetch(headers: dict[str, str], destination: str, durable: str) -> int:
     return prefetch
 
 
+def _selector(headers: dict[str, str]) -> str:
+    text = headers.get("selector", "")
+    return text if not text.strip() or text.startswith(CONVERSION) else CONVERSION + text
+
+
 def _priority(headers: dict[str, str]) -> int:
     priority = number(headers, "activemq.priority", 0)
     if not -128 <= priority <= 127:
@@ -272,17 +304,31 @@ def unsubscribe(session: BrokerSession, frame: Frame, now: Now) -> list[Event]: 
         return [RemoveSubscription(session.connection, durable, request=session.request(frame))]
     key = frame.headers.get("id", "")
     if not key and session.version == V10:
-        key = frame.headers.get("destination", "")
+        key = session.subscriptions.key_for(frame.headers.get("destination", ""))
     if not key:
         raise StompProtocolError("UNSUBSCRIBE names no subscription; send the id of its SUBSCRIBE")
     subscription = session.subscriptions.close(key)
     return [Unsubscribe(session.connection, subscription.consumer, request=session.request(frame))]
 
 
+def _meant(session: BrokerSession, frame: Frame) -> Unsettled | None:
+    """The delivery that an ACK or NACK means; None: its subscription has ended, and all is said."""
+    held = session.subscriptions
+    try:
+        return held.find(frame, session.version)
+    except StompProtocolError:
+        if not held.comes_late(frame, session.version):
+            raise
+    session.accepted(session.request(frame))
+    return None
+
+
 def ack(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
     """ACK."""
     held = session.subscriptions
-    delivery = held.find(frame, session.version)
+    delivery = _meant(session, frame)
+    if delivery is None:
+        return []
     if frame.headers.get("transaction"):
         return _ack_in_transaction(session, frame, delivery)
     subscription = delivery.subscription
@@ -334,7 +380,9 @@ def nack(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa
     """NACK."""
     if session.version == V10:
         raise StompProtocolError("NACK does not exist in STOMP 1.0; connect with accept-version:1.1,1.2")
-    delivery = session.subscriptions.find(frame, session.version)
+    delivery = _meant(session, frame)
+    if delivery is None:
+        return []
     session.subscriptions.settle(delivery)
     return [_individual(session, delivery, POISON, frame, session.request(frame))]
 

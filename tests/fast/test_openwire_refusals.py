@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from reference_broker.node import Node
-from reference_broker.openwire.wire import ids, links
+from reference_broker.openwire.wire import consumption, ids, links
 from reference_broker.openwire.wire.kinds import Data, Throwable
 from reference_broker.security.authority import Authority, Permission
 from reference_broker.security.identity import Identity
@@ -145,3 +145,39 @@ def test_a_producer_that_may_not_send_hears_it_at_once(name: str) -> None:
     assert why(announce(end, queue(name)))[0] == SECURITY
     assert announce(end, queue("A"), 8).kind.name == "Response"
     assert node.broker.destinations() == ["queue://A"]
+
+
+def removal(end: End, what: Data) -> Data:
+    """RemoveInfo; returns the answer."""
+    return end.ask(links.REMOVE_INFO.make(objectId=what, lastDeliveredSequenceId=-2))
+
+
+def test_the_end_of_another_connection_is_not_the_end_of_this_one() -> None:
+    end = End(node_of())
+    assert removal(end, Data(ids.CONNECTION_ID, ["nobody"])).kind.name == "Response"
+    end.producer()
+
+
+def test_a_pull_that_asks_for_an_answer_gets_one() -> None:
+    end = End(node_of())
+    end.consumer(queue("q"), prefetch=0)
+    pull = consumption.MESSAGE_PULL.make(consumerId=Data(ids.CONSUMER_ID, [end.name, 1, 1]), timeout=-1)
+    assert end.ask(pull).kind.name == "Response"
+    assert end.kinds()[-2:] == ["Response", "MessageDispatch"]
+
+
+@pytest.mark.parametrize("destination", [queue("never"), GONE])
+def test_deleting_what_is_not_there_is_no_error(destination: Data) -> None:
+    """A JMS client may delete a temporary queue twice."""
+    end = End(node_of())
+    owner = Data(ids.CONNECTION_ID, [end.name])
+    info = links.DESTINATION_INFO.make(connectionId=owner, destination=destination, operationType=1)
+    assert end.ask(info).kind.name == "Response"
+
+
+def test_a_subscription_of_another_client_id_is_not_there_and_the_connection_goes_on() -> None:
+    end = End(node_of())
+    owner = Data(ids.CONNECTION_ID, [end.name])
+    info = links.REMOVE_SUBSCRIPTION_INFO.make(connectionId=owner, subcriptionName="n", clientId="other")
+    assert why(end.ask(info))[0] == "javax.jms.InvalidDestinationException"
+    end.producer()

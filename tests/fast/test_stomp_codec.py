@@ -185,6 +185,12 @@ def test_of_a_repeated_header_the_first_counts() -> None:
     assert decoder_for(V12).feed(b"SEND\na:1\na:2\n\n\0") == [Frame("SEND", {"a": "1"})]
 
 
+def test_carriage_returns_end_lines_in_1_0_too_where_nothing_else_could_be_meant() -> None:
+    """Blanks around everything are cut off there, and so somebody at a terminal can try it."""
+    wire = b"SEND\r\na: 1\r\n\r\nb\0\r\n"
+    assert decoder_for(V10).feed(wire) == [Frame("SEND", {"a": "1"}, b"b"), HEARTBEAT]
+
+
 def test_carriage_returns_end_lines_in_1_2_and_belong_to_values_in_1_1() -> None:
     assert decoder_for(V12).feed(b"SEND\r\na:1\r\n\r\nb\0\r\n") == [Frame("SEND", {"a": "1"}, b"b"), HEARTBEAT]
     assert decoder_for(V11).feed(b"SEND\na:1\r\n\n\0") == [Frame("SEND", {"a": "1\r"})]

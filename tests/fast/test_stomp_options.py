@@ -297,3 +297,20 @@ def test_the_page_lists_the_headers_that_are_understood() -> None:
     source = Path(subscriptions.__file__).read_text(encoding="utf-8")
     named = set(re.findall(r'headers(?:\.get\(|, )"([^"]+)"', source)) - own - {"subscription", "transaction"}
     assert documented("SUBSCRIBE") == named
+
+
+def test_1_0_unsubscribes_by_destination_what_had_an_id() -> None:
+    """STOMP 1.0 demands a destination, or the id if the SUBSCRIBE had one."""
+    pair, _ = connected(V10)
+    inject(pair, "SUBSCRIBE", {"destination": "/queue/q", "id": "s"})
+    inject(pair, "UNSUBSCRIBE", {"destination": "/queue/q"})
+    assert (pair.counter("consumers"), pair.closes) == (0, [])
+
+
+@pytest.mark.parametrize(("number", "got"), [("5", [b"x"]), ("3", []), ("five", [])])
+def test_a_selector_reads_the_texts_of_stomp_as_numbers(number: str, got: list[bytes]) -> None:
+    """STOMP has no other properties than texts; ActiveMQ converts them, unless a text is compared with a text."""
+    pair, _ = connected(V12)
+    inject(pair, "SUBSCRIBE", {"id": "s", "destination": "/queue/q", "selector": "n > 3 AND n <> '7'"})
+    inject(pair, "SEND", {"destination": "/queue/q", "n": number}, b"x")
+    assert (pair.bodies(), pair.closes) == (got, [])
