@@ -106,6 +106,7 @@ class Management:
 
     def _moved(self, source: Queue, target: Destination, selector: Selector | None, most: int) -> int:
         region = self._region
+        region.wake(source)  # what it loads is for consumers, too
         moved = 0
         kept: dict[int, bool] = {}
         while True:

@@ -164,6 +164,7 @@ class Queue(Destination):
             view = View(self, subscription)
             self.browsers[subscription.consumer.name] = view
             view.attach(subscription)
+            self.region.wake(self)  # what it loads is for consumers, too
             return
         self.subscriptions[subscription.consumer.name] = subscription
         subscription.offers = [item for item in self.aside.items() if self.wants(subscription, item[1].message)]

@@ -6,7 +6,7 @@ import pytest
 
 from reference_broker.core.config import DestinationPolicy
 from reference_broker.core.effects import NoMessage
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, Pull, Resize, Subscribe
+from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, Move, Pull, Resize, Subscribe
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 
@@ -257,3 +257,20 @@ def test_the_generations_load_a_page_to_show_it(generation: str) -> None:
         driver.send()
     driver.subscribe("b", browser=True)
     assert (driver.got("b"), ends(driver, "b")) == (["m1", "m2", "m3"], 1)
+
+
+@pytest.mark.parametrize("generation", ["G0", "G1", "G2", "G3"])
+def test_what_a_browser_or_a_move_loads_is_for_consumers_too(generation: str) -> None:
+    """A page of messages that nobody wants stands before what a consumer waits for."""
+    for look in (
+        lambda driver: driver.subscribe("b", browser=True),
+        lambda driver: driver.handle(Move(Q, "queue://r", selector="kind = 'c'")),
+    ):
+        entry = DestinationPolicy(">", max_page_size=2, expire_period_ms=0)
+        driver = Driver(config_of(destinations=[entry], generation={"memory": generation}))
+        driver.subscribe("a", selector="kind = 'a'")
+        for kind in ("b", "b", "a", "a"):
+            driver.send(properties={"kind": kind})
+        assert driver.got("a") == []
+        look(driver)
+        assert driver.got("a") == ["m3", "m4"]
