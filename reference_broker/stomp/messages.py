@@ -81,6 +81,10 @@ def _described(
     delay_ms = number(headers, "AMQ_SCHEDULED_DELAY", 0)
     if delay_ms < 0:
         raise StompProtocolError(f"AMQ_SCHEDULED_DELAY:{delay_ms} is negative; send 0 or more milliseconds")
+    sequence = number(headers, "JMSXGroupSeq", 0)
+    if not -(2**31) <= sequence < 2**31:
+        # OpenWire has no room for it: every consumer that speaks it would lose its connection.
+        raise StompProtocolError(f"JMSXGroupSeq:{sequence} is no integer of JMS; send -2147483648 to 2147483647")
     message = Message(
         session.next_message_id(),
         destination,
@@ -94,7 +98,7 @@ def _described(
         correlation_id=headers.get("correlation-id", ""),
         jms_type=headers.get("type", ""),
         group_id=headers.get("JMSXGroupID", ""),
-        group_sequence=number(headers, "JMSXGroupSeq", 0),
+        group_sequence=sequence,
     )
     reply_to = headers.get("reply-to")
     if reply_to:

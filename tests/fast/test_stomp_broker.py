@@ -378,6 +378,11 @@ REFUSED = [
     ("SEND", {"destination": "/queue/q", "priority": "high"}, "priority:high is not a number"),
     ("SEND", {"destination": "/queue/q", "AMQ_SCHEDULED_DELAY": "1.5"}, "AMQ_SCHEDULED_DELAY:1.5 is not a number"),
     ("SEND", {"destination": "/queue/q", "AMQ_SCHEDULED_DELAY": "-1"}, "AMQ_SCHEDULED_DELAY:-1 is negative"),
+    (
+        "SEND",
+        {"destination": "/queue/q", "JMSXGroupID": "g", "JMSXGroupSeq": "2147483648"},
+        "JMSXGroupSeq:2147483648 is no integer of JMS; send -2147483648 to 2147483647",
+    ),
     ("SEND", {"destination": "/queue/q", "AMQ_SCHEDULED_CRON": "* *"}, "AMQ_SCHEDULED_CRON:* * is not supported"),
     (
         "SEND",
