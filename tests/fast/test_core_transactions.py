@@ -18,7 +18,7 @@ from reference_broker.core.events import (
     Send,
 )
 from reference_broker.core.message import Message
-from tests.fast.core_driver import DLQ, Driver, Q, T
+from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 
 def filled(count: int = 5, prefetch: int = 10, *, sync: bool = True) -> Driver:
@@ -392,3 +392,24 @@ def test_a_transaction_needs_a_connection() -> None:
     assert d.begin(connection=77) == "unknown-connection"
     effects = d.handle(Begin(77, "t", request=4))
     assert [e.text for e in effects if isinstance(e, Refused)] == ["connection 77 is not connected; connect first"]
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback", "loss"])
+def test_what_a_client_has_refused_waits_aside_again_after_a_rollback(end: str) -> None:
+    """A client with a fast clock discards a message, another takes it into a transaction and closes its consumer."""
+    d = Driver(config_of(generation={"expiry": "documented"}))
+    d.connect(7)
+    d.subscribe("fast")
+    d.send(ttl_ms=1000)
+    d.subscribe("slow", connection=7)
+    d.ack("m1", "fast", EXPIRED)
+    assert d.got("slow") == ["m1"]
+    d.begin(connection=7)
+    d.ack("m1", "slow", transaction="t")
+    d.leave("slow")
+    if end == "loss":
+        d.drop("slow")
+    else:
+        assert getattr(d, end)(connection=7) == ""
+    d.subscribe("last")
+    assert (d.got("fast"), d.got("last")) == (["m1"], [] if end == "commit" else ["m1"])
