@@ -89,9 +89,13 @@ _FORGET_MESSAGES: Final = (
 )
 _FORGET: Final = "DELETE FROM holder WHERE key=?"
 
+#: What ends messages, one by one; destination and id are the last columns.
+_REMOVALS: Final = (_REMOVE, _RELEASE, _RELEASE_ALL, _REMOVE_FREE)
+
 _Operation = tuple[str, tuple[Any, ...]]
-#: Destination and id as columns.
-_Name = tuple[str | bytes, str | bytes]
+#: A name as a column; destination and id.
+_Key = str | bytes
+_Name = tuple[_Key, _Key]
 
 
 class SqliteJournal(Journal):
@@ -101,8 +105,8 @@ class SqliteJournal(Journal):
         self._directory = directory
         self._max_bytes = max_bytes
         self._pending: list[_Operation | None] = []
-        #: Where in ``_pending`` a message is added that no sync has seen.
-        self._fresh: dict[_Name, int] = {}
+        #: Where in ``_pending`` a message is added that no sync has seen, and who still waits for it (topics).
+        self._fresh: dict[_Name, tuple[int, dict[_Key, None]]] = {}
         self._mutex = threading.Lock()
         self._trouble: Trouble | None = None
         self._lock = _lock(directory)
@@ -141,8 +145,10 @@ class SqliteJournal(Journal):
             if code != FULL:
                 self._drop_connection()
             with self._mutex:
-                self._pending = work + self._pending
-                self._fresh = _added(self._pending)
+                again, self._pending, self._fresh = work + self._pending, [], {}
+                for operation in again:
+                    if operation is not None:
+                        self._queue(operation)
             text = f"{self._path()} cannot be written ({error}); {_remedy(error)}"
             self._trouble = Trouble(code, text)
             raise StorageError(text, code) from None
@@ -213,23 +219,20 @@ class SqliteJournal(Journal):
         if isinstance(record, MessageAdded):
             message = record.message
             destination, identity = key(message.destination), key(message.message_id)
-            self._fresh[destination, identity] = len(pending)
             row = (destination, identity, record.order, record.accepted_wall_ms, record.due_wall_ms)
-            pending.append((ADD, (*row, encode_head(message), message.body)))
+            self._queue((ADD, (*row, encode_head(message), message.body)))
             if record.holders or self._has_holders:
                 self._has_holders = True
                 pending.append((_RELEASE_ALL, (destination, identity)))
-                pending.extend((_HOLD, (key(holder), destination, identity)) for holder in record.holders)
+                for waiting in record.holders:
+                    self._queue((_HOLD, (key(waiting), destination, identity)))
         elif isinstance(record, MessageRemoved):
             destination, identity = key(record.destination), key(record.message_id)
             if record.holder:
-                pending.append((_RELEASE, (key(record.holder), destination, identity)))
+                self._queue((_RELEASE, (key(record.holder), destination, identity)))
                 pending.append((_REMOVE_FREE, (destination, identity)))
                 return
-            unwritten = self._fresh.pop((destination, identity), -1)
-            if unwritten >= 0:
-                pending[unwritten] = None
-            pending.append((_REMOVE, (destination, identity)))
+            self._queue((_REMOVE, (destination, identity)))
             if self._has_holders:
                 pending.append((_RELEASE_ALL, (destination, identity)))
         elif isinstance(record, DestinationRemoved):
@@ -240,9 +243,41 @@ class SqliteJournal(Journal):
             pending.append((_SUBSCRIBE, (*names, int(record.no_local))))
         elif isinstance(record, SubscriptionRemoved):
             holder = key(record.key)
-            pending += [(_FORGET_MESSAGES, (holder,)), (_FORGET, (holder,)), (_UNSUBSCRIBE, (holder,))]
+            pending.append((_FORGET_MESSAGES, (holder,)))
+            self._queue((_FORGET, (holder,)))
+            pending.append((_UNSUBSCRIBE, (holder,)))
         else:
             raise TypeError(f"{type(record).__name__} is a record that this storage cannot keep")
+
+    def _queue(self, operation: _Operation) -> None:
+        """Queue a statement. A message that nobody waits for any more, and that is not written yet, never will be."""
+        statement, row = operation
+        fresh, pending = self._fresh, self._pending
+        if statement in (ADD, _REMOVE):
+            unwritten = fresh.pop((row[0], row[1]), None)
+            if unwritten is not None:
+                pending[unwritten[0]] = None
+            if statement == ADD:
+                fresh[row[0], row[1]] = (len(pending), {})
+        elif statement == _HOLD:
+            held = fresh.get((row[1], row[2]))
+            if held is not None:
+                held[1][row[0]] = None
+        elif statement == _RELEASE:
+            self._let_go(row[0], (row[1], row[2]))
+        elif statement == _FORGET:
+            for message in [message for message, (_, holders) in fresh.items() if row[0] in holders]:
+                self._let_go(row[0], message)
+        pending.append(operation)
+
+    def _let_go(self, holder: _Key, message: _Name) -> None:
+        """A durable subscription waits for a message no longer."""
+        held = self._fresh.get(message)
+        if held is not None and holder in held[1]:
+            del held[1][holder]
+            if not held[1]:
+                self._pending[held[0]] = None
+                del self._fresh[message]
 
     def _write(self, database: sqlite3.Connection, work: list[_Operation | None]) -> None:
         """One transaction. If there is no room for it, once more with its removals first: they may make the room."""
@@ -299,15 +334,6 @@ def _statement(operation: _Operation) -> str:
     return operation[0]
 
 
-def _added(work: list[_Operation | None]) -> dict[_Name, int]:
-    """Where a message is added that is not removed later."""
-    return {
-        (operation[1][0], operation[1][1]): number
-        for number, operation in enumerate(work)
-        if operation is not None and operation[0] == ADD
-    }
-
-
 def _removals_first(operations: list[_Operation]) -> list[_Operation]:
     """The same effect in an order that needs less room: removals of messages that nothing earlier touches, then the
     rest.
@@ -316,7 +342,7 @@ def _removals_first(operations: list[_Operation]) -> list[_Operation]:
     rest: list[_Operation] = []
     touched: set[_Name] = set()
     for statement, row in operations:
-        if statement == _REMOVE and (row[0], row[1]) not in touched:
+        if statement in _REMOVALS and (row[-2], row[-1]) not in touched:
             first.append((statement, row))
             continue
         if statement == ADD:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -350,3 +351,83 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="name a directory that can be written"):
         SqliteJournal(tmp_path / "file" / "data")
+
+
+TOPIC_NAME = "topic://t"
+
+
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holders: tuple[str, ...]) -> SqliteJournal:
+    """A storage with durable subscriptions that holds one message for them, and room for no second one."""
+    monkeypatch.setattr(sqlite, "RESERVE_BYTES", 40_000)
+    journal = SqliteJournal(tmp_path, max_bytes=120_000)
+    journal.append([SubscriptionAdded(holder, "c", TOPIC_NAME, "", False) for holder in holders])
+    journal.append([added("a", 1, TOPIC_NAME, holders, size=90_000)])
+    journal.sync()
+    return journal
+
+
+@pytest.mark.parametrize("holders", [("c:one",), ("c:one", "c:two")])
+def test_what_durable_subscriptions_acknowledge_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holders: tuple[str, ...]
+) -> None:
+    journal = small(tmp_path, monkeypatch, holders)
+    journal.append([added("b", 2, TOPIC_NAME, holders, size=90_000)])
+    with pytest.raises(StorageError, match="make room"):
+        journal.sync()
+    journal.append([DestinationRemoved("queue://none"), SubscriptionRemoved("c:none")])
+    journal.append([MessageRemoved(TOPIC_NAME, "a", holder) for holder in holders])
+    journal.sync()
+    assert [record.message.message_id for record in journal.replay() if isinstance(record, MessageAdded)] == ["b"]
+    journal.close()
+
+
+@pytest.mark.parametrize("way", ["acknowledged", "unsubscribed", "acknowledged meanwhile"])
+def test_what_does_not_fit_and_no_durable_subscription_waits_for_blocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    holders = ("c:one", "c:two")
+    journal = small(tmp_path, monkeypatch, holders)
+    gone: list[Record] = [MessageRemoved(TOPIC_NAME, "b", holder) for holder in holders]
+    if way == "unsubscribed":
+        gone = [MessageRemoved(TOPIC_NAME, "b", "c:one"), SubscriptionRemoved("c:two")]
+    journal.append([added("b", 2, TOPIC_NAME, holders, size=200_000)])
+    if way == "acknowledged meanwhile":
+        write = journal._write
+
+        def slow(*arguments: Any) -> None:
+            if gone:
+                journal.append(gone)
+                gone.clear()
+            write(*arguments)
+
+        monkeypatch.setattr(journal, "_write", slow)
+    with pytest.raises(StorageError, match="make room"):
+        journal.sync()
+    journal.append(gone)
+    journal.sync()
+    left_over = ("c:one",) if way == "unsubscribed" else holders
+    expected = Recovered([SubscriptionAdded(holder, "c", TOPIC_NAME, "", False) for holder in left_over])
+    expected.feed(added("a", 1, TOPIC_NAME, left_over, size=90_000))
+    assert content(journal) == left(expected)
+    journal.close()
+
+
+def test_a_queues_message_that_does_not_fit_and_is_consumed_meanwhile_blocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = small(tmp_path, monkeypatch, ("c:one",))
+    write = journal._write
+    gone: list[Record] = [MessageRemoved(Q, "b")]
+
+    def slow(*arguments: Any) -> None:
+        journal.append(gone)
+        gone.clear()
+        write(*arguments)
+
+    monkeypatch.setattr(journal, "_write", slow)
+    journal.append([added("b", size=200_000)])
+    with pytest.raises(StorageError, match="make room"):
+        journal.sync()
+    journal.sync()
+    assert [record.message.message_id for record in journal.replay() if isinstance(record, MessageAdded)] == ["a"]
+    journal.close()
