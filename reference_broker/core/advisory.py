@@ -8,8 +8,8 @@ Rules:
 * Here: ``Expired``, for every expiry that its destination reports (once per subscription on a topic), and
   ``MessageDLQd``, for every dead letter that was made. Both name the place of the death, not the dead-letter queue.
   They come after the letter itself, the dead letter's before the expiry's.
-* What it holds: type ``Advisory``, not persistent, no expiration, default priority; the broker's name as
-  ``originBrokerName``; the command that it is about as ``data_structure``: here a copy of the message, without its body
+* What it holds: type ``Advisory``, not persistent, no expiration, default priority; which broker it was
+  (``origin``); the command that it is about as ``data_structure``: here a copy of the message, without its body
   unless ``include_body``. ``Expired`` carries ``orignalMessageId`` (ActiveMQ spells it so).
 * There are no advisories about advisories. They pass neither the time-stamping plug-in nor the arrival check.
 * Off by default: ``advisory_support`` switches on what ActiveMQ always tells, a policy entry's ``advisories`` the two
@@ -48,7 +48,11 @@ EXPIRED: Final = "Expired"
 DEAD_LETTERED: Final = "MessageDLQd"
 #: The property that names the message which expired; the spelling is ActiveMQ's.
 ORIGINAL_ID: Final = "orignalMessageId"
-ORIGIN: Final = "originBrokerName"
+
+
+def origin(broker: str) -> dict[str, Property]:
+    """Which broker tells it. Its address is the one inside its own process, as ActiveMQ has it without a connector."""
+    return {"originBrokerId": f"ID:{broker}", "originBrokerName": broker, "originBrokerURL": f"vm://{broker}"}
 
 
 def topic_of(event: str) -> str:

@@ -223,7 +223,7 @@ class Region:
         """A new advisory."""
         self.advised += 1
         message_id = f"ID:{self.config.name}-advisory-1:1:1:1:{self.advised}"
-        told = {advisory.ORIGIN: self.config.name, **(properties or {})}
+        told = {**advisory.origin(self.config.name), **(properties or {})}
         return Advisory(message_id, topic, data_structure, timestamp_ms=self.now.wall_ms, properties=told)
 
     def number(self, message: Message) -> None:

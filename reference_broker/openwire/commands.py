@@ -354,7 +354,7 @@ class EmptyDispatch(Command):
 class MessagePull(Command):
     """A consumer with prefetch 0 asks for one message. ``timeout_ms`` -1: what is there now; 0: wait for ever.
 
-    It has no Response: a dispatch answers it, empty or not.
+    A dispatch answers it, empty or not; a Response only who asks for one.
     """
 
     __slots__ = ("consumer_id", "destination", "timeout_ms")

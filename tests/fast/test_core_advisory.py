@@ -58,8 +58,9 @@ def test_what_an_advisory_shows(include: bool) -> None:
     d.advance(101)
     letter, expiry = told(d)
     assert (letter.destination, expiry.destination) == (LETTERS_Q, EXPIRED_Q)
-    assert letter.properties == {"originBrokerName": "b"}
-    assert expiry.properties == {"originBrokerName": "b", "orignalMessageId": "m1"}
+    origin = {"originBrokerId": "ID:b", "originBrokerName": "b", "originBrokerURL": "vm://b"}
+    assert letter.properties == origin
+    assert expiry.properties == {**origin, "orignalMessageId": "m1"}
     for one in (letter, expiry):
         assert (one.jms_type, one.persistent, one.expiration_ms, one.body) == ("Advisory", False, 0, b"")
         about = one.data_structure
