@@ -31,6 +31,8 @@ class Settlements:
     def apply(self, consumer: Consumer, rule: Rule, deliveries: list[Delivery], cause: str = "") -> None:
         """Carry an acknowledgement out; ``deliveries`` are on the list, oldest first. ``cause`` is that of poison."""
         prefetch = self._region.policies.prefetch
+        if not deliveries:
+            return  # all that it means is another's already
         if rule.outcome != KEPT:
             for delivery in deliveries:
                 destination = delivery.subscription.destination
