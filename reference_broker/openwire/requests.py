@@ -29,6 +29,8 @@ from reference_broker.session import Client
 
 #: The property in which a message's delivery time travels.
 DELIVERY_TIME: Final = "JMSDeliveryTime"
+#: The last instant that a field of 64 bits holds.
+LAST_MS: Final = 2**63 - 1
 
 
 class Requests(Client):
@@ -122,10 +124,11 @@ class Requests(Client):
 
         Returns it for its stamps; it belongs to the broker: do not change it.
 
-        ``ttl_ms`` 0 or less never expires. ``network``: this client is a network bridge, and the message has passed
-        another broker. ``disable_timestamp`` sends timestamp 0 and leaves the expiration as it is. ``numbered``: it
-        says which one of its producer's messages it is, as the wire does of all, because it may be sent again
-        (``repeat``). A receipt's name is the number of the command, see ``last_command``.
+        ``ttl_ms`` 0 or less never expires, nor does one beyond the calendar. ``network``: this client is a network
+        bridge, and the message has passed another broker. ``disable_timestamp`` sends timestamp 0 and leaves the
+        expiration as it is. ``numbered``: it says which one of its producer's messages it is, as the wire does of all,
+        because it may be sent again (``repeat``). A receipt's name is the number of the command, see
+        ``last_command``.
         """
         self._messages += 1
         if disable_timestamp is None:
@@ -137,7 +140,7 @@ class Requests(Client):
             destination,
             body,
             timestamp_ms=0 if disable_timestamp else now.wall_ms,
-            expiration_ms=now.wall_ms + ttl_ms if ttl_ms > 0 else 0,
+            expiration_ms=now.wall_ms + ttl_ms if 0 < ttl_ms <= LAST_MS - now.wall_ms else 0,
             delay_ms=delay_ms,
             deliver_at_ms=deliver_at_ms,
             persistent=persistent,
@@ -173,7 +176,10 @@ class Requests(Client):
         (Jakarta Messaging 3.1, 3.4.11 and 3.4.13). Without a delay it is the time of the send, and is not sent.
         """
         if delay_ms > 0 or deliver_at_ms > 0:
-            return {**(properties or {}), DELIVERY_TIME: wall_ms + delay_ms if delay_ms > 0 else deliver_at_ms}
+            return {
+                **(properties or {}),
+                DELIVERY_TIME: min(wall_ms + delay_ms, LAST_MS) if delay_ms > 0 else deliver_at_ms,
+            }
         if properties and DELIVERY_TIME in properties:
             return {name: value for name, value in properties.items() if name != DELIVERY_TIME}
         return properties

@@ -416,7 +416,7 @@ def test_what_a_client_has_refused_waits_aside_again_after_a_rollback(end: str) 
 
 
 def test_an_expired_acknowledgement_of_what_the_transaction_has_already_moves_no_window() -> None:
-    """INDIVIDUAL acknowledgements have widened the window until the end; another one about the same is about nothing."""
+    """INDIVIDUAL acknowledgements have widened the window until the end; another one of the same means nothing."""
     d = filled(4, prefetch=1)
     assert d.ack("m1", kind=INDIVIDUAL, transaction="t") == ""
     assert d.got() == ["m1", "m2"]

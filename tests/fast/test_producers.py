@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from reference_broker.core.instant import Now
+from reference_broker.framing import Limits
 from reference_broker.inactivity import DocumentedMonitor
 from reference_broker.notice import Delivered
 from reference_broker.openwire.client import ClientSession
 from reference_broker.openwire.commands import ProducerMessage
+from reference_broker.openwire.framing import ClientFraming
 from reference_broker.openwire.producer import JMSError, JMSProducer, JMSRuntimeError, MessageProducer
 from tests.fast.wire_pair import WALL_MS, Pair
 
@@ -173,3 +175,20 @@ def test_what_the_broker_makes_of_them(delay_ms: int, ttl_ms: int, comes: bool) 
     pair.advance(1)
     found = [notice.expiration_ms for notice in pair.of(1, Delivered) if isinstance(notice, Delivered)]
     assert found == ([WALL_MS + ttl_ms if ttl_ms else 0] if comes else [])
+
+
+@BOTH
+def test_a_life_or_a_delay_beyond_the_calendar_can_be_written(simplified: bool) -> None:
+    """Long.MAX_VALUE is what people write for "ever": in Java the sum overflows, which is no expiration."""
+    client = session()
+    producer = producer_of(client, simplified)
+    producer.set_time_to_live(2**63 - 1)
+    producer.set_delivery_delay(2**63 - 1)
+    send(producer)
+    producer.set_time_to_live(2**63 - 1 - NOW.wall_ms)
+    send(producer)
+    commands = [command for command in client.outbox if isinstance(command, ProducerMessage)]
+    assert [command.message.expiration_ms for command in commands] == [0, 2**63 - 1]
+    framing = ClientFraming(Limits(), "ID:c")
+    for command in commands:
+        assert framing.encode(command)
