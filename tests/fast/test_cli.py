@@ -257,6 +257,15 @@ def test_replay_with_a_mutant_fails_and_shrinks(
     assert main(line.group(1).split()) == VIOLATED, "the replay line of the shrunk program must reproduce it"
 
 
+def test_the_readme_finds_the_defect_that_it_plants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (line,) = re.findall(r"^brokerproof (replay .*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert main(line.split()) == VIOLATED
+    assert "DLY-001 (MUST)" in capsys.readouterr().out
+
+
 def test_list_selects(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "requirements", "--requirement", "INA-*"]) == OK
     lines = capsys.readouterr().out.splitlines()
