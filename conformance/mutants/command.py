@@ -70,8 +70,12 @@ def _rows(names: Sequence[str], options: argparse.Namespace) -> Iterator[dict[st
         return
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         futures = [pool.submit(hunt_one, name, options.seed, options.programs) for name in names]
-        for future in futures:
-            yield future.result()
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
 
 
 def _line(row: dict[str, object]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -297,6 +299,29 @@ def test_mutants_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 of 1 mutants killed" in capsys.readouterr().out
     assert main(["mutants", "delay-1ms-early", "--programs", "0", "--jobs", "2"]) == VIOLATED
     assert "SURVIVED" in capsys.readouterr().out
+
+
+def test_mutants_that_wait_are_given_up_when_the_hunt_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the pool, on its way out, would hunt all of them first."""
+    futures: list[Future[object]] = []
+
+    class Pool(contextlib.nullcontext[object]):
+        def __init__(self, jobs: int, mp_context: object) -> None:
+            del jobs, mp_context
+            super().__init__(self)
+
+        def submit(self, *_: object) -> Future[object]:
+            futures.append(Future())
+            return futures[-1]
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("conformance.mutants.command.ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(Future, "result", interrupted)
+    assert main(["mutants", "--jobs", "2"]) == SUITE
+    assert futures
+    assert all(future.cancelled() for future in futures)
 
 
 def test_the_canary_sings(capsys: pytest.CaptureFixture[str]) -> None:
