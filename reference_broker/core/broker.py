@@ -440,6 +440,8 @@ class Broker:
         self._answer(event, (code, text))
         if not code:
             self._transactions.commit(event.connection, event.transaction)
+        elif event.ends and code != "unknown-transaction":
+            self._transactions.rollback(event.connection, event.transaction)
 
     def _rollback(self, event: Rollback) -> None:
         code, text = self._transactions.objection(event.connection, event.transaction)

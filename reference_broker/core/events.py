@@ -272,9 +272,15 @@ class Begin(Event):
 
 
 class Commit(Begin):
-    """Everything sent and acknowledged in the transaction takes effect, at once and together."""
+    """Everything sent and acknowledged in the transaction takes effect, at once and together. ``ends``: if that is
+    refused it is a rollback, because the client will not name the transaction again.
+    """
 
-    __slots__ = ()
+    __slots__ = ("ends",)
+
+    def __init__(self, connection: int, transaction: str, *, request: int = 0, ends: bool = False) -> None:
+        super().__init__(connection, transaction, request=request)
+        self.ends = ends
 
 
 class Rollback(Begin):

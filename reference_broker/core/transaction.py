@@ -14,8 +14,9 @@ Rules:
 * An INDIVIDUAL one widens the window by its message until the end, so that a transaction may be longer than a prefetch;
   with a range the client reports DELIVERED itself.
 * The commit is checked as a whole before anything changes. One whose sends cannot all be admitted (an id is taken
-  meanwhile) is refused, and the transaction stays open. Acknowledgements come first, then sends; nothing is dispatched
-  in between, because dispatching is the end of every event (``region.py``).
+  meanwhile) is refused, and the transaction stays open, unless the client takes that for the end.
+* Of a commit acknowledgements come first, then sends; nothing is dispatched in between, because dispatching is the end
+  of every event (``region.py``).
 * After a rollback the deliveries are as before: in flight, to be acknowledged again. The broker does not redeliver; a
   JMS client does that itself (``redelivery_policy.py``).
 * A consumer that leaves does not take its pledges along: a queue or a durable subscription keeps those messages for

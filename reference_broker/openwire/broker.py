@@ -10,6 +10,7 @@ Rules
 
 * What is refused without having asked for a response spoils the transaction that it was to be a part of: nobody waits
   there who could decide what becomes of the rest, so the commit is refused, and the transaction rolled back.
+* A commit that is refused is a rollback: JMS clients forget the transaction.
 * Without a wish for a response nothing is answered unless it is refused. Deleting a destination that is not there is
   no error: a JMS client may do so twice.
 
@@ -337,7 +338,10 @@ class BrokerSession(Session):
             text = f"transaction {info.transaction} is rolled back, because a part of it was refused: {why}"
             self.refuse(info, "rolled-back", text)
             return [Rollback(self.connection, info.transaction)]
-        return [kind(self.connection, info.transaction, request=info.command_id if info.response_required else 0)]
+        request = info.command_id if info.response_required else 0
+        if kind is Commit:
+            return [Commit(self.connection, info.transaction, request=request, ends=True)]
+        return [kind(self.connection, info.transaction, request=request)]
 
     def _destination(self, info: DestinationInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(info)

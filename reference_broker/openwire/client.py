@@ -119,8 +119,8 @@ class ClientSession(Requests):
         self._consumers: dict[str, JmsConsumer] = {}
         #: Open transactions: what was acknowledged in them.
         self._transactions: dict[str, list[Held]] = {}
-        #: Command number -> the transaction, and what comes back if the broker refuses that commit.
-        self._held: dict[int, tuple[str, list[Held]]] = {}
+        #: Command number -> what comes back if the broker refuses that commit.
+        self._held: dict[int, list[Held]] = {}
         self._redelivery_policy = redelivery_policy if redelivery_policy is not None else RedeliveryPolicy()
         #: Consumers whose pause begins with the next command that is written, and those that are in it.
         self._pausing: list[JmsConsumer] = []
@@ -219,7 +219,7 @@ class ClientSession(Requests):
         for one in held:
             one.consumer.redeliveries.committed()
         if receipt:
-            self._held[self._commands] = (transaction, held)
+            self._held[self._commands] = held
         return name
 
     def rollback(self, transaction: str, *, receipt: bool = True) -> str:
@@ -241,10 +241,7 @@ class ClientSession(Requests):
                 self.acknowledge(holder.name, transaction=transaction)
 
     def _commit_refused(self, command: ExceptionResponse) -> None:
-        transaction, held = self._held.pop(command.correlation_id, ("", []))
-        if transaction and command.code != "unknown-transaction":
-            self._end(transaction, ROLLBACK, receipt=False)
-        self._bring_back(held)
+        self._bring_back(self._held.pop(command.correlation_id, []))
 
     def _bring_back(self, held: list[Held]) -> None:
         together: dict[str, list[MessageDispatch]] = {}

@@ -181,3 +181,36 @@ def test_a_subscription_of_another_client_id_is_not_there_and_the_connection_goe
     info = links.REMOVE_SUBSCRIPTION_INFO.make(connectionId=owner, subcriptionName="n", clientId="other")
     assert why(end.ask(info))[0] == "javax.jms.InvalidDestinationException"
     end.producer()
+
+
+def test_a_commit_that_is_refused_ends_its_transaction() -> None:
+    """A JMS client takes it for a rollback and never names that transaction again."""
+    node = node_of()
+    end = End(node)
+    producer = end.producer()
+    end.consumer(queue("q"))
+    end.tell(end.text(queue("q"), producer, "taken"))
+    step(end, BEGIN)
+    (taken,) = end.dispatched()
+    acknowledged = consumption.MESSAGE_ACK.make(
+        destination=queue("q"),
+        transactionId=of(end),
+        consumerId=Data(ids.CONSUMER_ID, [end.name, 1, 1]),
+        ackType=2,
+        firstMessageId=taken["messageId"],
+        lastMessageId=taken["messageId"],
+        messageCount=1,
+    )
+    end.tell(acknowledged)
+    held, rival = end.text(queue("out"), producer, transactionId=of(end)), end.text(queue("out"), producer)
+    rival["messageId"] = held["messageId"]
+    end.tell(held)
+    end.tell(rival)
+    assert step(end, COMMIT).kind.name == "ExceptionResponse"
+    assert node.broker.broker_counters()["transactions"] == 0
+    assert step(end, BEGIN, 2).kind.name == "Response"
+    acknowledged["transactionId"] = of(end, 2)
+    end.tell(acknowledged)
+    assert step(end, COMMIT, 2).kind.name == "Response"
+    assert (node.broker.counters("queue://q", NOW) or {})["size"] == 0
+    node.broker.check()
