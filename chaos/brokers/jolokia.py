@@ -72,6 +72,10 @@ class JolokiaFailed(Exception):
     """The agent answers an error, or not at all."""
 
 
+class NoAnswer(JolokiaFailed):
+    """Nobody is there, or nobody answers in time."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """One reading: its value, or why there is none (a Java exception's name)."""
@@ -105,7 +109,8 @@ class Jolokia:
         self._path = path
         self._make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         self._host = host
-        self._headers = {"Content-Type": "application/json", "Origin": f"http{'s' if secure else ''}://{host}"}
+        origin = f"http{'s' if secure else ''}://" + (f"[{host}]" if ":" in host else host)
+        self._headers = {"Content-Type": "application/json", "Origin": origin}
         if credentials is not None:
             self._headers["Authorization"] = "Basic " + b64encode(":".join(credentials).encode()).decode("ascii")
         self._connection: http.client.HTTPConnection | None = None
@@ -222,7 +227,7 @@ class Jolokia:
                     # The server may have closed a kept-alive connection; only then is a second try honest.
                     if attempt == 2 or not kept_alive:
                         known = f"; {self._witness()}" if self._witness else ""
-                        raise JolokiaFailed(
+                        raise NoAnswer(
                             f"no answer from the management agent on port {self.port}: {str(error).strip()}{known}"
                         ) from error
         if status != 200:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from chaos.brokers.jolokia import Jolokia, JolokiaFailed
+from chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
 from conformance.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem
 from conformance.operating import inflight, starvation
 from conformance.operating.addresses import HTTP, MANAGED, Address, address
@@ -66,7 +66,7 @@ def see(where: Address) -> Sight:
 
 def asked(where: Address, question: Callable[[Jolokia], Answered]) -> Answered:
     """What the endpoint at an address answers, or the one that it may be if the address names no path. Raises
-    ``JolokiaFailed``, of the last one.
+    ``JolokiaFailed``, of the last one. Who does not answer is not asked twice: that would take seconds each time.
     """
     failed = JolokiaFailed("no endpoint")
     for path in PATHS if where.path in {"", "/"} else (where.path,):
@@ -79,6 +79,8 @@ def asked(where: Address, question: Callable[[Jolokia], Answered]) -> Answered:
         )
         try:
             return question(jolokia)
+        except NoAnswer:
+            raise
         except JolokiaFailed as error:
             failed = error
         finally:

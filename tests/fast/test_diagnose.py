@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from chaos.brokers.jolokia import Jolokia, JolokiaFailed
+from chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
 from conformance.cli import main
 from conformance.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
 from conformance.operating import diagnose, inflight, starvation
 from conformance.operating import sight as sight_of
+from conformance.operating.addresses import HTTP, MANAGED, address
 from conformance.operating.answer import Answer
 from conformance.operating.sight import LIMIT_S, Sight, look
 from reference_broker.core.config import BrokerConfig, DestinationPolicy
@@ -216,3 +217,18 @@ def test_where_nobody_answers_is_said(monkeypatch: pytest.MonkeyPatch, capsys: p
         error = capsys.readouterr().err
         assert "activemq, reference" in error
         assert "secret" not in error
+
+
+@pytest.mark.parametrize(("failure", "looks"), [(NoAnswer("nobody"), 1), (JolokiaFailed("404"), 2)])
+def test_who_does_not_answer_is_not_asked_for_another_path(failure: JolokiaFailed, looks: int) -> None:
+    """Each silence takes seconds, and the other path is on the same port."""
+    asked = []
+
+    def question(jolokia: Jolokia) -> None:
+        asked.append(jolokia)
+        raise failure
+
+    where = address("http://127.0.0.1:8161", MANAGED, HTTP)
+    with pytest.raises(JolokiaFailed, match=str(failure)):
+        diagnose.asked(where, question)
+    assert len(asked) == looks

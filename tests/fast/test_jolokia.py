@@ -98,6 +98,19 @@ def test_nobody_there_is_one_clear_error() -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "secure", "origin"),
+    [
+        ("::1", False, "http://[::1]"),
+        ("127.0.0.1", False, "http://127.0.0.1"),
+        ("broker.example", True, "https://broker.example"),
+    ],
+)
+def test_the_origin_is_a_url_of_that_host(host: str, secure: bool, origin: str) -> None:
+    """Otherwise the newest releases, and the reference broker, let nobody in over IPv6."""
+    assert Jolokia(8161, host=host, secure=secure)._headers["Origin"] == origin
+
+
+@pytest.mark.parametrize(
     ("body", "said"),
     [
         (b"<html>the console</html>", "no Jolokia"),
