@@ -24,8 +24,8 @@ Rules:
 * Waiting sends of a destination go through first come, first served, as soon as there is space, at the beginning of its
   dispatch at the latest; but nobody waits for somebody who waits for something else: each has a line for persistent
   messages and one for others, and two more for those that are delayed. They were stamped when they arrived. One that
-  has expired meanwhile expires; one whose transaction has ended is refused; one whose message id was used meanwhile is
-  refused.
+  has expired meanwhile expires; one whose transaction was rolled back is refused (none is committed while one of its
+  sends waits); one whose message id was used meanwhile is refused.
 * With ``send_fail_if_no_space_after_ms`` a send to a queue waits no longer than that; then it is refused.
 * A sender that goes leaves its waiting sends behind, and they go through (as measured); in a transaction they fail.
 
@@ -170,6 +170,13 @@ class Flow:
         """How many sends wait for a destination."""
         lines = self.waiting.get(name)
         return 0 if lines is None else sum(len(line) for line in lines.values())
+
+    def awaits(self, connection: int, transaction: str) -> bool:
+        """Whether a send waits that is to be a part of that transaction."""
+        if connection not in self._of_connection:
+            return False
+        events = [waiting.event for lines in self.waiting.values() for line in lines.values() for waiting in line]
+        return any(event.connection == connection and event.transaction == transaction for event in events)
 
     def total(self, name: str) -> int:
         """How many sends to a destination have had to wait so far."""

@@ -14,7 +14,8 @@ Rules:
 * An INDIVIDUAL one widens the window by its message until the end, so that a transaction may be longer than a prefetch;
   with a range the client reports DELIVERED itself.
 * The commit is checked as a whole before anything changes. One whose sends cannot all be admitted (an id is taken
-  meanwhile) is refused, and the transaction stays open, unless the client takes that for the end.
+  meanwhile, one still waits for space) is refused, and the transaction stays open, unless the client takes that for
+  the end.
 * Of a commit acknowledgements come first, then sends; nothing is dispatched in between, because dispatching is the end
   of every event (``region.py``).
 * After a rollback the deliveries are as before: in flight, to be acknowledged again. The broker does not redeliver; a
@@ -35,6 +36,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reference_broker.core.acknowledgement import REFUSED, WAITS
+from reference_broker.core.flow import NO_SPACE
 from reference_broker.core.matching import is_queue
 from reference_broker.core.queue import Queue
 from reference_broker.core.reference import PLEDGED
@@ -221,6 +223,10 @@ class Transactions:
         code, text = self.objection(connection, name)
         if code:
             return code, text
+        flow = self._region.flow
+        if flow is not None and flow.awaits(connection, name):
+            text = f"transaction {name!r} has sends that wait for space"
+            return NO_SPACE, f"{text}; commit it when they are answered, or roll it back"
         for held in self.open[connection][name].sends:
             code, text = self._arrivals.objection(held.message)
             if code:

@@ -295,3 +295,17 @@ def test_expiry_and_purge_give_room(generation: str) -> None:
     d.advance(1000)
     d.purge()
     assert (figure(d, "temp_bytes"), figure(d, "memory_bytes")) == (0, 0)
+
+
+@pytest.mark.parametrize("generation", EVERY)
+def test_a_commit_leaves_no_send_behind_that_still_waits(generation: str) -> None:
+    """Of a client that does not wait for the answer to each send: all of its transaction, or nothing."""
+    d = bed(store=1, generation=generation)
+    assert attempt(d, "full", "queue://other") == ""
+    d.begin()
+    late = Message("late", Q, b"", persistent=True)
+    d.handle(Send(1, late, transaction="t", request=d.request()))
+    assert d.commit() == "no-space"
+    d.subscribe("c", "queue://other", 10)
+    settle(d, "full")
+    assert (d.commit(), d.counter("size")) == ("", 1)
