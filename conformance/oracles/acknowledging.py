@@ -66,13 +66,15 @@ BY_ONE: Final = ("poison", "expired")
 class Window:
     """One consumer's window. ``extension`` None: no longer known."""
 
-    __slots__ = ("extension", "held", "reported", "subscribe")
+    __slots__ = ("discarded", "extension", "held", "reported", "subscribe")
 
     def __init__(self, subscribe: Subscribe) -> None:
         self.subscribe = subscribe
         self.held: dict[str, bool] = {}
         #: What it has reported DELIVERED, ever.
         self.reported: dict[str, bool] = {}
+        #: How many it has called expired: they may wait, but not for this consumer.
+        self.discarded = 0
         self.extension: int | None = 0
 
     def settle(self, messages: list[str], narrowing: int) -> None:
@@ -202,6 +204,7 @@ class AcknowledgingOracle(Oracle):
         if own and act is not None and act.type in BY_ONE:
             narrowing = 0 if isinstance(event, Discard) and event.message != act.messages[0] else 1
         window.settle(messages, narrowing)
+        window.discarded += isinstance(event, Discard)
         if not sure:
             window.extension = None
 
@@ -274,7 +277,8 @@ class AcknowledgingOracle(Oracle):
             f"at rest {subscribe.consumer} (prefetch {subscribe.prefetch}, widened by {extension}) holds {held} "
             f"messages of {subscribe.dest}"
         )
-        waits = event.size is not None and event.in_flight is not None and event.size > event.in_flight
+        others = window.discarded
+        waits = event.size is not None and event.in_flight is not None and event.size > event.in_flight + others
         if held > slots:
             claim.fail(text, [event.seq], outcome="too-many")
         elif held < slots and waits and not event.scheduled:

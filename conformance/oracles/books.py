@@ -304,9 +304,7 @@ class Books(Attendance):
             passage = consumer.seen.get(name)
             if passage is None:
                 continue
-            if passage.settle is None:
-                passage.settle = event
-                consumer.tried += 1
+            self._settled_by(passage, event)
             self.settle(passage, fate)
             if event.tx is not None and event.result == "ok":
                 self.pledged.setdefault(event.tx, []).append(passage)
@@ -314,6 +312,15 @@ class Books(Attendance):
                 self.rejected[name] = True
                 if fate == SETTLED:
                     self._poison(passage)
+
+    def _settled_by(self, passage: Passage, event: Ack | Nack | Discard) -> None:
+        """The first try counts, or what came after a refusal."""
+        before = passage.settle
+        if before is None:
+            passage.consumer.tried += 1
+        elif isinstance(before, Discard) or before.result != "fail":
+            return
+        passage.settle = event
 
     def _ended(self, event: Commit | Abort) -> None:
         """A transaction is over: what was acknowledged in it is settled, or held as before."""
@@ -348,9 +355,7 @@ class Books(Attendance):
         passage = consumer.seen.get(event.message) if consumer is not None else None
         if passage is None or consumer is None:
             return
-        if passage.settle is None:
-            passage.settle = event
-            consumer.tried += 1
+        self._settled_by(passage, event)
         self.settle(passage, SETTLED if self.expired_ack_settles else DOUBTFUL)
 
     def settle(self, passage: Passage, fate: int) -> None:

@@ -4,18 +4,19 @@ EXP-007, EXP-008).
 The clocks are the producer's (it stamps), the broker's (it decides, and stamps again with the plug-in) and the
 consumer's (a JMS client decides a second time). Per message:
 
-| by the broker's clock     | the consumer's library        | classic-5.14              | documented |
-|---------------------------|-------------------------------|---------------------------|-----------------------------------|
-| dead on arrival           | never sees it                 | dead letter               | dead letter | | alive to the
-end          | does not check, or alive      | delivered                 | delivered | | alive to the end          |
-dead by its clock             | discarded, dead letter    | discarded, stays for others       | | dies while it waits
-| any                           | delivered or dead letter  | delivered or dead letter          |
+| by the broker's clock     | the consumer's library    | classic-5.14            | documented              |
+|---------------------------|---------------------------|-------------------------|-------------------------|
+| dead on arrival           | never sees it             | dead letter             | dead letter             |
+| alive to the end          | does not check, or alive  | delivered               | delivered               |
+| alive to the end          | dead by its clock         | discarded, dead letter  | discarded, stays for others |
+| dies while it waits       | any                       | delivered or dead letter | delivered or dead letter |
 
 "Dead letter" means a copy on the dead-letter queue if the message is persistent or the broker keeps non-persistent
 ones; otherwise it vanishes. A client may discard only what its own clock can call expired between arrival and
 discard, and hands to the application only what it need not; a STOMP client never discards.
 
-EXP-007 is the table; its situations are the rows of the seed's stories. EXP-005 is about the copy: exactly one,
+EXP-007 is the table; its situations are the rows of the seed's stories. It is not about messages that the program
+called expired, past the library. EXP-005 is about the copy: exactly one,
 expiration cleared, source named, and none that nobody asked for. EXP-008 is about the client's expired-ack. It
 travels unanswered, so nothing is said if the client's link was stalled or its process vanished before the ack can
 have got through.
@@ -97,9 +98,10 @@ class Decision:
         if is_topic(life.send.dest):
             return
         self._judge_copies(fate)
-        row_kept = self._judge_clients(fate)
-        if life.send.delay_ms == 0 and life.send.deliver_at_ms is None:
-            self._judge_row(fate, row_kept)
+        if not life.called_expired:
+            row_kept = self._judge_clients(fate)
+            if life.send.delay_ms == 0 and life.send.deliver_at_ms is None:
+                self._judge_row(fate, row_kept)
         if life.discards:
             self._judge_expired_ack(fate, life.discards[0])
 
@@ -306,7 +308,8 @@ class Decision:
         if end_ns is None or life.nacks:
             return
         claim = self._claims["EXP-008"]
-        later = next((a for a in life.arrivals if a.t0 > discard.t1 and a.consumer != discard.consumer), None)
+        others = [arrival for arrival in life.arrivals if arrival.consumer != discard.consumer]
+        later = next((arrival for arrival in others if arrival.t0 > discard.t1), None)
         if self._believes:
             if not self._got_through(discard):
                 return
@@ -338,7 +341,7 @@ class Decision:
                 [send.seq, discard.seq, life.letters[0].seq],
                 outcome="buried-alive",
             )
-        elif later is not None:
+        elif any(arrival.t1 > discard.t0 for arrival in others):
             claim.hold(fate.skew, outcome="stays")
         elif self._scene.complete and not may_be_swallowed(self._scene, self._mortality, fate, end_ns):
             claim.fail(

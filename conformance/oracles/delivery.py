@@ -175,7 +175,8 @@ class DeliveryOracle(BookOracle):
         """Nobody can have had it before, so that nothing but disorder explains its place."""
         message = passage.message
         if passage.consumer.queue.topic:
-            return passage.consumer.seen[message.name] is passage
+            mine = _subscription(passage)
+            return next(one for one in message.passages if _subscription(one) == mine) is passage
         return message.passages[0] is passage and not self.ask.maybe_elsewhere(message, passage)
 
     # -- GEN-004
@@ -298,3 +299,10 @@ class DeliveryOracle(BookOracle):
 def _plain(send: Send) -> bool:
     """Confirmed, without a delay, outside a transaction."""
     return send.result == "ok" and not send.delay_ms and send.deliver_at_ms is None and send.tx is None
+
+
+def _subscription(passage: Passage) -> tuple[str, str]:
+    """Whose copy of a publication it is: a durable subscription's, whoever stands in for it, or one consumer's."""
+    consumer = passage.consumer
+    durable = consumer.subscribe.durable if consumer.subscribe is not None else ""
+    return (consumer.host.name, durable) if durable else ("", consumer.name)

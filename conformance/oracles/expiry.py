@@ -201,7 +201,8 @@ class ExpiryOracle(SceneOracle):
                 swept = SWEPT in claim.situations or self._outlived_sweep(life.send, life.arrivals[0])
                 claim.hold(SWEPT if swept else "", outcome="delivered")
             return
-        if fate.given_up() or (self._believes and clients_may_have_discarded(self._scene, life)):
+        believed = self._believes or is_topic(life.send.dest)
+        if fate.given_up() or (believed and clients_may_have_discarded(self._scene, life)):
             return
         letter = life.letters[0]
         claim.fail(

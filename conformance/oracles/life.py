@@ -17,7 +17,7 @@ NEVER_NS: Final = 2**62
 class Life:
     """One message, as its send event names it."""
 
-    __slots__ = ("acks", "arrivals", "consumes", "discards", "letters", "nacks", "send")
+    __slots__ = ("acks", "arrivals", "called_expired", "consumes", "discards", "letters", "nacks", "send")
 
     def __init__(self, send: Send) -> None:
         self.send = send
@@ -29,6 +29,12 @@ class Life:
         self.discards: list[Discard] = []
         self.acks: list[Ack] = []
         self.nacks: list[Nack] = []
+        #: The program itself has called it expired, past the library and its clock.
+        self.called_expired = False
+
+    def by_library(self) -> list[Discard]:
+        """The discards that a library decided on; none where the program has interfered."""
+        return [] if self.called_expired else self.discards
 
     def accepted(self) -> Event | None:
         """The event by whose end the broker had certainly taken it over; None when it is not known that it did."""

@@ -213,7 +213,7 @@ class LifespanOracle(SceneOracle):
                 )
                 return
             claim.hold(self._skew(arrival), outcome="not-shown")
-        for discard in life.discards:
+        for discard in life.by_library():
             claim.fail(
                 f"{send.message} was to live by the broker's clock alone; the library of {discard.consumer} discarded "
                 f"it: {discard.reason}",

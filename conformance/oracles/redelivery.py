@@ -29,7 +29,7 @@ per subscription may be right); rejections of dead letters.
 from __future__ import annotations
 
 from conformance.destinations import DEAD_LETTERS
-from conformance.history import Nack
+from conformance.history import Discard, Nack
 from conformance.oracles.inference import BookOracle, ms
 from conformance.oracles.records import LATE, NEVER, RETURNED, Consumer, Message, Passage, Queue
 from conformance.oracles.strategies import gets_letter
@@ -121,7 +121,12 @@ class RedeliveryOracle(BookOracle):
                 self._came_back(message, passage, index < last)
 
     def _mark(self, message: Message, passage: Passage, following: Passage) -> None:
-        """The delivery after one that the application saw is marked, if it was made after it."""
+        """The delivery after one that the application saw is marked, if it was made after it.
+
+        Not after an acknowledgement of type expired: with that the client says that no application has seen it.
+        """
+        if isinstance(passage.settle, Discard):
+            return
         if not passage.consumed or self.books.restarted or following.consumer.lost_ns <= passage.event.t1:
             return
         claim = self.claims["RDL-002"]

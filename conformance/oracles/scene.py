@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from conformance.destinations import DEAD_LETTERS, is_topic
 from conformance.history import (
     Ack,
+    Acknowledge,
     Arrive,
     Closed,
     Connect,
@@ -57,6 +58,7 @@ KINDS = (
     "consume",
     "discard",
     "ack",
+    "acknowledge",
     "nack",
     "counters",
     "closed",
@@ -245,10 +247,15 @@ class Scene:
             self.counters.append(event)
             self.rested = self.rested or (event.at_rest and self._healing)
         else:
-            self._add_fault(event)
+            self._add_rarest(event)
 
-    def _add_fault(self, event: Event) -> None:
-        if isinstance(event, Fault):
+    def _add_rarest(self, event: Event) -> None:
+        if isinstance(event, Acknowledge):
+            for message in event.messages if event.type == "expired" else ():
+                life = self._life_at(message, event.consumer)
+                if life is not None:
+                    life.called_expired = True
+        elif isinstance(event, Fault):
             self._fault(event)
         elif isinstance(event, Closed):
             self._closed(event)

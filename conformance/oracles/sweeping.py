@@ -80,7 +80,7 @@ class Book:
     __slots__ = ("fates", "lived_ns", "soonest_ns", "unknown", "waiting")
 
     def __init__(self) -> None:
-        #: Messages that can expire.
+        #: Messages that can expire, and those that a client said had.
         self.fates: list[Fate] = []
         #: When each of them may have been counted as expired, at the earliest.
         self.soonest_ns: list[int] = []
@@ -112,7 +112,7 @@ class Sweeping:
         book = self._books.get(send.dest)
         if book is None:
             book = self._books[send.dest] = Book()
-        if fate.mortal:
+        if fate.mortal or (self._believes and fate.life.discards):
             book.fates.append(fate)
         if fate.alive_at_first and send.result == "ok":
             if fate.mortal:
@@ -184,7 +184,7 @@ class Sweeping:
     def _soonest_ns(self, fate: Fate) -> int | None:
         """The earliest true time at which the broker may have counted it."""
         life = fate.life
-        soonest = self._mortality.dial.earliest_ns(life.send.t0, fate.low_ns)
+        soonest = self._mortality.dial.earliest_ns(life.send.t0, fate.low_ns) if fate.mortal else None
         if self._believes and life.discards:
             discarded_ns = min(event.t0 for event in life.discards)
             return discarded_ns if soonest is None else min(soonest, discarded_ns)

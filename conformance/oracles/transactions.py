@@ -38,7 +38,7 @@ from collections.abc import Callable
 from conformance.destinations import DEAD_LETTERS
 from conformance.history import Abort, Ack, Begin, Browse, Commit, Consume, Counters, Event, Nack, Send
 from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import JMS_DELIVERIES, LATE, NEVER, Consumer, Message, Passage
+from conformance.oracles.records import DOUBTFUL, JMS_DELIVERIES, LATE, NEVER, Consumer, Message, Passage
 from conformance.oracles.wall import WallClocks
 
 LOST = "the connection was lost"
@@ -380,6 +380,8 @@ class TransactionOracle(BookOracle):
                 continue
             if end is None and consumer.end == "close":
                 continue  # nobody saw the transaction's end
+            if end is not None and passage.fate == DOUBTFUL:
+                continue  # it may have acknowledged it once more
             if message.dead or not passage.is_latest():
                 claim.hold(f"acknowledged, {how}", outcome="came-back" if end is not None else "undone")
             elif self._gone(message, passage):

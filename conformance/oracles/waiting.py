@@ -244,7 +244,7 @@ class WaitingOracle(SceneOracle):
         if send.mortal() or (spec is not None and spec.zero_expiration_override_ms > 0):
             return
         claim = self.claims["DLY-028"]
-        for discard in life.discards:
+        for discard in life.by_library():
             claim.fail(
                 f"{send.message} was sent with a delay of {_asked(send)} and without expiration; the library of "
                 f"{discard.consumer} discarded it: {discard.reason}",
@@ -369,15 +369,17 @@ class WaitingOracle(SceneOracle):
         again = False
         if subscribe.durable:
             key = (subscribe.host, subscribe.durable)
-            ends = [end for end in self._unsubscribed.get(key, []) if end.t0 < subscribe.t0]
+            ends = [end for end in self._unsubscribed.get(key, []) if end.seq < subscribe.seq]
             if any(end.result != "ok" for end in ends):
                 return
-            mine = [one for one in self._durables[key] if not ends or one.t0 >= ends[-1].t1]
+            mine = [one for one in self._durables[key] if not ends or one.seq > ends[-1].seq]
             since, again = mine[0], bool(ends)
         claim = self.claims["DLY-022" if again else "DLY-020"]
         if since.t0 <= send.t1:
             self.claims["DLY-020"].hold("subscribed at the send", outcome="those-at-the-send")
             return
+        if send.result != "ok":
+            return  # nobody knows when the broker got it
         claim.fail(
             f"{send.message} was published on {send.dest} with a delay of {_asked(send)}; {arrival.consumer} got it, "
             f"whose subscription began {(since.t0 - send.t1) / NS_PER_MS:.3f} ms after the send was confirmed",
@@ -455,7 +457,7 @@ class WaitingOracle(SceneOracle):
             send = life.send
             if not _is_delayed(send) or send.result == "fail" or send.t0 > reading.t1:
                 continue
-            gone = any(event.t0 <= reading.t0 for event in (*life.arrivals, *life.letters))
+            gone = any(event.t1 <= reading.t0 for event in (*life.arrivals, *life.letters))
             due = self._due_of(life)
             if gone or (due is not None and due[1] < reading.t0):
                 continue

@@ -81,6 +81,7 @@ class BrokerHost:
         "_answers",
         "_clock",
         "_down",
+        "_given_up",
         "_held",
         "_journal",
         "_links",
@@ -91,7 +92,6 @@ class BrokerHost:
         "_unread",
         "_world",
         "_writing",
-        "given_up",
         "name",
         "node",
     )
@@ -106,8 +106,8 @@ class BrokerHost:
         self._journal = journal
         #: Between two lives of the process.
         self._down = False
-        #: How often an operator was told that a connection was given up.
-        self.given_up = 0
+        #: What an operator was told of connections that were given up.
+        self._given_up: list[str] = []
         #: Open connections.
         self._links: dict[int, Link] = {}
         #: Connections whose writer has a ``Write`` on the agenda.
@@ -156,6 +156,10 @@ class BrokerHost:
         node.bytes_received(connection, now)
         node.receive(connection, frame, now)
         self.after()
+
+    def reports(self, connection: int) -> int:
+        """How often an operator was told that this connection was given up."""
+        return sum(f":{connection} failed:" in text for text in self._given_up)
 
     def is_unread(self, connection: int) -> bool:
         """Whether what this connection sends is not read now."""
@@ -338,7 +342,8 @@ class BrokerHost:
                 again = True
             elif kind is Log:
                 assert isinstance(action, Log)
-                self.given_up += action.logger == TRANSPORT_LOGGER
+                if action.logger == TRANSPORT_LOGGER:
+                    self._given_up.append(action.text)
             elif kind is Throttle:
                 assert isinstance(action, Throttle)
                 self._throttle(action.connection, blocked=action.blocked)

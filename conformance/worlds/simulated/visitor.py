@@ -106,7 +106,6 @@ def visit(world: Stage, step: Step, name: str) -> Visit:
     agenda = world.agenda
     t0 = agenda.now_ns
     before = world.broker.node.resources()
-    told = world.broker.given_up
     visitors = [Visitor(world, step, name) for _ in range(step.times)]
     for visitor in visitors:
         visitor.arrive()
@@ -118,6 +117,6 @@ def visit(world: Stage, step: Step, name: str) -> Visit:
         visitor.leave()
     after = world.broker.node.resources()
     left = {what: after[what] - before[what] for what in after} if step.times > 1 else None
-    reports = world.broker.given_up - told
+    reports = world.broker.reports(visitors[0].connection)
     first = visitors[0].stranger
     return first.event(world.recorder.next_seq(), t0, agenda.now_ns, reports=reports, closed=closed, left=left)

@@ -1,0 +1,69 @@
+"""Look for false alarms: the reference broker keeps its promises, so a violation is a defect of an oracle or of it.
+
+Run: ``python -m tests.alarms [--first N] [--count N] [--programs mixed acknowledging plain] [--sharp]``. Each program
+runs in the simulated world; its history is judged as it is and, unless ``--sharp``, as less fortunate observers would
+have recorded it (``blurs.py``). One line for each kind of alarm, with how often, and the first seed. The exit code is 1
+if there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from conformance.generate.programs import program_for_seed
+from conformance.history import History
+from conformance.judge import judge_history
+from conformance.program import Program
+from conformance.verdict import VerdictKind
+from conformance.worlds.simulated.world import SimulatedWorld
+from tests.alarms.blurs import BLURS, blurred
+from tests.alarms.programs import acknowledging, mixed
+
+MAKERS: Final[dict[str, Callable[[int], Program]]] = {
+    "mixed": mixed,
+    "acknowledging": acknowledging,
+    "plain": program_for_seed,
+}
+SHARP: Final = "sharp"
+
+
+def alarms(make: Callable[[int], Program], seed: int, *, sharp: bool = False) -> Iterator[tuple[str, str, str]]:
+    """How it was seen, the requirement and outcome, and the text of each violation."""
+    history = SimulatedWorld(seed=seed).run(make(seed))
+    seen: dict[str, History] = {SHARP: history}
+    if not sharp:
+        for number, (world, blurs) in enumerate(BLURS):
+            seen[f"blur {number}"] = blurred(history, world, seed, *blurs)
+    for how, one in seen.items():
+        for verdict in judge_history(one):
+            if verdict.verdict is VerdictKind.VIOLATED:
+                yield how, f"{verdict.requirement} {verdict.outcome}", verdict.text
+
+
+def main() -> int:
+    """Run the seeds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0, metavar="SEED")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--programs", nargs="+", choices=MAKERS, default=list(MAKERS))
+    parser.add_argument("--sharp", action="store_true", help="judge what was seen only, nothing blurred")
+    options = parser.parse_args()
+    counts: dict[tuple[str, str, str], int] = {}
+    firsts: dict[tuple[str, str, str], str] = {}
+    for seed in range(options.first, options.first + options.count):
+        for name in options.programs:
+            for how, what, text in alarms(MAKERS[name], seed, sharp=options.sharp):
+                key = (what, name, how)
+                counts[key] = counts.get(key, 0) + 1
+                firsts.setdefault(key, f"seed {seed}: {text}")
+    for key, count in sorted(counts.items(), key=lambda item: -item[1]):
+        sys.stdout.write(f"{' '.join(key)}: {count} times, first {firsts[key]}\n")
+    sys.stdout.write(f"{options.count} seeds of {', '.join(options.programs)}: {len(counts)} kinds of alarm\n")
+    return 1 if counts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

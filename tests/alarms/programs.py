@@ -1,0 +1,90 @@
+"""Programs that people may write and no generator draws.
+
+``mixed`` puts the rare steps (operators, restarts, visits, pauses, acknowledgements of any type) at any place of a
+seed's program; ``acknowledging`` is made of sends, takes and acknowledgements past the library. Like every program they
+are right: what cannot be done is skipped.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import msgspec
+
+from conformance.generate.chooser import SeededChooser
+from conformance.generate.programs import program_for_seed, shape_of
+from conformance.program import FORMAT, BrokerSpec, DestinationSpec, HostSpec, LinkSpec, Program
+from conformance.steps import (
+    REGISTRY,
+    Acknowledge,
+    Advance,
+    AnyStep,
+    Counters,
+    Leave,
+    Send,
+    Settle,
+    Shape,
+    Subscribe,
+    Take,
+)
+
+#: Steps that the default mix leaves out.
+RARE: Final = tuple(step for step in REGISTRY if step.weight == 0)
+_TTLS_MS: Final = (0, 120_000, 5, 20)
+
+
+def mixed(seed: int) -> Program:
+    """A seed's program with up to ten rare steps in it."""
+    program = program_for_seed(seed)
+    chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    chooser, shape = SeededChooser(seed + 1_000_000), shape_of(program)
+    steps: list[AnyStep] = []
+    for step in program.steps:
+        alone = isinstance(step, Subscribe) and chance.random() < 0.5
+        steps.append(msgspec.structs.replace(step, ack="individual") if alone else step)
+    for _ in range(chance.randint(2, 10)):
+        kind = chance.choice(RARE)
+        steps.insert(chance.randint(0, len(steps)), kind.draw(chooser, shape))
+    return program.with_steps(steps)
+
+
+def acknowledging(seed: int) -> Program:
+    """Acknowledgements of all types, for messages that live, die and are immortal."""
+    chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    consumers = chance.randint(1, 2)
+    hosts = [HostSpec("b", "broker"), HostSpec("p0", "client")]
+    hosts += [HostSpec(f"c{number}", "client", "jms") for number in range(consumers)]
+    latency_us = chance.choice((10, 300))
+    broker = BrokerSpec(
+        generation={"expiry": chance.choice(("classic-5.14", "documented"))},
+        destinations=[DestinationSpec()],
+        dead_letter_non_persistent=chance.random() < 0.5,
+    )
+    frame = Program(FORMAT, broker, hosts, [LinkSpec(host.name, latency_us) for host in hosts[1:]], ["q0"], [])
+    chooser, shape = SeededChooser(seed), Shape(consumers, 1, consumers, [0, 5, 50], ())
+    steps = [_subscribe(chance, number + 1) for number in range(consumers)]
+    steps += [_step(chance, chooser, shape) for _ in range(chance.randint(8, 20))]
+    return frame.with_steps(steps)
+
+
+def _subscribe(chance: random.Random, host: int) -> AnyStep:
+    return Subscribe(host=host, prefetch=chance.choice((1, 3, 10)), ack="individual")
+
+
+def _step(chance: random.Random, chooser: SeededChooser, shape: Shape) -> AnyStep:
+    kind = chance.choices(range(7), (25, 10, 25, 28, 5, 4, 3))[0]
+    if kind == 0:
+        ttl_ms, persistent = chance.choice(_TTLS_MS), chance.random() < 0.5
+        return Send(count=chance.randint(1, 5), ttl_ms=ttl_ms, persistent=persistent)
+    if kind == 1:
+        return _subscribe(chance, 1 + chance.randint(0, shape.clients - 1))
+    if kind == 2:
+        return Take(consumer=chance.randint(0, 2), deadline_ms=5, count=chance.randint(1, 8))
+    if kind == 3:
+        return Acknowledge.draw(chooser, shape)
+    if kind == 4:
+        return Advance(ms=chance.choice((1, 10, 50)))
+    if kind == 5:
+        return Counters()
+    return Leave(consumer=chance.randint(0, 2)) if chance.random() < 0.5 else Settle()
