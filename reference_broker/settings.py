@@ -94,6 +94,9 @@ _OPENWIRE: Final[dict[str, _Row]] = {
     "tight_encoding": _FLAG,
     "cache_size": _Number(0, CACHE_MOST),
 }
+#: Of a served broker whose file does not say it. What waits in temporary files elsewhere waits in this process, and a
+#: subscriber that does not read must not fill the memory.
+TEMP_LIMIT_BYTES: Final = 1 << 30
 _BROKER: Final[dict[str, _Row]] = {
     "name": _TEXT,
     "memory_limit_bytes": _Number(0),
@@ -250,7 +253,7 @@ class ServerSettings:
         self.management_port = management_port
         self.certificates = certificates
         self.limits = limits if limits is not None else Limits()
-        self.broker = broker if broker is not None else BrokerConfig()
+        self.broker = broker if broker is not None else BrokerConfig(temp_limit_bytes=TEMP_LIMIT_BYTES)
         #: The directory of the storage, and how much it may hold (0: what the disk holds).
         self.data = data
         self.storage_max_bytes = storage_max_bytes
@@ -354,6 +357,8 @@ def settings_of(data: dict[str, Any], path: str) -> ServerSettings:
         size = frames["cache_size"]
         raise ConfigError(f"{path}: openwire.cache_size = {size} would hang a Java client; use 0 or {CACHE_LEAST}")
     broker = broker_config(sections.get("broker", {}), f"{path}: broker")
+    if "temp_limit_bytes" not in apply_preset(sections.get("broker", {}), f"{path}: broker"):
+        broker.temp_limit_bytes = TEMP_LIMIT_BYTES
     storage = _checked(sections.get("storage", {}), _STORAGE, f"{path}: storage")
     if "max_bytes" in storage and "path" not in storage:
         raise ConfigError(f"{path}: storage.max_bytes = {storage['max_bytes']} has no storage.path beside it; name one")

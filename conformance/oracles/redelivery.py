@@ -269,7 +269,9 @@ class RedeliveryOracle(BookOracle):
                 break
             name = passage.message.name
             if name not in back:
-                if name not in one.seen and ahead is None and passage.message.send is not None:
+                # What somebody else had been given may have come back, too: the end of a transaction that held it.
+                fresh = passage.message.passages[0] is passage
+                if fresh and name not in one.seen and ahead is None and passage.message.send is not None:
                     ahead = passage
                 continue
             if ahead is not None and _priority(ahead) <= _priority(passage):

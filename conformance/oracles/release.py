@@ -375,6 +375,8 @@ class ReleaseOracle(SceneOracle):
         until_ns = from_ns + self._promptness.lateness_ns
         if not waiting or send.delay_ms * NS_PER_MS <= self._promptness.lateness_ns:
             return
+        if following is None and self._maybe_swallowed(send.dest, visit):
+            return
         claim = self.claims["DLY-036"]
         if following is not None and following.t1 <= until_ns:
             pledged = (arrival.consumer, send.message) in self._pledged
@@ -388,6 +390,14 @@ class ReleaseOracle(SceneOracle):
                 [send.seq, arrival.seq, visit.leave.seq, *([following.seq] if following is not None else [])],
                 outcome="waited-again",
             )
+
+    def _maybe_swallowed(self, dest: str, left: Visit) -> bool:
+        """Whether what a consumer left behind may have been written to another that settles unseen, and was leaving."""
+        scene = self._scene
+        others = [visit for visit in scene.visits.get(dest, ()) if visit.settles_unseen]
+        # In the drain they leave one after the other, and what one leaves goes to the next.
+        drained = scene.drain_ns is not None and left.leaving_ns >= scene.drain_ns
+        return any(visit.gone_ns >= left.leaving_ns and (drained or not scene.left_in_peace(visit)) for visit in others)
 
     # -- DLY-021
 

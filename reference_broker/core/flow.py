@@ -9,8 +9,8 @@ Rules:
   destination, also topics and destinations that nobody has used yet.
 * The store is full for a persistent message at the share of its limit that the policy entry says
   (``store_high_water_percent``), for a topic only if it has durable subscriptions, for a name that stands for several
-  destinations if it is for one of them. Temporary files are full for any
-  other message at their limit.
+  destinations if it is for one of them. Temporary files are full, at their limit, for any other message, and for a
+  publication that subscribers without a store would wait for.
 * Memory asks only destinations whose policy entry has ``producer_flow_control``, and lets delayed messages pass; the
   disk asks all. What the broker itself sends (dead letters, moved messages) never waits.
 * A send that finds no space is refused at once (code ``no-space``, if ``send_fail_if_no_space``; never for a network
@@ -246,37 +246,60 @@ class Flow:
         """What has no space for a send; None: it can go through."""
         message = event.message
         region = self._region
-        known = region.destinations.get(message.destination)
-        policy = self._policy(message.destination)
         if region.statistics is not None and region.statistics.asks(message):
             return None
         if region.policies.memory.throttles and not is_delayed(message):
-            if known is not None and not known.spreads:
-                if policy.producer_flow_control and not known.usage.is_below(FULL_PERCENT):
-                    return known.usage
-            else:
-                full = self._full_target(message.destination)
-                if full is not None:
-                    return full
-            if policy.producer_flow_control and not region.memory.root.is_below(FULL_PERCENT):
-                return region.memory.root
+            full = self._full_memory(message.destination)
+            if full is not None:
+                return full
+        temp = region.memory.temp
+        crowded = temp is not None and not temp.is_below(FULL_PERCENT)
+        if crowded and (not message.persistent or self._spools(message.destination)):
+            return temp
         if not message.persistent:
-            temp = region.memory.temp
-            return None if temp is None or temp.is_below(FULL_PERCENT) else temp
+            return None
         store = self._store_usage()
         return store if store is not None and self._fills(store, message.destination) else None
+
+    def _full_memory(self, name: str) -> Usage | None:
+        region = self._region
+        known = region.destinations.get(name)
+        policy = self._policy(name)
+        if known is None or known.spreads:
+            full = self._full_target(name)
+            if full is not None:
+                return full
+        elif policy.producer_flow_control and not known.usage.is_below(FULL_PERCENT):
+            return known.usage
+        if policy.producer_flow_control and not region.memory.root.is_below(FULL_PERCENT):
+            return region.memory.root
+        return None
 
     def _fills(self, store: Usage, name: str) -> bool:
         """Whether the store is full for one of the destinations that a name stands for, and gets a message there."""
         region = self._region
-        known = region.destinations.get(name)
-        spreads = known is None or known.spreads
-        for target in region.policies.routing.targets(region.routing, name) if spreads else [name]:
+        for target in self._targets(name):
             topic = region.destinations.get(target)
             stored = is_queue(target) or (isinstance(topic, Topic) and len(topic.durables) > 0)
             if stored and not store.is_below(self._policy(target).store_high_water_percent):
                 return True
         return False
+
+    def _spools(self, name: str) -> bool:
+        """Whether the name stands for a topic with subscribers that are not durable: their backlog is in no store."""
+        topics = [self._region.destinations.get(target) for target in self._targets(name)]
+        return any(
+            subscription.durable is None
+            for topic in topics
+            if isinstance(topic, Topic)
+            for subscription in topic.subscriptions.values()
+        )
+
+    def _targets(self, name: str) -> list[str]:
+        """The destinations that a name stands for."""
+        region = self._region
+        known = region.destinations.get(name)
+        return region.policies.routing.targets(region.routing, name) if known is None or known.spreads else [name]
 
     def _full_target(self, name: str) -> Usage | None:
         """Of the destinations that a name stands for, the first that is full: a copy for each, or for none."""

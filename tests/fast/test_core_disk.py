@@ -309,3 +309,21 @@ def test_a_commit_leaves_no_send_behind_that_still_waits(generation: str) -> Non
     d.subscribe("c", "queue://other", 10)
     settle(d, "full")
     assert (d.commit(), d.counter("size")) == ("", 1)
+
+
+def test_a_publication_waits_for_temporary_files_if_subscribers_without_a_store_do() -> None:
+    d = bed(temp=2)
+    d.subscribe("plain", T, 1)
+    assert [attempt(d, f"m{n}", T) for n in range(4)] == ["", "", "", "waits"]
+    assert [attempt(d, f"q{n}") for n in range(2)] == ["", ""]  # a queue's are not in temporary files
+    assert figure(d, "temp_bytes") == 2 * EMPTY
+    settle(d, "m0", "plain")
+    assert (figure(d, "temp_bytes"), d.counter("enqueued", T)) == (2 * EMPTY, 4)  # m3 went through
+
+
+def test_a_publication_for_durable_subscriptions_alone_needs_no_temporary_files() -> None:
+    d = bed(temp=1)
+    take_up(d, "one")
+    d.subscribe("plain", "topic://other", 1)
+    assert [attempt(d, f"o{n}", "topic://other", persistent=False) for n in range(3)] == ["", "", "waits"]
+    assert [attempt(d, f"d{n}", T) for n in range(3)] == ["", "", ""]

@@ -9,12 +9,12 @@ import pytest
 
 from tests.alarms.__main__ import MAKERS, alarms
 
-SEEDS = range(25)
+SEEDS = range(15)
 #: Seeds that once gave a false alarm.
 FOUND: dict[str, tuple[int, ...]] = {
     "mixed": (161, 409, 1195, 1527, 4796, 4932, 16859),
     "acknowledging": (),
-    "plain": (180, 806, 3224),
+    "plain": (180, 806, 3224, 20734),
 }
 
 
