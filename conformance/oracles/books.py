@@ -314,13 +314,15 @@ class Books(Attendance):
                     self._poison(passage)
 
     def _settled_by(self, passage: Passage, event: Ack | Nack | Discard) -> None:
-        """The first try counts, or what came after a refusal."""
+        """The first try counts, or what came after a refusal, or a discard after a rollback."""
         before = passage.settle
         if before is None:
             passage.consumer.tried += 1
-        elif isinstance(before, Discard) or before.result != "fail":
-            return
-        passage.settle = event
+            passage.settle = event
+        elif not isinstance(before, Discard):
+            undone = isinstance(event, Discard) and before.tx is not None and passage.rollbacks > 0
+            if undone or before.result == "fail":
+                passage.settle = event
 
     def _ended(self, event: Commit | Abort) -> None:
         """A transaction is over: what was acknowledged in it is settled, or held as before."""

@@ -269,9 +269,7 @@ class RedeliveryOracle(BookOracle):
                 break
             name = passage.message.name
             if name not in back:
-                # What somebody else had been given may have come back, too: the end of a transaction that held it.
-                fresh = passage.message.passages[0] is passage
-                if fresh and name not in one.seen and ahead is None and passage.message.send is not None:
+                if name not in one.seen and ahead is None and not _was_pledged(passage.message):
                     ahead = passage
                 continue
             if ahead is not None and _priority(ahead) <= _priority(passage):
@@ -288,6 +286,11 @@ class RedeliveryOracle(BookOracle):
             latest = places[name]
         if latest >= 0:
             claim.hold(departure(one), outcome="first-and-in-order")
+
+
+def _was_pledged(message: Message) -> bool:
+    """Whether a transaction may have held it, whose end brings it back whenever that is; or its send is not known."""
+    return message.send is None or any(getattr(passage.settle, "tx", None) for passage in message.passages)
 
 
 def _priority(passage: Passage) -> int:

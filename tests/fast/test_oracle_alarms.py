@@ -14,7 +14,7 @@ SEEDS = range(15)
 FOUND: dict[str, tuple[int, ...]] = {
     "mixed": (161, 409, 1195, 1527, 4796, 4932, 16859),
     "acknowledging": (),
-    "plain": (180, 806, 3224, 20734),
+    "plain": (180, 806, 3224, 20734, 41492),
 }
 
 
