@@ -254,6 +254,19 @@ def test_what_came_back_is_first_and_in_order() -> None:
     assert kind(told("p0/3"), "RDL-005") is SILENT
 
 
+def test_what_a_transaction_held_may_come_back_ahead_of_what_came_back() -> None:
+    def told(*, pledged: bool) -> Chronicle:
+        story = Chronicle().connect("p0").connect("c0").connect("c1").connect("c2").send("p0/1").subscribe("c0/1")
+        story.begin("c0", "c0/tx1").arrive("c0/1", "p0/1")
+        if pledged:
+            story.ack("c0/1", "p0/1", tx="c0/tx1")
+        story.leave("c0/1").rest(None).send("p0/2").subscribe("c1/1").arrive("c1/1", "p0/2")
+        return story.lose("c0").lose("c1").rest(None).subscribe("c2/1").arrive("c2/1", "p0/1", "p0/2")
+
+    assert kind(told(pledged=True), "RDL-005") is HOLDS
+    assert outcome(told(pledged=False), "RDL-005") == (FAILS, "behind")
+
+
 def test_order_is_undecided_while_the_first_consumer_may_still_be_there() -> None:
     told = given(2).send("p0/3").lose("c0").subscribe("c1/1").arrive("c1/1", "p0/3", "p0/1", "p0/2")
     assert kind(told, "RDL-005") is SILENT
