@@ -277,8 +277,9 @@ class AcknowledgingOracle(Oracle):
             f"at rest {subscribe.consumer} (prefetch {subscribe.prefetch}, widened by {extension}) holds {held} "
             f"messages of {subscribe.dest}"
         )
-        others = window.discarded
-        waits = event.size is not None and event.in_flight is not None and event.size > event.in_flight + others
+        waits = (
+            event.size is not None and event.in_flight is not None and event.size > event.in_flight + window.discarded
+        )
         if held > slots:
             claim.fail(text, [event.seq], outcome="too-many")
         elif held < slots and waits and not event.scheduled:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conformance.destinations import DEAD_LETTERS
-from conformance.history import Abort, Ack, Commit, Discard, Event, Nack
+from conformance.history import Abort, Ack, Commit, Event, Nack
 from conformance.oracles.inference import BookOracle
 from conformance.oracles.records import JMS_DELIVERIES, Message
 from conformance.oracles.wall import WallClocks
@@ -86,7 +86,7 @@ class BatchOracle(BookOracle):
             return False  # without any, what was rolled back was a dead letter
         if self.ask.maybe_timed_out(message, self.ask.end_ns) or message.name in self.books.rejected:
             return False
-        if any(isinstance(passage.settle, Discard) for passage in message.passages):
+        if message.discarded():
             return False  # a library has called it expired, by a clock of its own, and the broker believes it
         return all(
             passage.consumer.host.via == "jms"

@@ -130,14 +130,11 @@ class DeathOracle(BookOracle):
             for passage in message.passages
         )
 
-    def _discarded(self, message: Message) -> bool:
-        return any(isinstance(passage.settle, Discard) for passage in message.passages)
-
     def _maybe_discarded(self, message: Message, queue: Queue) -> bool:
         """Whether a library may have discarded it as expired, seen or not."""
         send = message.send
-        if self._discarded(message) or self.books.simulated:
-            return self._discarded(message)
+        if message.discarded() or self.books.simulated:
+            return message.discarded()
         checked = any(self._checks.get(consumer.host.name, True) for consumer in queue.consumers)
         return checked and send is not None and (send.mortal() or self.books.stamps_expiry)
 
@@ -246,7 +243,7 @@ class DeathOracle(BookOracle):
             )
             claim.fail(text, [read.seq, certain[0].dead[0].event.seq], outcome="uncounted")
         elif certain:
-            several = any(self._discarded(message) for message in certain)
+            several = any(message.discarded() for message in certain)
             claim.hold("a client had seen it expire" if several else "the broker found it", outcome="once")
 
     def _expired_here(self, message: Message, queue: Queue) -> bool:

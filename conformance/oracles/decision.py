@@ -16,10 +16,9 @@ ones; otherwise it vanishes. A client may discard only what its own clock can ca
 discard, and hands to the application only what it need not; a STOMP client never discards.
 
 EXP-007 is the table; its situations are the rows of the seed's stories. It is not about messages that the program
-called expired, past the library. EXP-005 is about the copy: exactly one,
-expiration cleared, source named, and none that nobody asked for. EXP-008 is about the client's expired-ack. It
-travels unanswered, so nothing is said if the client's link was stalled or its process vanished before the ack can
-have got through.
+called expired, past the library. EXP-005 is about the copy: exactly one, expiration cleared, source named, and none
+that nobody asked for. EXP-008 is about the client's expired-ack. It travels unanswered, so nothing is said if the
+client's link was stalled or its process vanished before the ack can have got through.
 
 Absence (no copy, not delivered) is judged after a complete drain only, and not where an ``auto`` consumer may have
 swallowed the message: there the broker settles what it wrote, read or not.

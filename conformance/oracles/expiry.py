@@ -192,6 +192,12 @@ class ExpiryOracle(SceneOracle):
         period_ms = period_of(self._header.declared, send.dest)
         return period_ms > 0 and arrival.t0 - send.t1 > period_ms * NS_PER_MS
 
+    def _given_up(self, fate: Fate) -> bool:
+        """Whether it may be a dead letter because somebody gave it up, or called it expired and was believed."""
+        # A durable subscriber's word is always believed: nobody else could be given its copy.
+        believed = self._believes or is_topic(fate.life.send.dest)
+        return fate.given_up() or (believed and clients_may_have_discarded(self._scene, fate.life))
+
     def _judge_immortal(self, fate: Fate) -> None:
         """EXP-002."""
         life = fate.life
@@ -201,8 +207,7 @@ class ExpiryOracle(SceneOracle):
                 swept = SWEPT in claim.situations or self._outlived_sweep(life.send, life.arrivals[0])
                 claim.hold(SWEPT if swept else "", outcome="delivered")
             return
-        believed = self._believes or is_topic(life.send.dest)
-        if fate.given_up() or (believed and clients_may_have_discarded(self._scene, life)):
+        if self._given_up(fate):
             return
         letter = life.letters[0]
         claim.fail(
@@ -261,9 +266,7 @@ class ExpiryOracle(SceneOracle):
             low_ms, high_ms = self._mortality.dial.bounds_ms(arrival.t0, arrival.t1, arrival.seq, arrival.seq)
             if low_ms == high_ms == fate.low_ms and fate.low_ns == fate.high_ns:
                 claim.hold(BORDER, slack_ns=0, outcome="alive-till-then")
-        # A durable subscriber's word is always believed: nobody else could be given its copy.
-        believed = self._believes or is_topic(send.dest)
-        if not life.letters or fate.given_up() or (believed and clients_may_have_discarded(self._scene, life)):
+        if not life.letters or self._given_up(fate):
             return
         letter = life.letters[0]
         ahead = passed_over(self._scene, self._mortality, fate)

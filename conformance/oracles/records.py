@@ -50,11 +50,16 @@ class Message:
         #: A confirmed rejection should have made a dead letter of it, which has not been seen yet.
         self.poisoned = False
 
+    def discarded(self) -> bool:
+        """Whether a consumer was seen to call it expired."""
+        return any(isinstance(passage.settle, Discard) for passage in self.passages)
+
 
 class Passage:
     """One arrival of one message at one consumer, and what became of it.
 
-    ``settle`` is the first attempt to settle it, whatever its result.
+    ``settle`` is the first attempt to settle it, whatever its result, or the next one after a refusal, or a discard
+    after the rollback of the first.
     """
 
     __slots__ = ("consumed", "consumer", "event", "fate", "message", "queue", "rollbacks", "settle")

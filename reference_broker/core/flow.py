@@ -262,16 +262,15 @@ class Flow:
         return store if store is not None and self._fills(store, message.destination) else None
 
     def _full_memory(self, name: str) -> Usage | None:
+        """The first that is full of the destinations that a name stands for (a copy for each, or for none), or the
+        broker's.
+        """
         region = self._region
-        known = region.destinations.get(name)
-        policy = self._policy(name)
-        if known is None or known.spreads:
-            full = self._full_target(name)
-            if full is not None:
-                return full
-        elif policy.producer_flow_control and not known.usage.is_below(FULL_PERCENT):
-            return known.usage
-        if policy.producer_flow_control and not region.memory.root.is_below(FULL_PERCENT):
+        for target in self._targets(name):
+            known = region.destinations.get(target)
+            if known is not None and known.policy.producer_flow_control and not known.usage.is_below(FULL_PERCENT):
+                return known.usage
+        if self._policy(name).producer_flow_control and not region.memory.root.is_below(FULL_PERCENT):
             return region.memory.root
         return None
 
@@ -300,15 +299,6 @@ class Flow:
         region = self._region
         known = region.destinations.get(name)
         return region.policies.routing.targets(region.routing, name) if known is None or known.spreads else [name]
-
-    def _full_target(self, name: str) -> Usage | None:
-        """Of the destinations that a name stands for, the first that is full: a copy for each, or for none."""
-        region = self._region
-        for target in region.policies.routing.targets(region.routing, name):
-            known = region.destinations.get(target)
-            if known is not None and known.policy.producer_flow_control and not known.usage.is_below(FULL_PERCENT):
-                return known.usage
-        return None
 
     def _store_usage(self) -> Usage | None:
         store = self._region.store
