@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from reference_broker.openwire.wire import codec as openwire
-from reference_broker.openwire.wire.ids import MESSAGE_ID, PRODUCER_ID, QUEUE
-from reference_broker.openwire.wire.kinds import Data
-from reference_broker.openwire.wire.messages import BYTES_MESSAGE
-from reference_broker.openwire.wire.responses import ANSWER as RESPONSE
-from reference_broker.stomp import codec as stomp
-from reference_broker.stomp.frames import VERSIONS, Frame
+from brokerproof.reference_broker.openwire.wire import codec as openwire
+from brokerproof.reference_broker.openwire.wire.ids import MESSAGE_ID, PRODUCER_ID, QUEUE
+from brokerproof.reference_broker.openwire.wire.kinds import Data
+from brokerproof.reference_broker.openwire.wire.messages import BYTES_MESSAGE
+from brokerproof.reference_broker.openwire.wire.responses import ANSWER as RESPONSE
+from brokerproof.reference_broker.stomp import codec as stomp
+from brokerproof.reference_broker.stomp.frames import VERSIONS, Frame
 
 FRAMES = 2000
 READ_BYTES = 65536

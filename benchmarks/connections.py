@@ -31,9 +31,9 @@ from typing import Final
 
 from wire import Contender, load
 
-from chaos.brokers.stomp import handshake
-from chaos.ports import free_port
-from chaos.processes import Supervisor
+from brokerproof.chaos.brokers.stomp import handshake
+from brokerproof.chaos.ports import free_port
+from brokerproof.chaos.processes import Supervisor
 
 ROOT: Final = Path(__file__).parents[1]
 PAIRS: Final = 4
@@ -105,7 +105,7 @@ class Helper:
 
     def __init__(self, port: int, *words: str) -> None:
         command = [sys.executable, __file__, "--port", str(port), *words]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -147,8 +147,8 @@ def start(supervisor: Supervisor, folder: Path) -> Contender:
     settings = folder / "broker.toml"
     settings.write_text(SETTINGS, encoding="utf-8")
     port = free_port()
-    words = [sys.executable, "-m", "reference_broker.server", "--config", settings, "--port", str(port)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "brokerproof.reference_broker.server", "--config", settings, "--port", str(port)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     process = supervisor.spawn("reference", words, cwd=folder, env=environment)
     return Contender(str(process.await_ready(lambda: handshake(port))), port, process)
 

@@ -25,13 +25,13 @@ import time
 from collections import deque
 from statistics import median
 
-import reference_broker.core.broker as core
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig, DestinationPolicy, TimeStamping
-from reference_broker.core.effects import Dispatch
-from reference_broker.core.events import INDIVIDUAL, Ack, Connect, Send, Subscribe, Transmitted
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
+import brokerproof.reference_broker.core.broker as core
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy, TimeStamping
+from brokerproof.reference_broker.core.effects import Dispatch
+from brokerproof.reference_broker.core.events import INDIVIDUAL, Ack, Connect, Send, Subscribe, Transmitted
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
 
 COMPILED = not str(core.__file__).endswith(".py")
 CYCLES = 20_000

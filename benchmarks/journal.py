@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from statistics import median
 
-from reference_broker.core.message import Message
-from reference_broker.core.records import MessageAdded, Record
-from reference_broker.storage.codec import encode_head
-from reference_broker.storage.sqlite import ADD, FILE, PRAGMAS, SqliteJournal
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.records import MessageAdded, Record
+from brokerproof.reference_broker.storage.codec import encode_head
+from brokerproof.reference_broker.storage.sqlite import ADD, FILE, PRAGMAS, SqliteJournal
 
 SHARE_PERCENT_MIN = 50
 BATCHES = (10, 100)

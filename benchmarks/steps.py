@@ -21,13 +21,13 @@ from statistics import median
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, run_state_machine_as_test
 
-from conformance.engine import run_program
-from conformance.generate.chooser import SeededChooser
-from conformance.generate.strategies import frames
-from conformance.machines.base import machine_rules
-from conformance.machines.inflight import InFlightMachine
-from conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, Program
-from conformance.steps import REGISTRY, Ack, AnyStep, Clock, Leave, Resume, Send, Stall, Subscribe, Take
+from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.generate.chooser import SeededChooser
+from brokerproof.conformance.generate.strategies import frames
+from brokerproof.conformance.machines.base import machine_rules
+from brokerproof.conformance.machines.inflight import InFlightMachine
+from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, Program
+from brokerproof.conformance.steps import REGISTRY, Ack, AnyStep, Clock, Leave, Resume, Send, Stall, Subscribe, Take
 
 MIX = json.loads((Path(__file__).parent / "mix.json").read_text())
 KINDS = ("send", "deliver", "clock", "churn", "fault")

@@ -29,14 +29,14 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from chaos.brokers.activemq import ActiveMQ
-from chaos.brokers.beans import MEBIBYTE, ActiveMQOptions
-from chaos.brokers.jars import obtain
-from chaos.brokers.rabbitmq import RabbitMQ
-from chaos.brokers.stomp import handshake
-from chaos.ports import free_port
-from chaos.processes import Process, Supervisor
-from chaos.tools import ToolFailed, ToolMissing
+from brokerproof.chaos.brokers.activemq import ActiveMQ
+from brokerproof.chaos.brokers.beans import MEBIBYTE, ActiveMQOptions
+from brokerproof.chaos.brokers.jars import obtain
+from brokerproof.chaos.brokers.rabbitmq import RabbitMQ
+from brokerproof.chaos.brokers.stomp import handshake
+from brokerproof.chaos.ports import free_port
+from brokerproof.chaos.processes import Process, Supervisor
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
 
 SHARE_PERCENT_MIN = 25
 WARM_S = 4.0
@@ -96,9 +96,9 @@ def reference(supervisor: Supervisor, folder: Path) -> list[Contender]:
 
 def _reference(supervisor: Supervisor, folder: Path, protocol: str) -> Contender:
     port = free_port()
-    words = [sys.executable, "-m", "reference_broker.server", "--data", folder / protocol]
+    words = [sys.executable, "-m", "brokerproof.reference_broker.server", "--data", folder / protocol]
     words += ["--connector", f"{'tcp' if protocol == 'openwire' else protocol}://127.0.0.1:{port}"]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "src"), "PYTHONUNBUFFERED": "1"}
     process = supervisor.spawn(f"reference-{protocol}", words, cwd=folder, env=environment)
     process.await_ready(lambda: "listening" if "listening" in process.log_tail() else None)
     return Contender("brokerproof", port, process, protocol=protocol)

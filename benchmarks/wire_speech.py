@@ -11,10 +11,10 @@ import socket
 import struct
 from abc import ABC, abstractmethod
 
-from reference_broker.openwire.wire import consumption, ids, links
-from reference_broker.openwire.wire.codec import Codec
-from reference_broker.openwire.wire.messages import BYTES_MESSAGE
-from reference_broker.openwire.wire.negotiation import Offer
+from brokerproof.reference_broker.openwire.wire import consumption, ids, links
+from brokerproof.reference_broker.openwire.wire.codec import Codec
+from brokerproof.reference_broker.openwire.wire.messages import BYTES_MESSAGE
+from brokerproof.reference_broker.openwire.wire.negotiation import Offer
 
 BODY_BYTES = 1024
 _REST = b"x" * BODY_BYTES

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.preload import library_path
+from brokerproof.chaos.preload import library_path
 
 MAX_OFFSET_MS = 50 * 366 * 24 * 3600 * 1000
 DRIFT_STEP_US = 1000

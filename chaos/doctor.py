@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos.brokers import debian
-from chaos.brokers.jars import jolokia_agent
-from chaos.clocks import clean_shared_memory
-from chaos.preload import library_path
-from chaos.probes import PROBES, ProbeResult, run_probe
-from chaos.processes import Supervisor
-from chaos.toxiproxy import install_toxiproxy
+from brokerproof.chaos.brokers import debian
+from brokerproof.chaos.brokers.jars import jolokia_agent
+from brokerproof.chaos.clocks import clean_shared_memory
+from brokerproof.chaos.preload import library_path
+from brokerproof.chaos.probes import PROBES, ProbeResult, run_probe
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.toxiproxy import install_toxiproxy
 
 INSTALLS: dict[str, Callable[[], str]] = {
     "install-libfaketime": lambda: str(library_path()),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from chaos.taps import Flow, Tap
+from brokerproof.chaos.taps import Flow, Tap
 
 Toward = Literal["client", "broker", "both"]
 TOWARDS: tuple[Toward, ...] = ("client", "broker", "both")

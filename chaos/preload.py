@@ -20,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from chaos.tools import ToolFailed, ToolMissing, cache_folder, find_cc, one_at_a_time, run_tool
+from brokerproof.chaos.tools import ToolFailed, ToolMissing, cache_folder, find_cc, one_at_a_time, run_tool
 
 REMEDY = "pip install libfaketime"
 NAME = "libfaketimeMT.so.1"

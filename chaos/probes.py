@@ -22,15 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from chaos import witness
-from chaos.brokers import debian
-from chaos.brokers.jars import jolokia_agent_path
-from chaos.channels import ChannelError
-from chaos.clocks import ClockFile, ClockReading, clock_environment, preload_active, reading, scrubbed
-from chaos.links import LinkProxy, StallEvidence
-from chaos.ports import LOOPBACK
-from chaos.processes import NotReady, Process, ProcessDiedAtStart, Supervisor, SupervisorGone
-from chaos.tools import (
+from brokerproof.chaos import witness
+from brokerproof.chaos.brokers import debian
+from brokerproof.chaos.brokers.jars import jolokia_agent_path
+from brokerproof.chaos.channels import ChannelError
+from brokerproof.chaos.clocks import ClockFile, ClockReading, clock_environment, preload_active, reading, scrubbed
+from brokerproof.chaos.links import LinkProxy, StallEvidence
+from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.chaos.processes import NotReady, Process, ProcessDiedAtStart, Supervisor, SupervisorGone
+from brokerproof.chaos.tools import (
     ToolFailed,
     ToolMissing,
     cache_folder,
@@ -41,7 +41,7 @@ from chaos.tools import (
     java_home,
     run_tool,
 )
-from chaos.toxiproxy import ToxiproxyFailed, ToxiproxyServer
+from brokerproof.chaos.toxiproxy import ToxiproxyFailed, ToxiproxyServer
 
 SKEW_MS = 3_600_000
 STEP_MS = -300_000

@@ -26,9 +26,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from chaos import supervisor as program
-from chaos.channels import Channel
-from chaos.clocks import scrubbed
+from brokerproof.chaos import supervisor as program
+from brokerproof.chaos.channels import Channel
+from brokerproof.chaos.clocks import scrubbed
 
 GRACE_MS = 15_000
 LOG_TAIL_BYTES = 3000

@@ -22,7 +22,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from chaos.ports import LOOPBACK
+from brokerproof.chaos.ports import LOOPBACK
 
 BUFFER_BYTES = 65536
 MARKS = 4096

@@ -25,11 +25,11 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
-from chaos.clocks import scrubbed
-from chaos.links import LinkProxy, Toward
-from chaos.ports import LOOPBACK, free_port, owns_listener, says_port_in_use
-from chaos.processes import Process, ProcessDiedAtStart, Supervisor
-from chaos.tools import ToolMissing, cache_folder, find_go, one_at_a_time, run_tool
+from brokerproof.chaos.clocks import scrubbed
+from brokerproof.chaos.links import LinkProxy, Toward
+from brokerproof.chaos.ports import LOOPBACK, free_port, owns_listener, says_port_in_use
+from brokerproof.chaos.processes import Process, ProcessDiedAtStart, Supervisor
+from brokerproof.chaos.tools import ToolMissing, cache_folder, find_go, one_at_a_time, run_tool
 
 VERSION = "2.12.0"
 MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"

@@ -10,23 +10,37 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
 
-from conformance.exits import OK, USAGE, Command, guarded
-from conformance.installation import check_installation
+from brokerproof.conformance.exits import OK, USAGE, Command, guarded
 
-#: command -> (what loads it, one line of help). The order is the order of ``--help``.
+#: command -> (what loads it, below ``brokerproof``; one line of help). The order is the order of ``--help``.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("reports.run:main", "run the conformance suite against a broker and write the report"),
     "list": ("conformance.listing:main", "show the requirements, programs, mutants or brokers"),
     "replay": ("conformance.replay:main", "run one program file, corpus program or seed again"),
     "judge": ("conformance.judging:main", "run all oracles on a history.jsonl written by anybody"),
-    "mutants": ("conformance.mutants.command:main", "prove that every oracle can fail: plant each defect and find it"),
-    "parity": ("conformance.parity:main", "compare the simulated and the live world on the reference broker"),
+    "mutants": (
+        "conformance.mutants.command:main",
+        "prove that every oracle can fail: plant each defect and find it",
+    ),
+    "parity": (
+        "conformance.parity:main",
+        "compare the simulated and the live world on the reference broker",
+    ),
     "campaign": ("reports.campaign:main", "large randomized runs on Spark"),
     "serve": ("conformance.serving:main", "serve STOMP and OpenWire from the reference broker"),
-    "password": ("reference_broker.security.command:main", "make a password hash for the broker's configuration"),
+    "password": (
+        "reference_broker.security.command:main",
+        "make a password hash for the broker's configuration",
+    ),
     "diagnose": ("conformance.operating.diagnose:main", "ask a running broker why consumers get nothing"),
-    "clocks": ("conformance.operating.clocks:main", "measure a broker's clock and say which time to live is safe"),
-    "doctor": ("conformance.doctor:main", "probe what works on this machine; --install builds what is missing"),
+    "clocks": (
+        "conformance.operating.clocks:main",
+        "measure a broker's clock and say which time to live is safe",
+    ),
+    "doctor": (
+        "conformance.doctor:main",
+        "probe what works on this machine; --install builds what is missing",
+    ),
     "report": ("reports.command:main", "write the reports of an earlier run again"),
 }
 
@@ -57,9 +71,8 @@ def _loading(target: str) -> Command:
 
 
 def _load(target: str) -> Command:
-    check_installation()
     module, function = target.split(":")
-    command: Command = getattr(import_module(module), function)
+    command: Command = getattr(import_module(f"brokerproof.{module}"), function)
     return command
 
 

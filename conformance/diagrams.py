@@ -1,5 +1,5 @@
-"""Writes the pictures of ARCHITECTURE.md from the tables that the core runs by: ``python -m conformance.diagrams
-ARCHITECTURE.md``.
+"""Writes the pictures of ARCHITECTURE.md from the tables that the core runs by:
+``python -m brokerproof.conformance.diagrams ARCHITECTURE.md``.
 
 What stands between two markers is written, never edited; a test compares. So a picture cannot tell another story than
 the code.
@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from reference_broker.core import acknowledgement, destination, reference
-from reference_broker.core.acknowledgement import RULES
-from reference_broker.core.config import GENERATIONS
-from reference_broker.core.policies import BASES
-from reference_broker.core.reference import MOVES, WAITING
+from brokerproof.reference_broker.core import acknowledgement, destination, reference
+from brokerproof.reference_broker.core.acknowledgement import RULES
+from brokerproof.reference_broker.core.config import GENERATIONS
+from brokerproof.reference_broker.core.policies import BASES
+from brokerproof.reference_broker.core.reference import MOVES, WAITING
 
 
 def names_in(module: object, values: set[int]) -> dict[int, str]:

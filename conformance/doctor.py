@@ -7,8 +7,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from chaos.doctor import run_doctor
-from conformance.exits import OK, SUITE, under_ci
+from brokerproof.chaos.doctor import run_doctor
+from brokerproof.conformance.exits import OK, SUITE, under_ci
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,11 +11,11 @@ import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from conformance.generate.programs import program_for_seed
-from conformance.judge import judge_history
-from conformance.program import Program
-from conformance.results import RunResult
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: New objects that make the garbage collector look: a run makes thousands, and nearly all of them live until its end.
 COLLECT_AFTER = 100_000

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from conformance.history import ClockSample, Event, Fault, History
-from conformance.program import Program
-from conformance.requirements.catalogue import Catalogue, Requirement
-from conformance.results import RunResult
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.history import ClockSample, Event, Fault, History
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 NS_PER_MS = 1_000_000
 #: Steps printed before the rest is summed up; a shrunk program has three to six.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from conformance.exits import UsageError
+from brokerproof.conformance.exits import UsageError
 
 
 def make_folder(folder: Path) -> None:

@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from conformance.program import DeclaredSpec
-from conformance.sight import Heard, Said
+from brokerproof.conformance.program import DeclaredSpec
+from brokerproof.conformance.sight import Heard, Said
 
 FORMAT = "brokerproof/history/1"
 

@@ -17,14 +17,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from conformance.destinations import is_aside
-from conformance.history import Arrive, ClockSample, Counters, Event, Fault, Header, History, Send, Subscribe
-from conformance.oracles import ORACLES
-from conformance.oracles.base import Oracle
-from conformance.oracles.wall import WallClocks
-from conformance.program import beyond
-from conformance.requirements.catalogue import Catalogue, default_catalogue
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.destinations import is_aside
+from brokerproof.conformance.history import (
+    Arrive,
+    ClockSample,
+    Counters,
+    Event,
+    Fault,
+    Header,
+    History,
+    Send,
+    Subscribe,
+)
+from brokerproof.conformance.oracles import ORACLES
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.program import beyond
+from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 Feed = Callable[[Event], None]
 #: Kinds that name a destination.

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from conformance.exits import INCONCLUSIVE, OK, VIOLATED
-from conformance.failure import witness_lines
-from conformance.history import History, read_history
-from conformance.judge import judge_history
-from conformance.requirements.catalogue import default_catalogue
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.exits import INCONCLUSIVE, OK, VIOLATED
+from brokerproof.conformance.failure import witness_lines
+from brokerproof.conformance.history import History, read_history
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 #: More inconclusive verdicts than this share (percent of the decided ones) is exit code 3.
 INCONCLUSIVE_PERCENT_MAX = 5

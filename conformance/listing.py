@@ -7,8 +7,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from conformance.exits import OK
-from conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.exits import OK
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,14 +30,14 @@ def _rows(what: str, pattern: str | None) -> list[dict[str, str]]:
     if what == "requirements":
         return _requirements(pattern)
     if what == "programs":
-        from conformance.corpus import programs
+        from brokerproof.conformance.corpus import programs
 
         return [{"name": name, "steps": str(len(program.steps))} for name, program in programs().items()]
     if what == "mutants":
-        from conformance.mutants import MUTANTS
+        from brokerproof.conformance.mutants import MUTANTS
 
         return [{"id": m.id, "requirement": m.requirement, "sentence": m.sentence} for m in MUTANTS.values()]
-    from conformance.adapters import ADAPTERS
+    from brokerproof.conformance.adapters import ADAPTERS
 
     return [{"name": name, "about": text} for name, text in ADAPTERS.items()]
 

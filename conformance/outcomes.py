@@ -10,9 +10,9 @@ This is a summary for people and for comparing worlds; verdicts are the oracles'
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS, is_aside
-from conformance.history import Arrive, Consume, History, Send
-from conformance.worlds.base import DRAIN_HOST
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_aside
+from brokerproof.conformance.history import Arrive, Consume, History, Send
+from brokerproof.conformance.worlds.base import DRAIN_HOST
 
 CONSUMED = "consumed"
 DRAINED = "drained"

@@ -29,21 +29,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conformance.exits import OK, SUITE, VIOLATED, SuiteProblem, UsageError, under_ci
-from conformance.generate.programs import program_for_seed
-from conformance.history import Arrive, Closed, Consume, Counters, Fault, History, Send, Skipped
-from conformance.outcomes import outcomes
-from conformance.program import HostSpec, LinkSpec, Program
-from conformance.steps import AnyStep
-from conformance.steps.consume import Leave, Subscribe, Take
-from conformance.steps.fault import Clock, Resume, Stall
-from conformance.steps.passage import Advance
-from conformance.steps.send import Send as SendStep
-from conformance.worlds.base import DRAIN_HOST
+from brokerproof.conformance.exits import OK, SUITE, VIOLATED, SuiteProblem, UsageError, under_ci
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.history import Arrive, Closed, Consume, Counters, Fault, History, Send, Skipped
+from brokerproof.conformance.outcomes import outcomes
+from brokerproof.conformance.program import HostSpec, LinkSpec, Program
+from brokerproof.conformance.steps import AnyStep
+from brokerproof.conformance.steps.consume import Leave, Subscribe, Take
+from brokerproof.conformance.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.steps.passage import Advance
+from brokerproof.conformance.steps.send import Send as SendStep
+from brokerproof.conformance.worlds.base import DRAIN_HOST
 
 if TYPE_CHECKING:
-    from conformance.adapters.reference import ReferenceAdapter
-    from conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.conformance.adapters.reference import ReferenceAdapter
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 PROGRAMS = 10
 #: Pause after each step: far longer than anything takes on loopback.
@@ -246,8 +246,8 @@ def run_parity(
     adapter: ReferenceAdapter, laboratory: Laboratory, name: str, program: Program, seed: int | None = None
 ) -> tuple[ParityRun, History, History]:
     """Run one program in both worlds and compare; also both histories."""
-    from conformance.worlds.live.world import LiveWorld
-    from conformance.worlds.simulated.world import SimulatedWorld
+    from brokerproof.conformance.worlds.live.world import LiveWorld
+    from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
     started = time.monotonic()
     simulated = SimulatedWorld(seed=seed).run(program)
@@ -261,8 +261,8 @@ def parity_programs(count: int, seed: int, names: Sequence[str] = ()) -> Iterato
     """The corpus programs (these, or all) that the reference server can run live, paced, then ``count`` seeds. Raises
     ``UsageError`` for a name that no such program has.
     """
-    from conformance.adapters.reference import ReferenceAdapter
-    from conformance.worlds.live.runs import plan_of
+    from brokerproof.conformance.adapters.reference import ReferenceAdapter
+    from brokerproof.conformance.worlds.live.runs import plan_of
 
     plan = dict(plan_of(ReferenceAdapter()))
     for name in names:
@@ -286,9 +286,9 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     if options.programs < 0:
         raise UsageError(f"--programs {options.programs} must be at least 0")
-    from chaos.tools import ToolMissing
-    from conformance.adapters.reference import ReferenceAdapter
-    from conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.chaos.tools import ToolMissing
+    from brokerproof.conformance.adapters.reference import ReferenceAdapter
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
     different = not_run = 0
     with Laboratory() as laboratory:

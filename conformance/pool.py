@@ -15,10 +15,10 @@ import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 
-from conformance.engine import REFERENCE, run_program
-from conformance.generate.programs import program_for_seed
-from conformance.results import RunResult
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.engine import REFERENCE, run_program
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 #: Seeds per task: large enough that starting one costs nothing, small enough that progress is seen.
 CHUNK = 50

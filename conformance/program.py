@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from conformance.destinations import is_copied, is_temporary
-from conformance.nearest import suggestion
-from conformance.steps import REGISTRY, AnyStep
+from brokerproof.conformance.destinations import is_copied, is_temporary
+from brokerproof.conformance.nearest import suggestion
+from brokerproof.conformance.steps import REGISTRY, AnyStep
 
 FORMAT = "brokerproof/program/1"
 #: More steps than this are refused: a mistake in a generator should not fill the disk.

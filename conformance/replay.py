@@ -10,22 +10,22 @@ from pathlib import Path
 
 import msgspec
 
-from conformance.adapters import check_place
-from conformance.engine import REFERENCE, run_program
-from conformance.exits import SuiteProblem, UsageError
-from conformance.failure import failure_text
-from conformance.folder import make_folder
-from conformance.generate.programs import program_for_seed
-from conformance.judging import exit_code
-from conformance.mutants import check_mutant
-from conformance.nearest import suggestion
-from conformance.program import Program, read_program
-from conformance.requirements.catalogue import default_catalogue
-from conformance.results import RunResult, verdict_digest
-from conformance.shrinking import shrink_violation
-from conformance.verdict import VerdictKind
-from conformance.worlds.translation import broker_config
-from reference_broker.core.config import ConfigError
+from brokerproof.conformance.adapters import check_place
+from brokerproof.conformance.engine import REFERENCE, run_program
+from brokerproof.conformance.exits import SuiteProblem, UsageError
+from brokerproof.conformance.failure import failure_text
+from brokerproof.conformance.folder import make_folder
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.judging import exit_code
+from brokerproof.conformance.mutants import check_mutant
+from brokerproof.conformance.nearest import suggestion
+from brokerproof.conformance.program import Program, read_program
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.results import RunResult, verdict_digest
+from brokerproof.conformance.shrinking import shrink_violation
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.translation import broker_config
+from brokerproof.reference_broker.core.config import ConfigError
 
 #: Where a shrunk program goes unless ``--out`` says otherwise.
 OUT = Path("brokerproof-out")
@@ -83,8 +83,8 @@ def main(argv: Sequence[str]) -> int:
 def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple[str, ...]) -> RunResult:
     if options.tier == "simulated":
         return run_program(program, name, seed=options.seed, mutant=options.mutant, wanted=wanted)
-    from conformance.adapters import make_adapter
-    from conformance.worlds.live.runs import run_all
+    from brokerproof.conformance.adapters import make_adapter
+    from brokerproof.conformance.worlds.live.runs import run_all
 
     adapter = make_adapter(
         options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client
@@ -98,7 +98,7 @@ def _program(name: str | None, seed: int | None) -> tuple[str, Program]:
     if seed is not None:
         return f"seed-{seed}", program_for_seed(seed)
     assert name is not None
-    from conformance.corpus import programs
+    from brokerproof.conformance.corpus import programs
 
     corpus = programs()
     if name in corpus:

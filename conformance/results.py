@@ -16,9 +16,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from conformance.history import History
-from conformance.program import Program
-from conformance.verdict import Verdict
+from brokerproof.conformance.history import History
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.verdict import Verdict
 
 #: How the column of a broker ends whose hosts were all played by our OpenWire client (``adapters/through.py``).
 THROUGH_OPENWIRE = " openwire"

@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas that the documents point to: ``python -m conformance.schemas docs``.
+"""Writes the JSON Schemas that the documents point to: ``python -m brokerproof.conformance.schemas docs``.
 
 They are derived from the classes, so they are written, never edited; tests compare the files with what this module
 would write.
@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conformance.history import json_schemas
-from conformance.program import json_schema
+from brokerproof.conformance.history import json_schemas
+from brokerproof.conformance.program import json_schema
 
 
 def schemas() -> dict[str, Any]:

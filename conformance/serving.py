@@ -9,11 +9,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from conformance.mutants import build, check_mutant
-from reference_broker import server
-from reference_broker.core.config import BrokerConfig
-from reference_broker.node import Node
-from reference_broker.storage.journal import Journal
+from brokerproof.conformance.mutants import build, check_mutant
+from brokerproof.reference_broker import server
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.storage.journal import Journal
 
 
 def main(argv: Sequence[str]) -> int:

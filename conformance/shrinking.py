@@ -6,12 +6,12 @@ use ``conformance.worlds.live`` and try this path first with the reference broke
 
 from __future__ import annotations
 
-from conformance.engine import run_program
-from conformance.generate.polish import polish
-from conformance.generate.shrink import BUDGET, Shrinker
-from conformance.program import Program
-from conformance.results import RunResult
-from conformance.verdict import VerdictKind
+from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.generate.polish import polish
+from brokerproof.conformance.generate.shrink import BUDGET, Shrinker
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.verdict import VerdictKind
 
 
 class Shrunk:

@@ -17,14 +17,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from conformance.corpus import programs
-from conformance.engine import REFERENCE, run_program
-from conformance.pool import run_seeds
-from conformance.program import Program
-from conformance.requirements.catalogue import default_catalogue
-from conformance.results import RunFinished, RunResult, SuiteEvent, SuiteFinished, SuiteStarted, verdict_digest
-from conformance.shrinking import shrink_violation
-from conformance.verdict import VerdictKind
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.engine import REFERENCE, run_program
+from brokerproof.conformance.pool import run_seeds
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.results import (
+    RunFinished,
+    RunResult,
+    SuiteEvent,
+    SuiteFinished,
+    SuiteStarted,
+    verdict_digest,
+)
+from brokerproof.conformance.shrinking import shrink_violation
+from brokerproof.conformance.verdict import VerdictKind
 
 #: Violated requirements whose first program is shrunk for the report.
 SHRINKS_MAX = 10
@@ -132,6 +139,6 @@ class LiveRuns:
 
 
 def live_runs_for(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
-    from conformance.worlds.live.runs import live_runs
+    from brokerproof.conformance.worlds.live.runs import live_runs
 
     return live_runs(options, wanted)

@@ -8,17 +8,17 @@ from collections.abc import Iterable
 
 import pytest
 
-from conformance.corpus import programs
-from conformance.engine import REFERENCE, run_program
-from conformance.exits import under_ci
-from conformance.failure import failure_text
-from conformance.pool import run_seeds
-from conformance.pytest_plugin import SHARD, report_results
-from conformance.requirements.catalogue import default_catalogue
-from conformance.results import RunResult
-from conformance.shrinking import shrink_violation
-from conformance.suite import SuiteOptions, live_runs_for
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.engine import REFERENCE, run_program
+from brokerproof.conformance.exits import under_ci
+from brokerproof.conformance.failure import failure_text
+from brokerproof.conformance.pool import run_seeds
+from brokerproof.conformance.pytest_plugin import SHARD, report_results
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.shrinking import shrink_violation
+from brokerproof.conformance.suite import SuiteOptions, live_runs_for
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -87,7 +87,7 @@ def _conclude(runs: Iterable[RunResult], request: pytest.FixtureRequest) -> None
 
 def _explain(result: RunResult, verdict: Verdict) -> str:
     """The failure text, of the shrunk program where shrinking is possible; the replay line is the original's."""
-    from conformance.failure import replay_line
+    from brokerproof.conformance.failure import replay_line
 
     if result.world == "simulated":
         shrunk = shrink_violation(result.program, verdict.requirement, result.mutant).result

@@ -5,7 +5,7 @@ What must change together: ``edge.py`` and the simulated world for a new action.
 
 from __future__ import annotations
 
-from reference_broker.security.identity import Credentials
+from brokerproof.reference_broker.security.identity import Credentials
 
 
 class Action:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from reference_broker.core.config import ConfigError
-from reference_broker.core.message import QUEUE, TOPIC
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.message import QUEUE, TOPIC
 
 #: Our keys and values of an element's attributes, but for some that the caller looks at himself.
 Fields = Callable[[ElementTree.Element, dict[str, tuple[str, str]], set[str]], dict[str, Any]]

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from reference_broker import activemq_security, connector
-from reference_broker.core.config import ConfigError
+from brokerproof.reference_broker import activemq_security, connector
+from brokerproof.reference_broker.core.config import ConfigError
 
 #: What a value is: a text, a number, a flag, a size in bytes, a ratio.
 TEXT: Final = "text"

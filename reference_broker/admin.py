@@ -15,10 +15,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from reference_broker.actions import Answered
-from reference_broker.core.events import Move, Operation, Purge, RemoveQueue, ResetStatistics, SetMemoryLimit
-from reference_broker.core.instant import Now
-from reference_broker.node import Node
+from brokerproof.reference_broker.actions import Answered
+from brokerproof.reference_broker.core.events import (
+    Move,
+    Operation,
+    Purge,
+    RemoveQueue,
+    ResetStatistics,
+    SetMemoryLimit,
+)
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.node import Node
 
 _LONGEST_LINE: Final = 64 * 1024
 

@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reference_broker.actions import Action, Authenticate, Throttle
-from reference_broker.core.effects import Refused
-from reference_broker.security.authenticator import NOT_AUTHENTICATED
-from reference_broker.security.authority import NOT_AUTHORIZED, Authority, Rights
+from brokerproof.reference_broker.actions import Action, Authenticate, Throttle
+from brokerproof.reference_broker.core.effects import Refused
+from brokerproof.reference_broker.security.authenticator import NOT_AUTHENTICATED
+from brokerproof.reference_broker.security.authority import NOT_AUTHORIZED, Authority, Rights
 
 if TYPE_CHECKING:
-    from reference_broker.core.events import Event
-    from reference_broker.link import Link
-    from reference_broker.security.identity import Identity
+    from brokerproof.reference_broker.core.events import Event
+    from brokerproof.reference_broker.link import Link
+    from brokerproof.reference_broker.security.identity import Identity
 
 
 class Door:

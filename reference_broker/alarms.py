@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 
-from reference_broker.link import Link
+from brokerproof.reference_broker.link import Link
 
 
 class Alarms:

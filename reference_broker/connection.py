@@ -27,20 +27,20 @@ import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.detection import AUTO, Detector
-from reference_broker.edge import read_clocks
-from reference_broker.framing import Framing, FramingError
-from reference_broker.meter import Meter
-from reference_broker.protocols import FRAMINGS, is_keep_alive, is_message
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.detection import AUTO, Detector
+from brokerproof.reference_broker.edge import read_clocks
+from brokerproof.reference_broker.framing import Framing, FramingError
+from brokerproof.reference_broker.meter import Meter
+from brokerproof.reference_broker.protocols import FRAMINGS, is_keep_alive, is_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reference_broker.core.instant import Now
-    from reference_broker.edge import Edge
-    from reference_broker.link import Link
-    from reference_broker.listener import Listener
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.edge import Edge
+    from brokerproof.reference_broker.link import Link
+    from brokerproof.reference_broker.listener import Listener
 
 #: How long a peer may take to read an error and hang up.
 LINGER_S: Final = 1.0

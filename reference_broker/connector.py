@@ -23,7 +23,7 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from reference_broker.core.config import ConfigError, Monitor
+from brokerproof.reference_broker.core.config import ConfigError, Monitor
 
 #: Scheme -> protocol. ActiveMQ's other transports of the same protocols are taken for plain TCP.
 SCHEMES: Final = {

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_plus
 
 if TYPE_CHECKING:
-    from reference_broker.core.events import Subscribe
-    from reference_broker.openwire.commands import ConsumerInfo
+    from brokerproof.reference_broker.core.events import Subscribe
+    from brokerproof.reference_broker.openwire.commands import ConsumerInfo
 
 _PREFIX: Final = "consumer."
 _FLAG: Final = "flag"

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.framing import FramingError
-from reference_broker.session import Session
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.framing import FramingError
+from brokerproof.reference_broker.session import Session
 
 AUTO: Final = "auto"
 #: How bytes begin that are something else, and what to say.

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from reference_broker.security.authenticator import Authenticator, refusal
-from reference_broker.security.identity import Credentials, Identity
+from brokerproof.reference_broker.security.authenticator import Authenticator, refusal
+from brokerproof.reference_broker.security.identity import Credentials, Identity
 
 WAITING_MAX: Final = 200
 BUSY: Final = f"{WAITING_MAX} logins are being checked; try again in a few seconds"

@@ -19,19 +19,19 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.actions import Action, Answered, Authenticate, Close, Log, OutputReady, Sync, Throttle
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.storage.journal import StorageError
+from brokerproof.reference_broker.actions import Action, Answered, Authenticate, Close, Log, OutputReady, Sync, Throttle
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.storage.journal import StorageError
 
 if TYPE_CHECKING:
-    from reference_broker.admin import Admin
-    from reference_broker.connection import Connection
-    from reference_broker.doorkeeper import Doorkeeper
-    from reference_broker.log import LogWriter
-    from reference_broker.node import Node
-    from reference_broker.security.identity import Identity
-    from reference_broker.settings import ServerSettings
-    from reference_broker.storage.journal import Journal
+    from brokerproof.reference_broker.admin import Admin
+    from brokerproof.reference_broker.connection import Connection
+    from brokerproof.reference_broker.doorkeeper import Doorkeeper
+    from brokerproof.reference_broker.log import LogWriter
+    from brokerproof.reference_broker.node import Node
+    from brokerproof.reference_broker.security.identity import Identity
+    from brokerproof.reference_broker.settings import ServerSettings
+    from brokerproof.reference_broker.storage.journal import Journal
 
 #: How long to wait before a storage in trouble is tried again.
 RETRY_S: Final = 1.0

@@ -42,8 +42,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.instant import NS_PER_MS
 
 #: Later than any instant that is ever compared with it.
 _NEVER: Final = 1 << 120

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.actions import OutputReady
-from reference_broker.core.effects import Credited, Dispatch, Displaced, Granted, NoMessage
-from reference_broker.core.events import Event, Subscribe
-from reference_broker.safekeeping import Waiter
+from brokerproof.reference_broker.actions import OutputReady
+from brokerproof.reference_broker.core.effects import Credited, Dispatch, Displaced, Granted, NoMessage
+from brokerproof.reference_broker.core.events import Event, Subscribe
+from brokerproof.reference_broker.safekeeping import Waiter
 
 if TYPE_CHECKING:
-    from reference_broker.admission import Door
-    from reference_broker.inactivity import Monitor
-    from reference_broker.security.authority import Rights
-    from reference_broker.security.identity import Identity
-    from reference_broker.session import Session
+    from brokerproof.reference_broker.admission import Door
+    from brokerproof.reference_broker.inactivity import Monitor
+    from brokerproof.reference_broker.security.authority import Rights
+    from brokerproof.reference_broker.security.identity import Identity
+    from brokerproof.reference_broker.session import Session
 
 
 class Link(Waiter):

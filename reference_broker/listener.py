@@ -11,13 +11,13 @@ import errno
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from reference_broker.connection import LINGER_S, Connection
+from brokerproof.reference_broker.connection import LINGER_S, Connection
 
 if TYPE_CHECKING:
     import ssl
 
-    from reference_broker.edge import Edge
-    from reference_broker.listening import Listening
+    from brokerproof.reference_broker.edge import Edge
+    from brokerproof.reference_broker.listening import Listening
 
 
 class ListenError(Exception):

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from reference_broker.core.config import ConfigError
-from reference_broker.detection import AUTO
-from reference_broker.framing import Limits
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.detection import AUTO
+from brokerproof.reference_broker.framing import Limits
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 61613

@@ -4,21 +4,18 @@
 decoded frames and asks for frames to write; it is told what to do through ``take_actions``.
 
 Rules
-* Popping is writing. A message leaves the outbox through ``next_output``, and that is the moment at which an
-  dispatch is reported to the core as transmitted (seed 003). An edge that cannot write does not pop; what
-  waits then is what a stalled reader costs.
+* Popping is writing: only when a message leaves the outbox through ``next_output`` is its dispatch reported to the
+  core as transmitted (seed 003). An edge that cannot write does not pop.
 * ``OutputReady`` is edge-triggered: it is given once, and given again only after ``next_output`` has emptied the
   outbox. Whoever gets it pops until None or remembers that it stopped before.
 * ``Close`` comes last for a connection. The core was told already; the edge writes what ``next_output`` still gives,
   closes, and calls ``disconnect``, which forgets the connection. On an inactivity close there is nothing to write.
-* The core is never entered from inside itself: effects are carried out after ``handle`` has returned.
 * A producer that flow control has stopped (``Throttled``) is not listened to: the node keeps what the edge still brings
   and goes on with it, in order, when the producer may go on. ``Throttle`` tells the edge, which stops reading so that
   the peer's transport fills up. Meanwhile the monitor takes the connection for alive, as ActiveMQ's does while a
   command is being worked on.
 * An edge says when its transport takes nothing more (``write_blocked``) and when it does again (``write_resumed``):
   soWriteTimeout counts from there.
-* A guarded broker (``guard``) asks the edge who a peer is (``Authenticate``) and goes on when it is told (``admit``).
 * An operator's request is answered by the action ``Answered``, not by a return value: the answer may have to wait.
 * Connection numbers are the edge's and are never used twice, not even after a restart: message ids and consumer names
   are built from them.
@@ -26,8 +23,6 @@ Rules
   ``journal.sync()``, between ``begin_sync`` and ``end_sync``; it is given once and again only after that has succeeded.
   An edge whose sync fails, or whose storage ``is_troubled``, tries again after a while. Which answers wait for it is
   said in ``safekeeping.py``.
-
-What must change together: ``actions.py``, the sessions (``session.py``), ``edge.py`` and the simulated world.
 """
 
 from __future__ import annotations
@@ -35,27 +30,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from reference_broker.actions import Action, Answered, Close, Log, Sync, Throttle
-from reference_broker.admission import Door, objection
-from reference_broker.alarms import Alarms
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig, ConfigError
-from reference_broker.core.effects import Accepted, Counted, Dispatch, Effect, Logged, Refused, Throttled, ToConnection
-from reference_broker.core.events import Disconnect, Event, Operation, Tick, Transmitted
-from reference_broker.core.instant import Now, earlier
-from reference_broker.core.policies import Policies
-from reference_broker.inactivity import FAIL, KEEP_ALIVE, MonitorAction, MonitorFactory, monitor_for
-from reference_broker.link import Link
-from reference_broker.protocols import equipped, session_for
-from reference_broker.safekeeping import OPERATOR, Safekeeping
-from reference_broker.security.authority import Authority
-from reference_broker.security.identity import Identity
-from reference_broker.session import MONITOR_LOGGER, Session
-from reference_broker.storage.journal import Journal
+from brokerproof.reference_broker.actions import Action, Answered, Close, Log, Sync, Throttle
+from brokerproof.reference_broker.admission import Door, objection
+from brokerproof.reference_broker.alarms import Alarms
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
+from brokerproof.reference_broker.core.effects import (
+    Accepted,
+    Counted,
+    Dispatch,
+    Effect,
+    Logged,
+    Refused,
+    Throttled,
+    ToConnection,
+)
+from brokerproof.reference_broker.core.events import Disconnect, Event, Operation, Tick, Transmitted
+from brokerproof.reference_broker.core.instant import Now, earlier
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.inactivity import FAIL, KEEP_ALIVE, MonitorAction, MonitorFactory, monitor_for
+from brokerproof.reference_broker.link import Link
+from brokerproof.reference_broker.protocols import equipped, session_for
+from brokerproof.reference_broker.safekeeping import OPERATOR, Safekeeping
+from brokerproof.reference_broker.security.authority import Authority
+from brokerproof.reference_broker.security.identity import Identity
+from brokerproof.reference_broker.session import MONITOR_LOGGER, Session
+from brokerproof.reference_broker.storage.journal import Journal
 
 TRANSPORT_LOGGER: Final = "org.apache.activemq.broker.TransportConnection.Transport"
-
-
 #: Makes the core; a planted defect that no single policy can enact replaces it.
 BrokerFactory = Callable[[BrokerConfig, Policies | None], Broker]
 

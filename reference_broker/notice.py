@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Property
+    from brokerproof.reference_broker.core.message import Property
 
 
 class Notice:

@@ -16,16 +16,16 @@ from contextlib import AsyncExitStack
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.admin import Admin, AdminConnection
-from reference_broker.edge import read_clocks
-from reference_broker.listener import address, explained
-from reference_broker.listening import is_loopback
-from reference_broker.management.site import Authenticator
-from reference_broker.security.identity import Credentials, Identity
+from brokerproof.reference_broker.admin import Admin, AdminConnection
+from brokerproof.reference_broker.edge import read_clocks
+from brokerproof.reference_broker.listener import address, explained
+from brokerproof.reference_broker.listening import is_loopback
+from brokerproof.reference_broker.management.site import Authenticator
+from brokerproof.reference_broker.security.identity import Credentials, Identity
 
 if TYPE_CHECKING:
-    from reference_broker.doorkeeper import Doorkeeper
-    from reference_broker.edge import Edge
+    from brokerproof.reference_broker.doorkeeper import Doorkeeper
+    from brokerproof.reference_broker.edge import Edge
 
 #: Scheme -> connector, where they differ.
 _CONNECTORS: Final = {"tcp": "openwire", "ssl": "openwire+ssl"}
@@ -75,7 +75,7 @@ async def _manage(
 ) -> asyncio.Server:
     """``visitors`` gets the transports of all who are connected."""
     # Imported here: only who wants it pays for the metrics library.
-    from reference_broker.management.edge import HttpConnection, make_site
+    from brokerproof.reference_broker.management.edge import HttpConnection, make_site
 
     settings = edge.settings
     door = None

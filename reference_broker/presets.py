@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, Final
 
-from reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.config import ConfigError
 
 MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
-from reference_broker.detection import AUTO, Undecided
-from reference_broker.framing import Framing, Limits
-from reference_broker.openwire.broker import BrokerSession as OpenWireSession
-from reference_broker.openwire.commands import KeepAliveInfo, ProducerMessage
-from reference_broker.openwire.framing import OpenWireFraming
-from reference_broker.openwire.translation.maps import MapEncoder
-from reference_broker.session import Session
-from reference_broker.stomp.broker import BrokerSession as StompSession
-from reference_broker.stomp.frames import Frame, Heartbeat
-from reference_broker.stomp.framing import StompFraming
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.detection import AUTO, Undecided
+from brokerproof.reference_broker.framing import Framing, Limits
+from brokerproof.reference_broker.openwire.broker import BrokerSession as OpenWireSession
+from brokerproof.reference_broker.openwire.commands import KeepAliveInfo, ProducerMessage
+from brokerproof.reference_broker.openwire.framing import OpenWireFraming
+from brokerproof.reference_broker.openwire.translation.maps import MapEncoder
+from brokerproof.reference_broker.session import Session
+from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
+from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
+from brokerproof.reference_broker.stomp.framing import StompFraming
 
 SessionFactory = Callable[[int, BrokerConfig], Session]
 FramingFactory = Callable[[Limits], Framing]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, Final
 
-from reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.config import ConfigError
 
 MOST: Final = 2**63 - 1
 MOST_RATIO: Final = 1_000_000_000

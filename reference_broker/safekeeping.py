@@ -26,20 +26,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.actions import Log
-from reference_broker.core.effects import Accepted, Journalled, Refused
-from reference_broker.core.events import StorageChanged, Transmitted
+from brokerproof.reference_broker.actions import Log
+from brokerproof.reference_broker.core.effects import Accepted, Journalled, Refused
+from brokerproof.reference_broker.core.events import StorageChanged, Transmitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reference_broker.core.effects import Effect
-    from reference_broker.core.events import Event
-    from reference_broker.storage.journal import Journal, Trouble
+    from brokerproof.reference_broker.core.effects import Effect
+    from brokerproof.reference_broker.core.events import Event
+    from brokerproof.reference_broker.storage.journal import Journal, Trouble
 
 #: The connection of an operator's request.
 OPERATOR: Final = 0
-STORAGE_LOGGER: Final = "reference_broker.storage"
+STORAGE_LOGGER: Final = "brokerproof.reference_broker.storage"
 
 
 class Waiter:

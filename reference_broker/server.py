@@ -22,19 +22,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from reference_broker.core.config import BrokerConfig, ConfigError
-from reference_broker.detection import AUTO
-from reference_broker.doorkeeper import Doorkeeper
-from reference_broker.edge import Edge, read_clocks
-from reference_broker.listener import Listener, ListenError, address
-from reference_broker.listening import Certificates, Listening
-from reference_broker.log import FORMATS, LEVELS, LogWriter
-from reference_broker.node import Node
-from reference_broker.operator_ports import open_operator_ports
-from reference_broker.protocols import FRAMINGS
-from reference_broker.settings import ServerSettings, read_settings
-from reference_broker.storage.journal import Journal, StorageError
-from reference_broker.storage.sqlite import SqliteJournal
+from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
+from brokerproof.reference_broker.detection import AUTO
+from brokerproof.reference_broker.doorkeeper import Doorkeeper
+from brokerproof.reference_broker.edge import Edge, read_clocks
+from brokerproof.reference_broker.listener import Listener, ListenError, address
+from brokerproof.reference_broker.listening import Certificates, Listening
+from brokerproof.reference_broker.log import FORMATS, LEVELS, LogWriter
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.operator_ports import open_operator_ports
+from brokerproof.reference_broker.protocols import FRAMINGS
+from brokerproof.reference_broker.settings import ServerSettings, read_settings
+from brokerproof.reference_broker.storage.journal import Journal, StorageError
+from brokerproof.reference_broker.storage.sqlite import SqliteJournal
 
 EXIT_OK: Final = 0
 EXIT_USAGE: Final = 2

@@ -15,16 +15,16 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core.effects import Credited, Displaced, NoMessage
-from reference_broker.inactivity import FAIL, KEEP_ALIVE
-from reference_broker.notice import Closed, LogLine, Notice
+from brokerproof.reference_broker.core.effects import Credited, Displaced, NoMessage
+from brokerproof.reference_broker.inactivity import FAIL, KEEP_ALIVE
+from brokerproof.reference_broker.notice import Closed, LogLine, Notice
 
 if TYPE_CHECKING:
-    from reference_broker.core.effects import Dispatch, Granted, Refused
-    from reference_broker.core.events import Event
-    from reference_broker.core.instant import Now
-    from reference_broker.inactivity import Monitor, Periods
-    from reference_broker.security.identity import Credentials
+    from brokerproof.reference_broker.core.effects import Dispatch, Granted, Refused
+    from brokerproof.reference_broker.core.events import Event
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.inactivity import Monitor, Periods
+    from brokerproof.reference_broker.security.identity import Credentials
 
 MONITOR_LOGGER = "org.apache.activemq.transport.AbstractInactivityMonitor"
 

@@ -17,9 +17,9 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final
 
-from reference_broker.activemq_xml import read_activemq_xml
-from reference_broker.connector import CACHE_LEAST, CACHE_MOST, Connector, server_connector
-from reference_broker.core.config import (
+from brokerproof.reference_broker.activemq_xml import read_activemq_xml
+from brokerproof.reference_broker.connector import CACHE_LEAST, CACHE_MOST, Connector, server_connector
+from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
     BrokerConfig,
     BrokerRedelivery,
@@ -31,30 +31,30 @@ from reference_broker.core.config import (
     TimeStamping,
     VirtualTopic,
 )
-from reference_broker.core.deadletter import fault_of_strategy
-from reference_broker.core.delay import MAX_DELAY_MS
-from reference_broker.core.lifetime import MAX_TTL_MS
-from reference_broker.core.matching import fault_of_pattern
-from reference_broker.core.retention import RECOVERIES, Recovery
-from reference_broker.core.routing import fault_of_composite, fault_of_composites, fault_of_virtual_topic
-from reference_broker.detection import AUTO
-from reference_broker.framing import Limits
-from reference_broker.listening import DEFAULT_HOST, DEFAULT_PORT, Certificates, Listening
-from reference_broker.presets import apply_preset
-from reference_broker.rows import ANY_MS as _ANY_MS
-from reference_broker.rows import ANY_TEXT as _ANY_TEXT
-from reference_broker.rows import FLAG as _FLAG
-from reference_broker.rows import NAMES as _NAMES
-from reference_broker.rows import RATIO as _RATIO
-from reference_broker.rows import TABLE as _TABLE
-from reference_broker.rows import TABLES as _TABLES
-from reference_broker.rows import TEXT as _TEXT
-from reference_broker.rows import TEXTS as _TEXTS
-from reference_broker.rows import Number as _Number
-from reference_broker.rows import Row as _Row
-from reference_broker.rows import checked as _checked
-from reference_broker.rows import checked_table as _checked_table
-from reference_broker.security.tables import SecuritySettings, security_settings
+from brokerproof.reference_broker.core.deadletter import fault_of_strategy
+from brokerproof.reference_broker.core.delay import MAX_DELAY_MS
+from brokerproof.reference_broker.core.lifetime import MAX_TTL_MS
+from brokerproof.reference_broker.core.matching import fault_of_pattern
+from brokerproof.reference_broker.core.retention import RECOVERIES, Recovery
+from brokerproof.reference_broker.core.routing import fault_of_composite, fault_of_composites, fault_of_virtual_topic
+from brokerproof.reference_broker.detection import AUTO
+from brokerproof.reference_broker.framing import Limits
+from brokerproof.reference_broker.listening import DEFAULT_HOST, DEFAULT_PORT, Certificates, Listening
+from brokerproof.reference_broker.presets import apply_preset
+from brokerproof.reference_broker.rows import ANY_MS as _ANY_MS
+from brokerproof.reference_broker.rows import ANY_TEXT as _ANY_TEXT
+from brokerproof.reference_broker.rows import FLAG as _FLAG
+from brokerproof.reference_broker.rows import NAMES as _NAMES
+from brokerproof.reference_broker.rows import RATIO as _RATIO
+from brokerproof.reference_broker.rows import TABLE as _TABLE
+from brokerproof.reference_broker.rows import TABLES as _TABLES
+from brokerproof.reference_broker.rows import TEXT as _TEXT
+from brokerproof.reference_broker.rows import TEXTS as _TEXTS
+from brokerproof.reference_broker.rows import Number as _Number
+from brokerproof.reference_broker.rows import Row as _Row
+from brokerproof.reference_broker.rows import checked as _checked
+from brokerproof.reference_broker.rows import checked_table as _checked_table
+from brokerproof.reference_broker.security.tables import SecuritySettings, security_settings
 
 #: ``auto`` is uvloop where it is installed.
 EVENT_LOOPS: Final = ("auto", "asyncio", "uvloop")

@@ -30,22 +30,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.engine import run_seed
-from conformance.exits import SUITE, UsageError
-from conformance.folder import make_folder
-from conformance.judging import exit_code
-from conformance.mutants import check_mutant
-from conformance.requirements.catalogue import Catalogue, default_catalogue
-from reports.aggregate import QUERIES, ask, open_tables
-from reports.command import failure_of, write_reports
-from reports.merge import present_report
-from reports.outcome import Outcome
-from reports.render.progress import Bar, waiting
-from reports.render.terminal import make_console, print_report
-from reports.schema import Report
-from reports.session import LONG, QUICK, SparkFailedError, spark_session
-from reports.tables import TABLES
-from reports.worker import SUMMARY, PartTask, Plan
+from brokerproof.conformance.engine import run_seed
+from brokerproof.conformance.exits import SUITE, UsageError
+from brokerproof.conformance.folder import make_folder
+from brokerproof.conformance.judging import exit_code
+from brokerproof.conformance.mutants import check_mutant
+from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
+from brokerproof.reports.aggregate import QUERIES, ask, open_tables
+from brokerproof.reports.command import failure_of, write_reports
+from brokerproof.reports.merge import present_report
+from brokerproof.reports.outcome import Outcome
+from brokerproof.reports.render.progress import Bar, waiting
+from brokerproof.reports.render.terminal import make_console, print_report
+from brokerproof.reports.schema import Report
+from brokerproof.reports.session import LONG, QUICK, SparkFailedError, spark_session
+from brokerproof.reports.tables import TABLES
+from brokerproof.reports.worker import SUMMARY, PartTask, Plan
 
 OUT = Path("brokerproof-out/campaign")
 MASTER = "local[2]"

@@ -19,12 +19,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from conformance.engine import run_program
-from conformance.requirements.catalogue import Catalogue
-from conformance.results import RunFinished, RunResult, SuiteEvent, SuiteFinished, SuiteStarted, Writer
-from conformance.verdict import RANK, Tally, Verdict, VerdictKind
-from reports.evidence import evidence_of, slug
-from reports.schema import Cell, Column, Exhibit, Note, WorldCount, column_name
+from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.requirements.catalogue import Catalogue
+from brokerproof.conformance.results import RunFinished, RunResult, SuiteEvent, SuiteFinished, SuiteStarted, Writer
+from brokerproof.conformance.verdict import RANK, Tally, Verdict, VerdictKind
+from brokerproof.reports.evidence import evidence_of, slug
+from brokerproof.reports.schema import Cell, Column, Exhibit, Note, WorldCount, column_name
 
 #: Verdicts that a run can be shown for.
 SHOWN = (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE, VerdictKind.INCONCLUSIVE, VerdictKind.SATISFIED)

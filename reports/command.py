@@ -15,19 +15,19 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from conformance.exits import OK
-from conformance.folder import make_folder
-from conformance.requirements.catalogue import Catalogue, default_catalogue
-from conformance.results import SuiteEvent, SuiteFinished, SuiteStarted, Writer
-from reports.collect import Collector, ColumnCollector
-from reports.exhibit import build_page
-from reports.merge import NewColumn, merge_columns, present_report
-from reports.render.html import write_html
-from reports.render.json import write_json
-from reports.render.junit import write_junit
-from reports.render.markdown import write_markdown
-from reports.render.progress import Bar
-from reports.schema import Cell, Report, read_report
+from brokerproof.conformance.exits import OK
+from brokerproof.conformance.folder import make_folder
+from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
+from brokerproof.conformance.results import SuiteEvent, SuiteFinished, SuiteStarted, Writer
+from brokerproof.reports.collect import Collector, ColumnCollector
+from brokerproof.reports.exhibit import build_page
+from brokerproof.reports.merge import NewColumn, merge_columns, present_report
+from brokerproof.reports.render.html import write_html
+from brokerproof.reports.render.json import write_json
+from brokerproof.reports.render.junit import write_junit
+from brokerproof.reports.render.markdown import write_markdown
+from brokerproof.reports.render.progress import Bar
+from brokerproof.reports.schema import Cell, Report, read_report
 
 OUT = Path("brokerproof-out")
 

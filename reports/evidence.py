@@ -19,11 +19,11 @@ import re
 import shlex
 from pathlib import Path
 
-from conformance.history import History, HistoryError, read_history
-from conformance.program import Program, ProgramError, read_program
-from conformance.results import THROUGH_OPENWIRE, RunResult
-from conformance.verdict import Verdict
-from reports.schema import Evidence, ReportError, column_name
+from brokerproof.conformance.history import History, HistoryError, read_history
+from brokerproof.conformance.program import Program, ProgramError, read_program
+from brokerproof.conformance.results import THROUGH_OPENWIRE, RunResult
+from brokerproof.conformance.verdict import Verdict
+from brokerproof.reports.schema import Evidence, ReportError, column_name
 
 FOLDER = "evidence"
 PROGRAM = "program.json"

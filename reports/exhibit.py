@@ -13,15 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from conformance.failure import culprit, failure_text
-from conformance.requirements.catalogue import Catalogue, Requirement, Source
-from conformance.results import RunResult
-from conformance.verdict import Verdict, VerdictKind
-from reports.evidence import FOLDER, HISTORY, PROGRAM, read_evidence, replay_line
-from reports.schema import Cell, Column, Evidence, Report, ReportError
-from reports.story import Story, tell
-from reports.timeline import Mark, Reading, Timeline, build_timeline
-from reports.units import offset_text, rounded_text, true_text, wall_text
+from brokerproof.conformance.failure import culprit, failure_text
+from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement, Source
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.reports.evidence import FOLDER, HISTORY, PROGRAM, read_evidence, replay_line
+from brokerproof.reports.schema import Cell, Column, Evidence, Report, ReportError
+from brokerproof.reports.story import Story, tell
+from brokerproof.reports.timeline import Mark, Reading, Timeline, build_timeline
+from brokerproof.reports.units import offset_text, rounded_text, true_text, wall_text
 
 #: Verdicts for which a reader needs the reason and the cure.
 WRONG = (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE)

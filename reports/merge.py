@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from conformance.requirements.catalogue import AREAS, Catalogue
-from conformance.results import RunResult
-from reports.evidence import FOLDER, write_evidence
-from reports.render.json import write_json
-from reports.schema import FILE, FORMAT, Cell, Column, Evidence, Report, ReportError, read_report
+from brokerproof.conformance.requirements.catalogue import AREAS, Catalogue
+from brokerproof.conformance.results import RunResult
+from brokerproof.reports.evidence import FOLDER, write_evidence
+from brokerproof.reports.render.json import write_json
+from brokerproof.reports.schema import FILE, FORMAT, Cell, Column, Evidence, Report, ReportError, read_report
 
 
 class NewColumn:

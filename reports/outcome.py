@@ -18,14 +18,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from conformance.results import RunResult, verdict_digest
-from conformance.verdict import Verdict, VerdictKind
-from reports.collect import SHOWN
-from reports.evidence import evidence_of, slug
-from reports.merge import NewColumn
-from reports.render.progress import Bar
-from reports.schema import Cell, Column, Exhibit, Note, WorldCount
-from reports.worker import Plan, Runner
+from brokerproof.conformance.results import RunResult, verdict_digest
+from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.reports.collect import SHOWN
+from brokerproof.reports.evidence import evidence_of, slug
+from brokerproof.reports.merge import NewColumn
+from brokerproof.reports.render.progress import Bar
+from brokerproof.reports.schema import Cell, Column, Exhibit, Note, WorldCount
+from brokerproof.reports.worker import Plan, Runner
 
 Rows = list[dict[str, Any]]
 #: Problems listed by name; the rest is counted.

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from conformance.adapters import ADAPTERS, CLIENTS, check_place
-from conformance.engine import REFERENCE
-from conformance.exits import SUITE, UsageError, under_ci
-from conformance.judging import INCONCLUSIVE_PERCENT_MAX, exit_code
-from conformance.mutants import check_mutant
-from conformance.requirements.catalogue import default_catalogue
-from conformance.results import SuiteFinished
-from conformance.suite import PROGRAMS, SuiteOptions, run_suite
-from reports.command import OUT, ReportWriter, failure_of
-from reports.render.progress import ProgressWriter
-from reports.render.terminal import make_console, print_report
+from brokerproof.conformance.adapters import ADAPTERS, CLIENTS, check_place
+from brokerproof.conformance.engine import REFERENCE
+from brokerproof.conformance.exits import SUITE, UsageError, under_ci
+from brokerproof.conformance.judging import INCONCLUSIVE_PERCENT_MAX, exit_code
+from brokerproof.conformance.mutants import check_mutant
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.results import SuiteFinished
+from brokerproof.conformance.suite import PROGRAMS, SuiteOptions, run_suite
+from brokerproof.reports.command import OUT, ReportWriter, failure_of
+from brokerproof.reports.render.progress import ProgressWriter
+from brokerproof.reports.render.terminal import make_console, print_report
 
 #: All cells.
 PERCENT_MAX = 100

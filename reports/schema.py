@@ -24,8 +24,8 @@ from typing import Any
 
 import msgspec
 
-from conformance.requirements.catalogue import Requirement
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.requirements.catalogue import Requirement
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 FORMAT = "brokerproof/report/1"
 FILE = "report.json"

@@ -27,7 +27,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from reports.java import find_java, shim
+import brokerproof
+from brokerproof.reports.java import find_java, shim
 
 
 class Profile:
@@ -137,7 +138,7 @@ def _settings(folder: Path, profile: Profile) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         # The workers must find the same packages as we do, also in a checkout that is not installed.
-        "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "spark.executorEnv.PYTHONPATH": str(Path(brokerproof.__file__).parents[1]),
         **profile.settings,
     }
 

@@ -22,19 +22,19 @@ from typing import Any
 
 import msgspec
 
-from conformance.destinations import is_topic, pattern_of
-from conformance.program import HostSpec, LinkSpec, Program
-from conformance.steps import AnyStep
-from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from conformance.steps.fault import Clock, Resume, Stall
-from conformance.steps.operation import Operate, Restart
-from conformance.steps.passage import Advance, Counters, Settle
-from conformance.steps.protocol import SINGLE, Acknowledge
-from conformance.steps.send import Send
-from conformance.steps.transaction import Begin, Commit, Rollback
-from conformance.steps.visit import Pause, Visit
-from conformance.worlds.state import ClientState, ConsumerState, WorldState
-from reports.units import bytes_text, duration_text, milliseconds_text
+from brokerproof.conformance.destinations import is_topic, pattern_of
+from brokerproof.conformance.program import HostSpec, LinkSpec, Program
+from brokerproof.conformance.steps import AnyStep
+from brokerproof.conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.steps.operation import Operate, Restart
+from brokerproof.conformance.steps.passage import Advance, Counters, Settle
+from brokerproof.conformance.steps.protocol import SINGLE, Acknowledge
+from brokerproof.conformance.steps.send import Send
+from brokerproof.conformance.steps.transaction import Begin, Commit, Rollback
+from brokerproof.conformance.steps.visit import Pause, Visit
+from brokerproof.conformance.worlds.state import ClientState, ConsumerState, WorldState
+from brokerproof.reports.units import bytes_text, duration_text, milliseconds_text
 
 _PREFETCHES = {0: "pulls (prefetch 0)", -1: "asks for no prefetch"}
 ACK_WORDS = {"auto": "automatic ack", "client": "cumulative ack", "individual": "individual ack"}

@@ -24,9 +24,9 @@ from typing import Any
 
 import msgspec
 
-from conformance.history import Event
-from conformance.results import RunResult
-from reports.schema import column_name
+from brokerproof.conformance.history import Event
+from brokerproof.conformance.results import RunResult
+from brokerproof.reports.schema import column_name
 
 STRING, INT, BOOL, STRINGS, INTS = "string", "bigint", "boolean", "array<string>", "array<bigint>"
 

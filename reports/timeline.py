@@ -21,9 +21,20 @@ from collections.abc import Iterable
 
 import msgspec
 
-from conformance.history import ClockSample, Closed, Counters, Event, Fault, History, Leave, Phase, Skipped, Subscribe
-from conformance.oracles.wall import WallClocks
-from conformance.program import Program
+from brokerproof.conformance.history import (
+    ClockSample,
+    Closed,
+    Counters,
+    Event,
+    Fault,
+    History,
+    Leave,
+    Phase,
+    Skipped,
+    Subscribe,
+)
+from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.program import Program
 
 NS_PER_MS = 1_000_000
 DRAIN = "drain"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from conformance.results import RunResult
+    from brokerproof.conformance.results import RunResult
 
 #: The world of campaigns, and the column of the broker that they test.
 WORLD = "simulated"
@@ -64,7 +64,7 @@ class PartTask:
 
 def run_part(plan: Plan, part: int, run: Runner | None = None) -> dict[str, int]:
     """Run all seeds of a part and write its files. ``run`` defaults to ``conformance.engine.run_seed``."""
-    from reports.tables import TableWriter  # only in the executor
+    from brokerproof.reports.tables import TableWriter  # only in the executor
 
     started = time.perf_counter_ns()
     seeds = plan.seeds(part)
@@ -105,7 +105,7 @@ def _one(writer: Any, runner: Runner, seed: int, mutant: str | None) -> int:
 
 def failed_row(seed: int, mutant: str | None, problem: str, took_us: int) -> dict[str, Any]:
     """A row of ``runs`` for a seed that gave no result."""
-    from reports.schema import column_name  # only in the executor
+    from brokerproof.reports.schema import column_name  # only in the executor
 
     name = f"seed-{seed}"
     return {
@@ -127,7 +127,7 @@ def failed_row(seed: int, mutant: str | None, problem: str, took_us: int) -> dic
 
 
 def _engine() -> Runner:
-    from conformance.engine import run_seed  # only in the executor
+    from brokerproof.conformance.engine import run_seed  # only in the executor
 
     return run_seed
 

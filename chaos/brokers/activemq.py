@@ -16,14 +16,21 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from chaos.brokers.beans import BROKER_NAME, ActiveMQOptions, broker_xml
-from chaos.brokers.jars import BrokerJars, jolokia_agent
-from chaos.brokers.jolokia import Jolokia, JolokiaFailed
-from chaos.brokers.stomp import handshake
-from chaos.clocks import ClockFile, clock_environment, scrubbed
-from chaos.ports import LOOPBACK, free_ports, says_port_in_use
-from chaos.processes import GRACE_MS, READY_TIMEOUT_MS, WHOLE_LOG_BYTES, Process, ProcessDiedAtStart, Supervisor
-from chaos.tools import find_java
+from brokerproof.chaos.brokers.beans import BROKER_NAME, ActiveMQOptions, broker_xml
+from brokerproof.chaos.brokers.jars import BrokerJars, jolokia_agent
+from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed
+from brokerproof.chaos.brokers.stomp import handshake
+from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
+from brokerproof.chaos.ports import LOOPBACK, free_ports, says_port_in_use
+from brokerproof.chaos.processes import (
+    GRACE_MS,
+    READY_TIMEOUT_MS,
+    WHOLE_LOG_BYTES,
+    Process,
+    ProcessDiedAtStart,
+    Supervisor,
+)
+from brokerproof.chaos.tools import find_java
 
 _START_TRIES = 3
 # Variables through which a machine's own settings would reach into our JVM.

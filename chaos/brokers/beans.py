@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 from xml.sax.saxutils import quoteattr
 
-from chaos.ports import LOOPBACK
+from brokerproof.chaos.ports import LOOPBACK
 
 BROKER_NAME = "b"
 MEBIBYTE = 1024 * 1024

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from chaos.tools import ToolFailed, cache_folder, find_apt, one_at_a_time, run_tool
+from brokerproof.chaos.tools import ToolFailed, cache_folder, find_apt, one_at_a_time, run_tool
 
 INSTALLED = Path("/usr/share/java")
 PACKAGES = (

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.brokers import debian
-from chaos.tools import (
+from brokerproof.chaos.brokers import debian
+from brokerproof.chaos.tools import (
     ToolFailed,
     ToolMissing,
     cache_folder,

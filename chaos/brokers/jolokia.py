@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.clocks import ClockReading, reading
-from chaos.ports import LOOPBACK
+from brokerproof.chaos.clocks import ClockReading, reading
+from brokerproof.chaos.ports import LOOPBACK
 
 DOMAIN = "org.apache.activemq"
 _TIMEOUT_S = 5.0

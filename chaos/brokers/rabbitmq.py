@@ -15,12 +15,12 @@ import os
 import shutil
 from pathlib import Path
 
-from chaos.brokers.debian import extract
-from chaos.brokers.stomp import handshake
-from chaos.clocks import scrubbed
-from chaos.ports import LOOPBACK, free_ports
-from chaos.processes import READY_TIMEOUT_MS, Process, Supervisor
-from chaos.tools import ToolFailed, cache_folder
+from brokerproof.chaos.brokers.debian import extract
+from brokerproof.chaos.brokers.stomp import handshake
+from brokerproof.chaos.clocks import scrubbed
+from brokerproof.chaos.ports import LOOPBACK, free_ports
+from brokerproof.chaos.processes import READY_TIMEOUT_MS, Process, Supervisor
+from brokerproof.chaos.tools import ToolFailed, cache_folder
 
 _ERLANG = (
     *("asn1", "base", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),

@@ -14,8 +14,8 @@ import contextlib
 import socket
 import time
 
-from chaos.clocks import ClockReading, reading
-from chaos.ports import LOOPBACK
+from brokerproof.chaos.clocks import ClockReading, reading
+from brokerproof.chaos.ports import LOOPBACK
 
 CLOCK_TIMEOUT_MS = 3000
 _CLOCK_QUEUE = "/temp-queue/brokerproof-clock"

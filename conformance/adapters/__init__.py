@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.exits import UsageError
+from brokerproof.conformance.exits import UsageError
 
 if TYPE_CHECKING:
-    from conformance.adapters.base import Adapter
+    from brokerproof.conformance.adapters.base import Adapter
 
 #: Name -> what it is.
 ADAPTERS: dict[str, str] = {
@@ -60,22 +60,22 @@ def make_adapter(
     if client not in CLIENTS:
         raise UsageError(f"client {client!r} is not known; one of {', '.join(CLIENTS)}")
     if client == "openwire":
-        from conformance.adapters.through import ThroughOpenWire
+        from brokerproof.conformance.adapters.through import ThroughOpenWire
 
         if kind == "stomp":
             raise UsageError("--broker stomp is reached over STOMP only; leave --client openwire out")
         return ThroughOpenWire(make_adapter(name, url=url, home=home, mutant=mutant))
     if kind == "reference":
-        from conformance.adapters.reference import ReferenceAdapter
+        from brokerproof.conformance.adapters.reference import ReferenceAdapter
 
         return ReferenceAdapter(mutant)
     if kind == "stomp":
-        from conformance.adapters.stomp_url import StompUrlAdapter
+        from brokerproof.conformance.adapters.stomp_url import StompUrlAdapter
 
         if url is None:
             raise UsageError("--broker stomp needs --url stomp://127.0.0.1:PORT of a running broker")
         return StompUrlAdapter(url)
-    from conformance.adapters.activemq import ActiveMQAdapter
+    from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
 
     version = name.partition("@")[2] or None
     return ActiveMQAdapter(version, None if home is None else Path(home))

@@ -22,21 +22,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chaos.brokers.activemq import ActiveMQ
-from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping
-from chaos.brokers.jars import BrokerJars, obtain
-from chaos.brokers.stomp import StompRefused, clock
-from chaos.processes import NotReady
-from conformance.adapters import managed
-from conformance.adapters.base import Adapter, Endpoint, Operated
-from conformance.adapters.reference import policy_pattern
-from conformance.program import BrokerSpec, DestinationSpec
-from conformance.steps.send import Send
+from brokerproof.chaos.brokers.activemq import ActiveMQ
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping
+from brokerproof.chaos.brokers.jars import BrokerJars, obtain
+from brokerproof.chaos.brokers.stomp import StompRefused, clock
+from brokerproof.chaos.processes import NotReady
+from brokerproof.conformance.adapters import managed
+from brokerproof.conformance.adapters.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.adapters.reference import policy_pattern
+from brokerproof.conformance.program import BrokerSpec, DestinationSpec
+from brokerproof.conformance.steps.send import Send
 
 if TYPE_CHECKING:
-    from chaos.clocks import ClockFile, ClockReading
-    from conformance.program import Program
-    from conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.conformance.program import Program
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 CAPABILITIES = [
     "advisories",

@@ -22,13 +22,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.known import load_known
+from brokerproof.conformance.known import load_known
 
 if TYPE_CHECKING:
-    from chaos.clocks import ClockFile, ClockReading
-    from conformance.known import Known
-    from conformance.program import Program
-    from conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.conformance.known import Known
+    from brokerproof.conformance.program import Program
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 
 class NotApplicableError(Exception):

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chaos.brokers.jolokia import JolokiaFailed
-from conformance.adapters.base import Operated
-from reference_broker.core.message import QUEUE
+from brokerproof.chaos.brokers.jolokia import JolokiaFailed
+from brokerproof.conformance.adapters.base import Operated
+from brokerproof.reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
-    from chaos.brokers.jolokia import Jolokia
+    from brokerproof.chaos.brokers.jolokia import Jolokia
 
 _SHARED_FIGURES = ("memory_percent",)
 

@@ -19,9 +19,9 @@ import socket
 import time
 from collections import deque
 
-from chaos.clocks import ClockReading, reading
-from reference_broker.stomp.codec import FrameDecoder, encode
-from reference_broker.stomp.frames import V12, Frame, StompProtocolError
+from brokerproof.chaos.clocks import ClockReading, reading
+from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
+from brokerproof.reference_broker.stomp.frames import V12, Frame, StompProtocolError
 
 CONNECT_MS = 5000
 #: How long an answer, or a message that should come, may take.

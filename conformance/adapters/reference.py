@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from chaos.clocks import ClockReading, reading
-from chaos.ports import LOOPBACK
-from conformance.adapters.base import Adapter, Endpoint, Operated
-from conformance.exits import SuiteProblem
-from conformance.worlds.live.laboratory import JMS, OPENWIRE
-from conformance.worlds.translation import ADVISORIES, CAPABILITIES, monitor_settings, redelivery_settings
-from reference_broker.core.config import resolve_generation
+from brokerproof.chaos.clocks import ClockReading, reading
+from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.conformance.adapters.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.exits import SuiteProblem
+from brokerproof.conformance.worlds.live.laboratory import JMS, OPENWIRE
+from brokerproof.conformance.worlds.translation import ADVISORIES, CAPABILITIES, monitor_settings, redelivery_settings
+from brokerproof.reference_broker.core.config import resolve_generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chaos.clocks import ClockFile
-    from chaos.processes import Process
-    from conformance.program import BrokerSpec, Program
-    from conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.chaos.clocks import ClockFile
+    from brokerproof.chaos.processes import Process
+    from brokerproof.conformance.program import BrokerSpec, Program
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 START_MS = 15_000
 STOP_MS = 2000
@@ -173,7 +173,11 @@ class ReferenceAdapter(Adapter):
         config = laboratory.folder / f"{name}.toml"
         config.write_text(configuration(program.broker), encoding="utf-8")
         clock, env = laboratory.clock(name, program.broker_host().clock.offset_ms)
-        start = ["reference_broker.server"] if self.mutant is None else ["conformance.serving", "--mutant", self.mutant]
+        start = (
+            ["brokerproof.reference_broker.server"]
+            if self.mutant is None
+            else ["brokerproof.conformance.serving", "--mutant", self.mutant]
+        )
         storage = ["--data", str(laboratory.folder / f"{name}.data")] if program.broker.persistent else []
 
         def spawn(port: int) -> Process:

@@ -16,16 +16,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from chaos.ports import LOOPBACK
-from conformance.adapters.base import Adapter, Endpoint, NotApplicableError
-from conformance.adapters.probing import Found, ProbeError, probe, read_clock
-from conformance.exits import SuiteProblem, UsageError
-from conformance.program import BrokerSpec, DestinationSpec, TimeStampingSpec
+from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.conformance.adapters.base import Adapter, Endpoint, NotApplicableError
+from brokerproof.conformance.adapters.probing import Found, ProbeError, probe, read_clock
+from brokerproof.conformance.exits import SuiteProblem, UsageError
+from brokerproof.conformance.program import BrokerSpec, DestinationSpec, TimeStampingSpec
 
 if TYPE_CHECKING:
-    from chaos.clocks import ClockReading
-    from conformance.program import Program
-    from conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.chaos.clocks import ClockReading
+    from brokerproof.conformance.program import Program
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 DEFAULT_PORT = 61613
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conformance.adapters.base import Adapter, Endpoint, Operated
-from conformance.results import THROUGH_OPENWIRE
-from conformance.worlds.live.laboratory import JMS, OPENWIRE
+from brokerproof.conformance.adapters.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.results import THROUGH_OPENWIRE
+from brokerproof.conformance.worlds.live.laboratory import JMS, OPENWIRE
 
 if TYPE_CHECKING:
-    from chaos.clocks import ClockReading
-    from conformance.known import Known
-    from conformance.program import Program
-    from conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.chaos.clocks import ClockReading
+    from brokerproof.conformance.known import Known
+    from brokerproof.conformance.program import Program
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 #: What the client can be asked for, whatever the broker's own adapter says: JMS consumers choose how they are served.
 OFFERED = ("expiry-check", "nack", "pull", "sync-dispatch")

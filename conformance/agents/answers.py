@@ -12,8 +12,8 @@ import os
 import threading
 import time
 
-from conformance.agents.protocol import AgentEvent, Fail, Reply, Stamps, encode
-from conformance.agents.stamps import wall_reading
+from brokerproof.conformance.agents.protocol import AgentEvent, Fail, Reply, Stamps, encode
+from brokerproof.conformance.agents.stamps import wall_reading
 
 
 class RefusedError(Exception):

@@ -1,4 +1,4 @@
-"""A host that speaks JMS with ActiveMQ's stock Java client: ``python -m conformance.agents.jms_agent``.
+"""A host that speaks JMS with ActiveMQ's stock Java client: ``python -m brokerproof.conformance.agents.jms_agent``.
 
 The Java virtual machine runs inside this process (JPype), so the library's clock is this host's faked clock. Here the
 consumer's clock matters: the library throws away what it calls expired.
@@ -36,9 +36,9 @@ from zlib import crc32
 
 import jpype
 
-from chaos.tools import find_java, java_home
-from conformance.agents.answers import Answers, RefusedError
-from conformance.agents.library import (
+from brokerproof.chaos.tools import find_java, java_home
+from brokerproof.conformance.agents.answers import Answers, RefusedError
+from brokerproof.conformance.agents.library import (
     ACK_MODES,
     TRANSACTED,
     Arrived,
@@ -54,7 +54,7 @@ from conformance.agents.library import (
     message_of,
     within,
 )
-from conformance.agents.protocol import (
+from brokerproof.conformance.agents.protocol import (
     FEATURES,
     PROTOCOL,
     UNSUPPORTED,
@@ -82,7 +82,7 @@ from conformance.agents.protocol import (
     parse_request,
     read_body,
 )
-from conformance.agents.stamps import NS_PER_MS, wall_reading
+from brokerproof.conformance.agents.stamps import NS_PER_MS, wall_reading
 
 NAME = "jms/1"
 CAPABILITIES = ["ttl", "delay", "prefetch", "take", "expiry-check", "sync-dispatch", *FEATURES]

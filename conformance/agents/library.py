@@ -16,8 +16,8 @@ from typing import Any
 
 import jpype
 
-from conformance.agents.answers import RefusedError
-from conformance.agents.protocol import (
+from brokerproof.conformance.agents.answers import RefusedError
+from brokerproof.conformance.agents.protocol import (
     LIFE,
     UNSUPPORTED,
     Connect,

@@ -28,8 +28,8 @@ from typing import ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from conformance.agents.answers import Answers, RefusedError
-from conformance.agents.protocol import (
+from brokerproof.conformance.agents.answers import Answers, RefusedError
+from brokerproof.conformance.agents.protocol import (
     ORIGINAL_ID,
     PROTOCOL,
     UNSUPPORTED,
@@ -56,11 +56,11 @@ from conformance.agents.protocol import (
     parse_request,
     read_body,
 )
-from conformance.agents.stamps import ANCILLARY_BYTES, NS_PER_MS, Ancillary, ArrivalClock, ask_for_stamps
-from conformance.agents.wire import Waiting, Wire
-from reference_broker import notice
-from reference_broker.core.message import TEMP_QUEUE
-from reference_broker.framing import FramingError
+from brokerproof.conformance.agents.stamps import ANCILLARY_BYTES, NS_PER_MS, Ancillary, ArrivalClock, ask_for_stamps
+from brokerproof.conformance.agents.wire import Waiting, Wire
+from brokerproof.reference_broker import notice
+from brokerproof.reference_broker.core.message import TEMP_QUEUE
+from brokerproof.reference_broker.framing import FramingError
 
 CONNECT_TIMEOUT_S = 5.0
 _READ_BYTES = 65536

@@ -1,4 +1,4 @@
-"""A host that speaks OpenWire with brokerproof's own client: ``python -m conformance.agents.openwire_agent``.
+"""A host that speaks OpenWire with our own client: ``python -m brokerproof.conformance.agents.openwire_agent``.
 
 It gives ``loop.py`` the protocol of ``reference_broker.openwire.client``, which behaves as ActiveMQ's Java client does
 and is the same code that the simulation uses for JMS hosts. It needs no JVM.
@@ -21,9 +21,9 @@ import sys
 import time
 from zlib import crc32
 
-from conformance.agents.answers import RefusedError
-from conformance.agents.loop import Agent
-from conformance.agents.protocol import (
+from brokerproof.conformance.agents.answers import RefusedError
+from brokerproof.conformance.agents.loop import Agent
+from brokerproof.conformance.agents.protocol import (
     FEATURES,
     LAST_MS,
     OWN_TEMPORARY,
@@ -42,15 +42,15 @@ from conformance.agents.protocol import (
     make_body,
     properties_of,
 )
-from conformance.agents.stamps import NS_PER_MS, wall_reading
-from conformance.agents.wire import Waiting, Wire
-from conformance.steps.protocol import ACK_TYPES, ends_of, settled_by
-from reference_broker import notice
-from reference_broker.core.config import ConfigError
-from reference_broker.core.instant import Now
-from reference_broker.openwire.address import client_address
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.framing import ClientFraming
+from brokerproof.conformance.agents.stamps import NS_PER_MS, wall_reading
+from brokerproof.conformance.agents.wire import Waiting, Wire
+from brokerproof.conformance.steps.protocol import ACK_TYPES, ends_of, settled_by
+from brokerproof.reference_broker import notice
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.openwire.address import client_address
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.framing import ClientFraming
 
 
 class Taking:

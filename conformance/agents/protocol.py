@@ -32,8 +32,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from conformance.exits import SuiteProblem
-from conformance.steps.protocol import AckType
+from brokerproof.conformance.exits import SuiteProblem
+from brokerproof.conformance.steps.protocol import AckType
 
 #: Version of this protocol, answered to ``hello``.
 PROTOCOL = 1

@@ -1,4 +1,4 @@
-"""A host that speaks STOMP: ``python -m conformance.agents.stomp_agent``.
+"""A host that speaks STOMP: ``python -m brokerproof.conformance.agents.stomp_agent``.
 
 It gives ``loop.py`` the protocol of ``reference_broker.stomp.client``.
 
@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from zlib import crc32
 
-from conformance.agents.answers import RefusedError
-from conformance.agents.loop import Agent
-from conformance.agents.protocol import (
+from brokerproof.conformance.agents.answers import RefusedError
+from brokerproof.conformance.agents.loop import Agent
+from brokerproof.conformance.agents.protocol import (
     FEATURES,
     OWN_TEMPORARY,
     Ack,
@@ -29,13 +29,13 @@ from conformance.agents.protocol import (
     properties_of,
     stomp_stamps,
 )
-from conformance.agents.stamps import wall_reading
-from conformance.agents.wire import Wire
-from reference_broker import notice
-from reference_broker.inactivity import DocumentedMonitor
-from reference_broker.stomp.client import ClientSession
-from reference_broker.stomp.frames import HEARTBEAT
-from reference_broker.stomp.framing import StompFraming
+from brokerproof.conformance.agents.stamps import wall_reading
+from brokerproof.conformance.agents.wire import Wire
+from brokerproof.reference_broker import notice
+from brokerproof.reference_broker.inactivity import DocumentedMonitor
+from brokerproof.reference_broker.stomp.client import ClientSession
+from brokerproof.reference_broker.stomp.frames import HEARTBEAT
+from brokerproof.reference_broker.stomp.framing import StompFraming
 
 _ACKS = {"auto": "auto", "client": "client", "individual": "client-individual"}
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from conformance.history import Visit
-from conformance.sight import Heard, Kind, Said
-from reference_broker.openwire.commands import (
+from brokerproof.conformance.history import Visit
+from brokerproof.conformance.sight import Heard, Kind, Said
+from brokerproof.reference_broker.openwire.commands import (
     Command,
     ConnectionFault,
     ExceptionResponse,
@@ -28,15 +28,15 @@ from reference_broker.openwire.commands import (
     ShutdownInfo,
     WireFormatInfo,
 )
-from reference_broker.openwire.wire.codec import Codec
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
-from reference_broker.openwire.wire.negotiation import MAGIC, read_offer
-from reference_broker.openwire.wire.primitives import Long, Value, encode_map
-from reference_broker.stomp.frames import HEARTBEAT, Frame
+from brokerproof.reference_broker.openwire.wire.codec import Codec
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
+from brokerproof.reference_broker.openwire.wire.negotiation import MAGIC, read_offer
+from brokerproof.reference_broker.openwire.wire.primitives import Long, Value, encode_map
+from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 
 if TYPE_CHECKING:
-    from conformance.steps.visit import Visit as Step
+    from brokerproof.conformance.steps.visit import Visit as Step
 
 NS_PER_MS = 1_000_000
 #: What a deaf stranger sends itself: more than fits into the buffers between two sockets.

@@ -9,12 +9,12 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from conformance.agents.protocol import BrokerRequest, Stamps
-from conformance.agents.stamps import NS_PER_MS
+from brokerproof.conformance.agents.protocol import BrokerRequest, Stamps
+from brokerproof.conformance.agents.stamps import NS_PER_MS
 
 if TYPE_CHECKING:
-    from reference_broker.framing import Framing
-    from reference_broker.session import Client
+    from brokerproof.reference_broker.framing import Framing
+    from brokerproof.reference_broker.session import Client
 
 
 class Waiting:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
-from conformance.program import FORMAT, BrokerSpec, HostSpec, Program
-from conformance.steps import (
+from brokerproof.conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
+from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, Program
+from brokerproof.conformance.steps import (
     Ack,
     AnyStep,
     Begin,

@@ -2,7 +2,7 @@
 
 ``live-000-*`` are the rows of the tables of clocks: three clocks, one message, a time to live (seed 000 and the
 questions below it). ``live-*`` others tell one behaviour each. All are plain programs; the files beside this module are
-made from this table (``python -m conformance.corpus.stories``), and a test asserts that they agree.
+made from this table (``python -m brokerproof.conformance.corpus.stories``), and a test asserts that they agree.
 
 Rules
 * A story is short: real seconds are spent only where a wait is its point.
@@ -22,9 +22,9 @@ from typing import Literal
 
 import msgspec
 
-from conformance.corpus.chapters import feature_stories
-from conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
-from conformance.program import (
+from brokerproof.conformance.corpus.chapters import feature_stories
+from brokerproof.conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
+from brokerproof.conformance.program import (
     FORMAT,
     BrokerSpec,
     ClockSpec,
@@ -35,11 +35,11 @@ from conformance.program import (
     Program,
     TimeStampingSpec,
 )
-from conformance.steps import AnyStep
-from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take
-from conformance.steps.fault import Clock, Resume, Stall
-from conformance.steps.passage import Advance, Settle
-from conformance.steps.send import Send
+from brokerproof.conformance.steps import AnyStep
+from brokerproof.conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take
+from brokerproof.conformance.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.steps.passage import Advance, Settle
+from brokerproof.conformance.steps.send import Send
 
 Via = Literal["stomp", "jms"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
-from conformance.steps import AnyStep
+from brokerproof.conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
+from brokerproof.conformance.steps import AnyStep
 
 #: How long a consumer waits for a message that never comes.
 VAIN_MS = 400

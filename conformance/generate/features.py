@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conformance.generate.motifs import Motif
-from conformance.steps import (
+from brokerproof.conformance.generate.motifs import Motif
+from brokerproof.conformance.steps import (
     Ack,
     Advance,
     AnyStep,
@@ -35,13 +35,13 @@ from conformance.steps import (
     Unsubscribe,
     Visit,
 )
-from conformance.steps.consume import ACKS, DURABLES, SELECTORS, draw_options
-from conformance.steps.operation import OPERATIONS
-from conformance.steps.send import GROUPS, KINDS, PRIORITIES
+from brokerproof.conformance.steps.consume import ACKS, DURABLES, SELECTORS, draw_options
+from brokerproof.conformance.steps.operation import OPERATIONS
+from brokerproof.conformance.steps.send import GROUPS, KINDS, PRIORITIES
 
 if TYPE_CHECKING:
-    from conformance.generate.chooser import Chooser
-    from conformance.program import Program
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.program import Program
 
 #: What may be drawn.
 OFFERED = (

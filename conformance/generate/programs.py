@@ -16,10 +16,10 @@ Rules:
 
 from __future__ import annotations
 
-from conformance.generate.chooser import Chooser, SeededChooser
-from conformance.generate.features import MIXES, draw_features, draw_motif, fit_frame
-from conformance.generate.motifs import MOTIFS
-from conformance.program import (
+from brokerproof.conformance.generate.chooser import Chooser, SeededChooser
+from brokerproof.conformance.generate.features import MIXES, draw_features, draw_motif, fit_frame
+from brokerproof.conformance.generate.motifs import MOTIFS
+from brokerproof.conformance.program import (
     FORMAT,
     BrokerSpec,
     ClockSpec,
@@ -30,7 +30,7 @@ from conformance.program import (
     Program,
     TimeStampingSpec,
 )
-from conformance.steps import (
+from brokerproof.conformance.steps import (
     REGISTRY,
     Ack,
     Advance,

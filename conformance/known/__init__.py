@@ -24,8 +24,8 @@ from typing import Literal
 
 import msgspec
 
-from conformance.exits import SuiteProblem
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.exits import SuiteProblem
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

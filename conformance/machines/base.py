@@ -19,16 +19,16 @@ from typing import Any, ClassVar
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from conformance.failure import failure_text
-from conformance.generate.strategies import steps
-from conformance.history import Event
-from conformance.judge import Judge
-from conformance.program import Program
-from conformance.requirements.catalogue import default_catalogue
-from conformance.results import RunResult
-from conformance.steps import AnyStep
-from conformance.verdict import VerdictKind
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.failure import failure_text
+from brokerproof.conformance.generate.strategies import steps
+from brokerproof.conformance.history import Event
+from brokerproof.conformance.judge import Judge
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.steps import AnyStep
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 
 class PromiseBroken(AssertionError):

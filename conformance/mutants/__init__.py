@@ -5,7 +5,7 @@ Order: by area, as the requirements. ``1ms`` in an id marks an error of one mill
 
 from __future__ import annotations
 
-from conformance.mutants import (
+from brokerproof.conformance.mutants import (
     acknowledgements,
     books,
     clocks,
@@ -22,9 +22,9 @@ from conformance.mutants import (
     storage,
     transactions,
 )
-from conformance.mutants.clocks import expiry, opposite, stamping
-from conformance.mutants.registry import Build, Mutant, MutantError, build_with, check_known, fresh
-from reference_broker.core.config import BrokerConfig
+from brokerproof.conformance.mutants.clocks import expiry, opposite, stamping
+from brokerproof.conformance.mutants.registry import Build, Mutant, MutantError, build_with, check_known, fresh
+from brokerproof.reference_broker.core.config import BrokerConfig
 
 _ALL = (
     # expiry

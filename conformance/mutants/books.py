@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from reference_broker.core.acknowledgement import Acknowledgement, Rule
-from reference_broker.core.deadletter import DeadLetter
-from reference_broker.core.ledger import Counters, Ledger
-from reference_broker.core.line import Line
-from reference_broker.core.message import QUEUE, Message
-from reference_broker.core.prefetch import Prefetch
-from reference_broker.core.redelivery import Ordering, Redelivery
-from reference_broker.core.reference import Reference
-from reference_broker.core.subscription import Consumer, Delivery, Subscription
+from brokerproof.reference_broker.core.acknowledgement import Acknowledgement, Rule
+from brokerproof.reference_broker.core.deadletter import DeadLetter
+from brokerproof.reference_broker.core.ledger import Counters, Ledger
+from brokerproof.reference_broker.core.line import Line
+from brokerproof.reference_broker.core.message import QUEUE, Message
+from brokerproof.reference_broker.core.prefetch import Prefetch
+from brokerproof.reference_broker.core.redelivery import Ordering, Redelivery
+from brokerproof.reference_broker.core.reference import Reference
+from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
 class ForgetsClose(Ledger):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from conformance.mutants.registry import PolicyMaker
-from reference_broker.core.config import BrokerConfig, TimeStamping
-from reference_broker.core.deadletter import DeadLetter
-from reference_broker.core.delay import Delay
-from reference_broker.core.expiry import DocumentedExpiry, Expiry
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.core.message import Message
-from reference_broker.core.timestamping import ClassicStamping, Stamping
+from brokerproof.conformance.mutants.registry import PolicyMaker
+from brokerproof.reference_broker.core.config import BrokerConfig, TimeStamping
+from brokerproof.reference_broker.core.deadletter import DeadLetter
+from brokerproof.reference_broker.core.delay import Delay
+from brokerproof.reference_broker.core.expiry import DocumentedExpiry, Expiry
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.timestamping import ClassicStamping, Stamping
 
 #: Far beyond the end of any run: about three years.
 NEVER_MS = 100_000_000_000

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from conformance.exits import OK, VIOLATED, UsageError
-from conformance.failure import failure_text
-from conformance.mutants import MUTANTS, check_mutant
-from conformance.mutants.hunt import PROGRAMS_MAX, hunt
-from conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.exits import OK, VIOLATED, UsageError
+from brokerproof.conformance.failure import failure_text
+from brokerproof.conformance.mutants import MUTANTS, check_mutant
+from brokerproof.conformance.mutants.hunt import PROGRAMS_MAX, hunt
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 
 #: The mutant that CI plants to prove that a failing run is red: it must die, and quickly.
 CANARY = "delay-1ms-early"

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.mutants.registry import ClientMonitorFactory
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Accepted, Effect, Refused
-from reference_broker.core.events import POISON, Ack, Event, Send
-from reference_broker.core.instant import Now
-from reference_broker.core.message import DEAD_LETTER_QUEUE, Message
-from reference_broker.inactivity import GENERATIONS, Monitor, MonitorFactory
+from brokerproof.conformance.mutants.registry import ClientMonitorFactory
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.effects import Accepted, Effect, Refused
+from brokerproof.reference_broker.core.events import POISON, Ack, Event, Send
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, Message
+from brokerproof.reference_broker.inactivity import GENERATIONS, Monitor, MonitorFactory
 
 NS_PER_MS = 1_000_000
 

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from conformance.mutants.clocks import expiry, stamping
-from conformance.mutants.registry import Mutant, fresh
-from conformance.mutants.storage import NeverRemoves
-from reference_broker.core.advisory import Advising
-from reference_broker.core.broker import Broker
-from reference_broker.core.browser import Browsing
-from reference_broker.core.config import INDIVIDUAL_LETTERS, BrokerConfig, BrokerRedelivery
-from reference_broker.core.deadletter import DeadLetter
-from reference_broker.core.effects import Accepted, Dispatch, Effect, Refused
-from reference_broker.core.events import EXPIRED, POISON, Ack, Disconnect, Event, Send, Subscribe, Unsubscribe
-from reference_broker.core.expiry import Expiry
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
-from reference_broker.core.queue import Queue
-from reference_broker.core.redelivery import Redelivery
-from reference_broker.core.reference import WAITING, Reference
-from reference_broker.core.rescheduling import Rescheduling
-from reference_broker.core.routing import Routing, Spreading
-from reference_broker.core.subscription import Delivery
-from reference_broker.core.temporary import Ownership
-from reference_broker.core.timestamping import Stamping
+from brokerproof.conformance.mutants.clocks import expiry, stamping
+from brokerproof.conformance.mutants.registry import Mutant, fresh
+from brokerproof.conformance.mutants.storage import NeverRemoves
+from brokerproof.reference_broker.core.advisory import Advising
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.browser import Browsing
+from brokerproof.reference_broker.core.config import INDIVIDUAL_LETTERS, BrokerConfig, BrokerRedelivery
+from brokerproof.reference_broker.core.deadletter import DeadLetter
+from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Effect, Refused
+from brokerproof.reference_broker.core.events import (
+    EXPIRED,
+    POISON,
+    Ack,
+    Disconnect,
+    Event,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from brokerproof.reference_broker.core.expiry import Expiry
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.redelivery import Redelivery
+from brokerproof.reference_broker.core.reference import WAITING, Reference
+from brokerproof.reference_broker.core.rescheduling import Rescheduling
+from brokerproof.reference_broker.core.routing import Routing, Spreading
+from brokerproof.reference_broker.core.subscription import Delivery
+from brokerproof.reference_broker.core.temporary import Ownership
+from brokerproof.reference_broker.core.timestamping import Stamping
 
 
 class Unmarked(int):

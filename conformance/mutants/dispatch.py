@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 
-from conformance.mutants.registry import Mutant, fresh
-from reference_broker.core.browser import Browsing
-from reference_broker.core.exclusive import Exclusivity
-from reference_broker.core.groups import Grouping, Groups
-from reference_broker.core.message import Message
-from reference_broker.core.priority import Priority
-from reference_broker.core.pull import Pulling
-from reference_broker.core.queue import Queue
-from reference_broker.core.reference import Reference
-from reference_broker.core.rotation import Rotation
-from reference_broker.core.selection import Selection
-from reference_broker.core.subscription import Consumer, Subscription
+from brokerproof.conformance.mutants.registry import Mutant, fresh
+from brokerproof.reference_broker.core.browser import Browsing
+from brokerproof.reference_broker.core.exclusive import Exclusivity
+from brokerproof.reference_broker.core.groups import Grouping, Groups
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.priority import Priority
+from brokerproof.reference_broker.core.pull import Pulling
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.reference import Reference
+from brokerproof.reference_broker.core.rotation import Rotation
+from brokerproof.reference_broker.core.selection import Selection
+from brokerproof.reference_broker.core.subscription import Consumer, Subscription
 
 
 class TakesUnknownForTrue(Selection):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from conformance.corpus import programs
-from conformance.engine import run_program
-from conformance.generate.programs import program_for_seed
-from conformance.mutants.registry import Mutant
-from conformance.program import Program
-from conformance.results import RunResult
-from conformance.verdict import VerdictKind
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.mutants.registry import Mutant
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.verdict import VerdictKind
 
 #: Programs after which a mutant counts as a survivor.
 PROGRAMS_MAX = 3000

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from conformance.mutants.registry import PolicyMaker
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.deadletter import DeadLetter
-from reference_broker.core.delay import Delay
-from reference_broker.core.effects import Accepted, Effect
-from reference_broker.core.events import EXPIRED, INDIVIDUAL, STANDARD, Ack, Commit, Event, Rollback, Send
-from reference_broker.core.expiry import Expiry
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.core.lifetime import Lifetime
-from reference_broker.core.message import Message
-from reference_broker.core.timestamping import Stamping
+from brokerproof.conformance.mutants.registry import PolicyMaker
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.deadletter import DeadLetter
+from brokerproof.reference_broker.core.delay import Delay
+from brokerproof.reference_broker.core.effects import Accepted, Effect
+from brokerproof.reference_broker.core.events import EXPIRED, INDIVIDUAL, STANDARD, Ack, Commit, Event, Rollback, Send
+from brokerproof.reference_broker.core.expiry import Expiry
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.core.lifetime import Lifetime
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.timestamping import Stamping
 
 
 def lifetime(policy: type[Lifetime]) -> PolicyMaker:

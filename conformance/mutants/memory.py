@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.destination import Destination
-from reference_broker.core.effects import Dispatch, Effect, Refused
-from reference_broker.core.events import Event, Send, SetMemoryLimit
-from reference_broker.core.instant import Now
-from reference_broker.core.memory import MINIMUM_MESSAGE_BYTES, Memory, MemoryTree
-from reference_broker.core.message import Message
-from reference_broker.core.paging import G1Memory
-from reference_broker.core.policies import Policies
-from reference_broker.core.queue import Queue
-from reference_broker.core.records import Record
-from reference_broker.core.reference import Reference
-from reference_broker.core.subscription import Subscription
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.destination import Destination
+from brokerproof.reference_broker.core.effects import Dispatch, Effect, Refused
+from brokerproof.reference_broker.core.events import Event, Send, SetMemoryLimit
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.memory import MINIMUM_MESSAGE_BYTES, Memory, MemoryTree
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.paging import G1Memory
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.records import Record
+from brokerproof.reference_broker.core.reference import Reference
+from brokerproof.reference_broker.core.subscription import Subscription
 
 
 class OverLimit(Memory):

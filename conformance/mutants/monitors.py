@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.inactivity import (
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.inactivity import (
     GENERATIONS,
     Monitor,
     MonitorAction,
     MonitorFactory,
     make_monitor,
 )
-from reference_broker.link import Link
-from reference_broker.node import Node
-from reference_broker.openwire.commands import KeepAliveInfo
-from reference_broker.stomp.broker import BrokerSession as StompSession
-from reference_broker.stomp.frames import Frame
+from brokerproof.reference_broker.link import Link
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.openwire.commands import KeepAliveInfo
+from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
+from brokerproof.reference_broker.stomp.frames import Frame
 
 
 def of_generation(mixin: type) -> MonitorFactory:

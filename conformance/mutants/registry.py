@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.nearest import suggestion
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.policies import Policies
-from reference_broker.inactivity import GENERATIONS, Monitor, MonitorFactory, monitor_for
-from reference_broker.node import BrokerFactory, Node
-from reference_broker.openwire.client import ClientSession
-from reference_broker.storage.journal import Journal
+from brokerproof.conformance.nearest import suggestion
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.inactivity import GENERATIONS, Monitor, MonitorFactory, monitor_for
+from brokerproof.reference_broker.node import BrokerFactory, Node
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.storage.journal import Journal
 
 #: Makes the replacement from the configuration (some policies have parameters).
 PolicyMaker = Callable[[BrokerConfig], object]

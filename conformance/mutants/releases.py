@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.mutants.registry import Mutant, PolicyMaker, fresh
-from conformance.mutants.routing import Asleep
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.delay import MAX_DELAY_MS, NEGATIVE, TOO_LONG, UNSUPPORTED, Delay
-from reference_broker.core.effects import Effect, NoMessage
-from reference_broker.core.events import Event, Send, Tick
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.core.line import Line
-from reference_broker.core.message import Message, Property
-from reference_broker.core.policies import Policies
-from reference_broker.core.queue import Queue
-from reference_broker.core.redelivery import Ordering
-from reference_broker.core.reference import Reference
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.requests import DELIVERY_TIME
+from brokerproof.conformance.mutants.registry import Mutant, PolicyMaker, fresh
+from brokerproof.conformance.mutants.routing import Asleep
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.delay import MAX_DELAY_MS, NEGATIVE, TOO_LONG, UNSUPPORTED, Delay
+from brokerproof.reference_broker.core.effects import Effect, NoMessage
+from brokerproof.reference_broker.core.events import Event, Send, Tick
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.core.line import Line
+from brokerproof.reference_broker.core.message import Message, Property
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.redelivery import Ordering
+from brokerproof.reference_broker.core.reference import Reference
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 #: How late what is held up comes.
 LATE_NS: Final = 10_000 * NS_PER_MS

@@ -4,12 +4,12 @@ others are told of comings and goings.
 
 from __future__ import annotations
 
-from reference_broker.core.advisory import Advising
-from reference_broker.core.broker import Broker
-from reference_broker.core.effects import Effect
-from reference_broker.core.events import Connect, Event
-from reference_broker.core.instant import Now
-from reference_broker.core.resends import Resends
+from brokerproof.reference_broker.core.advisory import Advising
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.effects import Effect
+from brokerproof.reference_broker.core.events import Connect, Event
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.resends import Resends
 
 
 class RecognisesNothing(Resends):

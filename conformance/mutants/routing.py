@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 
-from reference_broker.core.acknowledgement import Acknowledgement, Rule
-from reference_broker.core.backlog import Backlog
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.destination import Destination
-from reference_broker.core.durable import Durability, Durable
-from reference_broker.core.events import Subscribe
-from reference_broker.core.message import Message
-from reference_broker.core.placing import Coverage
-from reference_broker.core.reference import Reference
-from reference_broker.core.selection import Selection
-from reference_broker.core.subscription import Consumer, Delivery, Subscription
+from brokerproof.reference_broker.core.acknowledgement import Acknowledgement, Rule
+from brokerproof.reference_broker.core.backlog import Backlog
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.destination import Destination
+from brokerproof.reference_broker.core.durable import Durability, Durable
+from brokerproof.reference_broker.core.events import Subscribe
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.placing import Coverage
+from brokerproof.reference_broker.core.reference import Reference
+from brokerproof.reference_broker.core.selection import Selection
+from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
 class Asleep(Durability):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conformance.mutants.clocks import stamping
-from conformance.mutants.registry import Mutant
-from reference_broker.core.message import Message
-from reference_broker.core.timestamping import Stamping, wrap_int64
+from brokerproof.conformance.mutants.clocks import stamping
+from brokerproof.conformance.mutants.registry import Mutant
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.timestamping import Stamping, wrap_int64
 
 
 class StampsBridged(Stamping):

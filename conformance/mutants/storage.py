@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from conformance.mutants.registry import Mutant, fresh
-from reference_broker.core.message import Message
-from reference_broker.core.recording import Recording
-from reference_broker.core.records import MessageAdded, Record
-from reference_broker.core.region import Region
+from brokerproof.conformance.mutants.registry import Mutant, fresh
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.recording import Recording
+from brokerproof.reference_broker.core.records import MessageAdded, Record
+from brokerproof.reference_broker.core.region import Region
 
 
 class ForgetsToWrite(Recording):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from conformance.mutants.registry import Mutant, fresh
-from reference_broker.core.acknowledgement import Acknowledgement, Rule
-from reference_broker.core.broker import Broker
-from reference_broker.core.deadletter import DeadLetter
-from reference_broker.core.effects import Effect
-from reference_broker.core.events import POISON, REDELIVERED, STANDARD, Ack, Event, Purge
-from reference_broker.core.instant import Now
-from reference_broker.core.ledger import Counters, Ledger
-from reference_broker.core.message import DEAD_LETTER_QUEUE, Message
-from reference_broker.core.redelivery import UNKNOWN, Redelivery
-from reference_broker.core.subscription import Consumer, Delivery
-from reference_broker.core.transaction import Held, Pledge, Resolution, Transaction
+from brokerproof.conformance.mutants.registry import Mutant, fresh
+from brokerproof.reference_broker.core.acknowledgement import Acknowledgement, Rule
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.deadletter import DeadLetter
+from brokerproof.reference_broker.core.effects import Effect
+from brokerproof.reference_broker.core.events import POISON, REDELIVERED, STANDARD, Ack, Event, Purge
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.ledger import Counters, Ledger
+from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, Message
+from brokerproof.reference_broker.core.redelivery import UNKNOWN, Redelivery
+from brokerproof.reference_broker.core.subscription import Consumer, Delivery
+from brokerproof.reference_broker.core.transaction import Held, Pledge, Resolution, Transaction
 
 
 class SendsAtOnce(Resolution):

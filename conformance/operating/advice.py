@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from conformance.operating.answer import NOTE, UNKNOWN, Answer, said
-from conformance.operating.measuring import ABSENT, ALWAYS, FUTURE_ONLY
+from brokerproof.conformance.operating.answer import NOTE, UNKNOWN, Answer, said
+from brokerproof.conformance.operating.measuring import ABSENT, ALWAYS, FUTURE_ONLY
 
 if TYPE_CHECKING:
-    from conformance.operating.offset import Offset
+    from brokerproof.conformance.operating.offset import Offset
 
 #: How the broker restamps -> how the report calls it.
 MODES: Final = {

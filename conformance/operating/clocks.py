@@ -13,15 +13,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from chaos.brokers.jolokia import JolokiaFailed
-from conformance.adapters.probing import Line, ProbeError
-from conformance.exits import SuiteProblem, UsageError
-from conformance.operating import advice, measuring
-from conformance.operating.addresses import HTTP, MESSAGING, OPENWIRE, STOMP, Address, address
-from conformance.operating.diagnose import asked, exit_code
-from conformance.operating.measuring import CannotTell, Exchange
-from conformance.operating.offset import Offset
-from conformance.operating.openwire import OpenWireExchange
+from brokerproof.chaos.brokers.jolokia import JolokiaFailed
+from brokerproof.conformance.adapters.probing import Line, ProbeError
+from brokerproof.conformance.exits import SuiteProblem, UsageError
+from brokerproof.conformance.operating import advice, measuring
+from brokerproof.conformance.operating.addresses import HTTP, MESSAGING, OPENWIRE, STOMP, Address, address
+from brokerproof.conformance.operating.diagnose import asked, exit_code
+from brokerproof.conformance.operating.measuring import CannotTell, Exchange
+from brokerproof.conformance.operating.offset import Offset
+from brokerproof.conformance.operating.openwire import OpenWireExchange
 
 TOLERANCE_MS: Final = 1000
 WAYS: Final = ("stamp", "expiry", "management")

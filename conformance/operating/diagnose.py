@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
-from conformance.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem
-from conformance.operating import inflight, starvation
-from conformance.operating.addresses import HTTP, MANAGED, Address, address
-from conformance.operating.answer import UNKNOWN, Answer
-from conformance.operating.sight import Sight, look
+from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
+from brokerproof.conformance.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem
+from brokerproof.conformance.operating import inflight, starvation
+from brokerproof.conformance.operating.addresses import HTTP, MANAGED, Address, address
+from brokerproof.conformance.operating.answer import UNKNOWN, Answer
+from brokerproof.conformance.operating.sight import Sight, look
 
 Answered = TypeVar("Answered")
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from conformance.operating.answer import Answer, said
+from brokerproof.conformance.operating.answer import Answer, said
 
 if TYPE_CHECKING:
-    from conformance.operating.sight import Sight
+    from brokerproof.conformance.operating.sight import Sight
 
 WASTE_RATIO: Final = 2.0
 #: Fewer dispatches than this say nothing about churn.

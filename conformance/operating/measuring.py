@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from conformance.adapters.probing import ANSWER_MS, Line, ProbeError
-from conformance.operating.offset import FOREVER_MS, Offset, Reading, joined
+from brokerproof.conformance.adapters.probing import ANSWER_MS, Line, ProbeError
+from brokerproof.conformance.operating.offset import FOREVER_MS, Offset, Reading, joined
 
 if TYPE_CHECKING:
-    from chaos.brokers.jolokia import Jolokia
+    from brokerproof.chaos.brokers.jolokia import Jolokia
 
 STAMPS: Final = 12
 #: Messages that the halving may take; it begins with a minute and doubles.

@@ -13,11 +13,11 @@ import secrets
 import socket
 from typing import TYPE_CHECKING, Final
 
-from conformance.adapters.probing import ANSWER_MS, CONNECT_MS, ProbeError
-from reference_broker.openwire.wire.codec import Codec, FrameDecoder
-from reference_broker.openwire.wire.consumption import CONSUMER_INFO, MESSAGE_DISPATCH
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.ids import (
+from brokerproof.conformance.adapters.probing import ANSWER_MS, CONNECT_MS, ProbeError
+from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
+from brokerproof.reference_broker.openwire.wire.consumption import CONSUMER_INFO, MESSAGE_DISPATCH
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.ids import (
     CONNECTION_ID,
     CONSUMER_ID,
     MESSAGE_ID,
@@ -25,8 +25,8 @@ from reference_broker.openwire.wire.ids import (
     SESSION_ID,
     TEMP_QUEUE,
 )
-from reference_broker.openwire.wire.kinds import Data
-from reference_broker.openwire.wire.links import (
+from brokerproof.reference_broker.openwire.wire.kinds import Data
+from brokerproof.reference_broker.openwire.wire.links import (
     CONNECTION_ERROR,
     CONNECTION_INFO,
     DESTINATION_INFO,
@@ -34,9 +34,9 @@ from reference_broker.openwire.wire.links import (
     SESSION_INFO,
     WIRE_FORMAT_INFO,
 )
-from reference_broker.openwire.wire.messages import MESSAGE
-from reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
-from reference_broker.openwire.wire.responses import ANSWER, EXCEPTION_RESPONSE
+from brokerproof.reference_broker.openwire.wire.messages import MESSAGE
+from brokerproof.reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
+from brokerproof.reference_broker.openwire.wire.responses import ANSWER, EXCEPTION_RESPONSE
 
 if TYPE_CHECKING:
     from types import TracebackType

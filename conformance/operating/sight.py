@@ -15,13 +15,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from chaos.brokers.jolokia import JolokiaFailed
-from conformance.adapters.activemq import generation_of
+from brokerproof.chaos.brokers.jolokia import JolokiaFailed
+from brokerproof.conformance.adapters.activemq import generation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chaos.brokers.jolokia import Jolokia
+    from brokerproof.chaos.brokers.jolokia import Jolokia
 
 WATCH_S: Final = 2.0
 LIMIT_S: Final = 6.0

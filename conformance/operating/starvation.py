@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from conformance.operating.answer import NO, UNKNOWN, YES, Answer, said
-from reference_broker.core.selector import CONVERSION
+from brokerproof.conformance.operating.answer import NO, UNKNOWN, YES, Answer, said
+from brokerproof.reference_broker.core.selector import CONVERSION
 
 if TYPE_CHECKING:
-    from conformance.operating.sight import Sight
+    from brokerproof.conformance.operating.sight import Sight
 
 #: Rules of memory -> from which percentage of the broker's memory on other queues' cursors read nothing.
 THRESHOLDS: Final = {"G0": None, "G1": 70, "G2": 100, "G3": 100, "fair": None}

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from conformance.destinations import is_pattern, is_topic
-from conformance.history import (
+from brokerproof.conformance.destinations import is_pattern, is_topic
+from brokerproof.conformance.history import (
     Ack,
     Acknowledge,
     Arrive,
@@ -39,15 +39,15 @@ from conformance.history import (
     Send,
     Subscribe,
 )
-from conformance.oracles.base import NS_PER_MS, Oracle
-from conformance.oracles.lens import is_choosy, surely_believes_client
-from conformance.oracles.prefetch import PAGE
-from conformance.oracles.scene import OVERHEAD_BYTES
+from brokerproof.conformance.oracles.base import NS_PER_MS, Oracle
+from brokerproof.conformance.oracles.lens import is_choosy, surely_believes_client
+from brokerproof.conformance.oracles.prefetch import PAGE
+from brokerproof.conformance.oracles.scene import OVERHEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 #: Type -> (does it take its messages off the list, and do they count as dequeued; as expired).
 EFFECTS: Final[dict[str, tuple[bool, bool]]] = {

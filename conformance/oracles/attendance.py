@@ -11,10 +11,10 @@ What must change together: ``books.py``, ``records.py``.
 
 from __future__ import annotations
 
-from conformance.destinations import is_pattern, pattern_of
-from conformance.history import Closed, Connect, Fault, Header, Kill, Leave, Start, Stop, Subscribe
-from conformance.oracles.lens import Lens
-from conformance.oracles.records import (
+from brokerproof.conformance.destinations import is_pattern, pattern_of
+from brokerproof.conformance.history import Closed, Connect, Fault, Header, Kill, Leave, Start, Stop, Subscribe
+from brokerproof.conformance.oracles.lens import Lens
+from brokerproof.conformance.oracles.records import (
     DOUBTFUL,
     HELD,
     NEVER,

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import pending_limit
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import pending_limit
 
 if TYPE_CHECKING:
-    from conformance.history import Send
-    from conformance.oracles.records import Consumer, Queue, Read, Window
+    from brokerproof.conformance.history import Send
+    from brokerproof.conformance.oracles.records import Consumer, Queue, Read, Window
 
 
 class BacklogOracle(BookOracle):

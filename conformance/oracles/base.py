@@ -19,13 +19,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conformance.history import Event, Header
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.history import Event, Header
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 NS_PER_MS = 1_000_000
 

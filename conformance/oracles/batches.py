@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Abort, Ack, Commit, Event, Nack
-from conformance.oracles.inference import BookOracle
-from conformance.oracles.records import JMS_DELIVERIES, Message
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Abort, Ack, Commit, Event, Nack
+from brokerproof.conformance.oracles.inference import BookOracle
+from brokerproof.conformance.oracles.records import JMS_DELIVERIES, Message
+from brokerproof.conformance.oracles.wall import WallClocks
 
 
 class BatchOracle(BookOracle):

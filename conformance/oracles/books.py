@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import (
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import (
     Abort,
     Ack,
     Arrive,
@@ -48,9 +48,9 @@ from conformance.history import (
     Stop,
     Subscribe,
 )
-from conformance.oracles.attendance import Attendance
-from conformance.oracles.lens import Lens, surely_believes_client
-from conformance.oracles.records import (
+from brokerproof.conformance.oracles.attendance import Attendance
+from brokerproof.conformance.oracles.lens import Lens, surely_believes_client
+from brokerproof.conformance.oracles.records import (
     DOUBTFUL,
     HELD,
     JMS_DELIVERIES,
@@ -63,9 +63,9 @@ from conformance.oracles.records import (
     Queue,
     Read,
 )
-from conformance.oracles.strategies import gets_letter
-from conformance.oracles.uncommitted import Uncommitted
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.oracles.strategies import gets_letter
+from brokerproof.conformance.oracles.uncommitted import Uncommitted
+from brokerproof.conformance.oracles.wall import WallClocks
 
 #: What a message may cost a broker beyond its body, at most and at least.
 OVERHEAD_MAX_BYTES: Final = 2048

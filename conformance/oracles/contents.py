@@ -24,11 +24,11 @@ time-stamping, a delay or a life by the broker's clock; 4 for messages that anot
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Ack, Arrive, Send
-from conformance.oracles.base import NS_PER_MS
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import JMS_DELIVERIES, LATE, Message, is_limited
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Ack, Arrive, Send
+from brokerproof.conformance.oracles.base import NS_PER_MS
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import JMS_DELIVERIES, LATE, Message, is_limited
 
 #: A client's clock may be read so much before the instant that it shows (``agents/stamps.py``).
 SLACK_MS = 1

@@ -33,12 +33,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Ack, Connect, Counters, Discard, Event, Send, Subscribe
-from conformance.oracles.base import NS_PER_MS
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import JMS_DELIVERIES, SETTLED, Consumer, Message, Passage, Queue
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Ack, Connect, Counters, Discard, Event, Send, Subscribe
+from brokerproof.conformance.oracles.base import NS_PER_MS
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import JMS_DELIVERIES, SETTLED, Consumer, Message, Passage, Queue
+from brokerproof.conformance.oracles.wall import WallClocks
 
 SWEPT: Final = "nothing happened but time"
 

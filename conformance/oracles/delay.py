@@ -38,20 +38,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS, is_topic
-from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
-from conformance.oracles.base import Claim
-from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
-from conformance.oracles.fate import Fate, Mortality
-from conformance.oracles.life import NEVER_NS, Life
-from conformance.oracles.promptness import Promptness
-from conformance.oracles.scene import KINDS
-from conformance.oracles.stage import SceneOracle
-from conformance.oracles.strategies import gets_letter
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
+from brokerproof.conformance.oracles.base import Claim
+from brokerproof.conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
+from brokerproof.conformance.oracles.fate import Fate, Mortality
+from brokerproof.conformance.oracles.life import NEVER_NS, Life
+from brokerproof.conformance.oracles.promptness import Promptness
+from brokerproof.conformance.oracles.scene import KINDS
+from brokerproof.conformance.oracles.stage import SceneOracle
+from brokerproof.conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
-    from conformance.oracles.life import Visit
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.oracles.life import Visit
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 #: The worst rate error of a wall clock.
 RATE_PPM = 200

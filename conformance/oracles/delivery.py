@@ -34,10 +34,19 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Send
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import RETURNED, Consumer, Message, Passage, Queue, Read, Window, is_limited
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Send
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import (
+    RETURNED,
+    Consumer,
+    Message,
+    Passage,
+    Queue,
+    Read,
+    Window,
+    is_limited,
+)
 
 
 class DeliveryOracle(BookOracle):

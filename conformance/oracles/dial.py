@@ -20,8 +20,8 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conformance.history import ClockSample, Fault
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.history import ClockSample, Fault
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 NS_PER_MS = 1_000_000
 ROUNDING_NS = 2

@@ -29,11 +29,11 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Final
 
-from conformance.history import Ack, Event, Fault, Send
-from conformance.oracles.base import NS_PER_MS
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import Consumer, Message, Passage
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.history import Ack, Event, Fault, Send
+from brokerproof.conformance.oracles.base import NS_PER_MS
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import Consumer, Message, Passage
+from brokerproof.conformance.oracles.wall import WallClocks
 
 WAITING_RESTART: Final = "the broker was restarted while it waited"
 

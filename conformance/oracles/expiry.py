@@ -39,19 +39,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS, is_topic
-from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
-from conformance.oracles.decision import Decision, believes_client
-from conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
-from conformance.oracles.fate import Fate, Mortality
-from conformance.oracles.life import Life
-from conformance.oracles.precedence import passed_over
-from conformance.oracles.scene import KINDS, clients_may_have_discarded
-from conformance.oracles.stage import SceneOracle
-from conformance.oracles.sweeping import Sweeping, period_of
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
+from brokerproof.conformance.oracles.decision import Decision, believes_client
+from brokerproof.conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
+from brokerproof.conformance.oracles.fate import Fate, Mortality
+from brokerproof.conformance.oracles.life import Life
+from brokerproof.conformance.oracles.precedence import passed_over
+from brokerproof.conformance.oracles.scene import KINDS, clients_may_have_discarded
+from brokerproof.conformance.oracles.stage import SceneOracle
+from brokerproof.conformance.oracles.sweeping import Sweeping, period_of
 
 if TYPE_CHECKING:
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 #: The worst rate error of a clock that elapsed time is compared with.
 RATE_PPM = 200

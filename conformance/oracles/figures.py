@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
-from conformance.history import Browse, Closed, Commit, Counters, Event, Leave, Operate, Send, Subscribe
-from conformance.oracles.inference import BookOracle
-from conformance.oracles.inflight import expected
-from conformance.oracles.records import RETURNED, Consumer
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
+from brokerproof.conformance.history import Browse, Closed, Commit, Counters, Event, Leave, Operate, Send, Subscribe
+from brokerproof.conformance.oracles.inference import BookOracle
+from brokerproof.conformance.oracles.inflight import expected
+from brokerproof.conformance.oracles.records import RETURNED, Consumer
+from brokerproof.conformance.oracles.wall import WallClocks
 
 
 class Request:

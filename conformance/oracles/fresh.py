@@ -12,10 +12,21 @@ Not checked: that persistent messages are there (GEN-080).
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Abort, Arrive, Commit, Counters, Event, Fault, Header, Operate, Send, Subscribe
-from conformance.oracles.base import NS_PER_MS, Oracle
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import (
+    Abort,
+    Arrive,
+    Commit,
+    Counters,
+    Event,
+    Fault,
+    Header,
+    Operate,
+    Send,
+    Subscribe,
+)
+from brokerproof.conformance.oracles.base import NS_PER_MS, Oracle
+from brokerproof.conformance.oracles.wall import WallClocks
 
 
 class FreshOracle(Oracle):

@@ -20,11 +20,22 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from conformance.history import Discard, Event, Header, Send
-from conformance.oracles.base import NS_PER_MS, Oracle, Shared
-from conformance.oracles.books import Books
-from conformance.oracles.records import DOUBTFUL, HELD, LATE, NEVER, SETTLED, Consumer, Message, Passage, Queue, Read
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.history import Discard, Event, Header, Send
+from brokerproof.conformance.oracles.base import NS_PER_MS, Oracle, Shared
+from brokerproof.conformance.oracles.books import Books
+from brokerproof.conformance.oracles.records import (
+    DOUBTFUL,
+    HELD,
+    LATE,
+    NEVER,
+    SETTLED,
+    Consumer,
+    Message,
+    Passage,
+    Queue,
+    Read,
+)
+from brokerproof.conformance.oracles.wall import WallClocks
 
 #: Beyond this share of its memory limit a broker may rightly hold messages back.
 PRESSURE_PERCENT: Final = 50

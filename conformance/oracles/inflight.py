@@ -29,9 +29,9 @@ rest (JMS clients widen their own windows).
 
 from __future__ import annotations
 
-from conformance.history import Counters
-from conformance.oracles.inference import BookOracle
-from conformance.oracles.records import NEVER, RETURNED, Consumer, Queue, Read
+from brokerproof.conformance.history import Counters
+from brokerproof.conformance.oracles.inference import BookOracle
+from brokerproof.conformance.oracles.records import NEVER, RETURNED, Consumer, Queue, Read
 
 
 def expected(read: Read) -> tuple[int, int]:

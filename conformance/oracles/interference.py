@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.destinations import DEAD_LETTERS, is_topic
-from conformance.history import Event, Send
-from conformance.oracles.base import NS_PER_MS
-from conformance.oracles.books import OVERHEAD_MIN_BYTES
-from conformance.oracles.inference import PRESSURE_PERCENT, ms
-from conformance.oracles.life import NEVER_NS, Life
-from conformance.oracles.promptness import Promptness
-from conformance.oracles.stage import SceneOracle
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.history import Event, Send
+from brokerproof.conformance.oracles.base import NS_PER_MS
+from brokerproof.conformance.oracles.books import OVERHEAD_MIN_BYTES
+from brokerproof.conformance.oracles.inference import PRESSURE_PERCENT, ms
+from brokerproof.conformance.oracles.life import NEVER_NS, Life
+from brokerproof.conformance.oracles.promptness import Promptness
+from brokerproof.conformance.oracles.stage import SceneOracle
+from brokerproof.conformance.oracles.wall import WallClocks
 
 REQUIREMENT: Final = "MEM-021"
 

@@ -17,11 +17,11 @@ That the other messages do get their letter is EXP-005 and RDL-004.
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Nack
-from conformance.oracles.inference import BookOracle
-from conformance.oracles.records import JMS_DELIVERIES, Message
-from conformance.oracles.strategies import DISCARDING, SHARED, strategy_of
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Nack
+from brokerproof.conformance.oracles.inference import BookOracle
+from brokerproof.conformance.oracles.records import JMS_DELIVERIES, Message
+from brokerproof.conformance.oracles.strategies import DISCARDING, SHARED, strategy_of
 
 
 class LetterOracle(BookOracle):

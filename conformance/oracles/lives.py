@@ -14,9 +14,9 @@ What must change together: ``topics.py``.
 
 from __future__ import annotations
 
-from conformance.history import Subscribe, Unsubscribe
-from conformance.oracles.books import Books
-from conformance.oracles.records import Consumer, Message, Passage
+from brokerproof.conformance.history import Subscribe, Unsubscribe
+from brokerproof.conformance.oracles.books import Books
+from brokerproof.conformance.oracles.records import Consumer, Message, Passage
 
 
 class Life:

@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
-from conformance.history import Browse, Counters, Event, Fault, Header, Operate, Send, Subscribe
-from conformance.oracles.base import NS_PER_MS, Oracle
-from conformance.oracles.books import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
-from conformance.oracles.memory import MARK_PERCENT
-from conformance.oracles.usage import most_specific
-from conformance.oracles.wall import WallClocks
-from conformance.program import DestinationSpec
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
+from brokerproof.conformance.history import Browse, Counters, Event, Fault, Header, Operate, Send, Subscribe
+from brokerproof.conformance.oracles.base import NS_PER_MS, Oracle
+from brokerproof.conformance.oracles.books import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
+from brokerproof.conformance.oracles.memory import MARK_PERCENT
+from brokerproof.conformance.oracles.usage import most_specific
+from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.program import DestinationSpec
 
 #: maxPageSize, by default.
 PAGE: Final = 200

@@ -31,8 +31,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import LATE, RETURNED, Consumer, Message, Passage
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import LATE, RETURNED, Consumer, Message, Passage
 
 
 class MarksOracle(BookOracle):

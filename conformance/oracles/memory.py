@@ -37,11 +37,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.history import Counters, Send
-from conformance.oracles.base import Claim
-from conformance.oracles.books import OVERHEAD_MAX_BYTES
-from conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms
-from conformance.oracles.records import NEVER, Queue, Read, matches
+from brokerproof.conformance.history import Counters, Send
+from brokerproof.conformance.oracles.base import Claim
+from brokerproof.conformance.oracles.books import OVERHEAD_MAX_BYTES
+from brokerproof.conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms
+from brokerproof.conformance.oracles.records import NEVER, Queue, Read, matches
 
 #: The mark at which cursors stop loading (cursorMemoryHighWaterMark), for situations only.
 MARK_PERCENT: Final = 70

@@ -28,13 +28,13 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Arrive, Browse, Consume, Discard, Event, Poll, Subscribe
-from conformance.oracles import wishes
-from conformance.oracles.base import NS_PER_MS
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import NEVER, Consumer, Message, Passage, Queue
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Arrive, Browse, Consume, Discard, Event, Poll, Subscribe
+from brokerproof.conformance.oracles import wishes
+from brokerproof.conformance.oracles.base import NS_PER_MS
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import NEVER, Consumer, Message, Passage, Queue
+from brokerproof.conformance.oracles.wall import WallClocks
 
 #: A message on a healthy link is never this late for the sake of another link.
 ISOLATION_MS: Final = 1000

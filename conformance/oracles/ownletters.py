@@ -25,13 +25,13 @@ the broker, and where memory may have been scarce.
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS, expiries_of, is_topic, own_letters_of
-from conformance.history import Arrive, Counters, Event, Nack, Send, Subscribe
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import Message
-from conformance.oracles.strategies import INDIVIDUAL, strategy_of
-from conformance.oracles.wall import WallClocks
-from conformance.oracles.watchers import Watchers
+from brokerproof.conformance.destinations import DEAD_LETTERS, expiries_of, is_topic, own_letters_of
+from brokerproof.conformance.history import Arrive, Counters, Event, Nack, Send, Subscribe
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import Message
+from brokerproof.conformance.oracles.strategies import INDIVIDUAL, strategy_of
+from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.oracles.watchers import Watchers
 
 
 class OwnLetterOracle(BookOracle):

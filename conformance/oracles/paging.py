@@ -14,10 +14,10 @@ whose messages come and go unseen.
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Send
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import Consumer, Passage, Queue
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Send
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import Consumer, Passage, Queue
 
 
 class PagingOracle(BookOracle):

@@ -20,13 +20,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
 
 if TYPE_CHECKING:
-    from conformance.history import Arrive, Event, Send
-    from conformance.oracles.fate import Fate, Mortality
-    from conformance.oracles.life import Life, Visit
-    from conformance.oracles.scene import Scene
+    from brokerproof.conformance.history import Arrive, Event, Send
+    from brokerproof.conformance.oracles.fate import Fate, Mortality
+    from brokerproof.conformance.oracles.life import Life, Visit
+    from brokerproof.conformance.oracles.scene import Scene
 
 #: How many arrivals of a consumer are looked at.
 LOOK_AHEAD = 16

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import LATE, Consumer, Message, Passage, Queue, Read, Window
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import LATE, Consumer, Message, Passage, Queue, Read, Window
 
 #: What a broker loads from its store at a time (maxPageSize); beyond that many unsettled messages it may wait.
 PAGE: Final = 200

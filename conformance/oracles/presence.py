@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.destinations import presence_of
-from conformance.history import Counters, Event, Subscribe
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import NEVER, Consumer, Queue
-from conformance.oracles.wall import WallClocks
-from conformance.oracles.watchers import Watchers
+from brokerproof.conformance.destinations import presence_of
+from brokerproof.conformance.history import Counters, Event, Subscribe
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import NEVER, Consumer, Queue
+from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.oracles.watchers import Watchers
 
 
 class PresenceOracle(BookOracle):

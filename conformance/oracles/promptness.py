@@ -19,13 +19,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic
-from conformance.oracles.life import NEVER_NS
-from conformance.oracles.scene import NS_PER_MS
+from brokerproof.conformance.destinations import is_topic
+from brokerproof.conformance.oracles.life import NEVER_NS
+from brokerproof.conformance.oracles.scene import NS_PER_MS
 
 if TYPE_CHECKING:
-    from conformance.oracles.life import Life, Visit
-    from conformance.oracles.scene import Scene
+    from brokerproof.conformance.oracles.life import Life, Visit
+    from brokerproof.conformance.oracles.scene import Scene
 
 
 class Traffic:

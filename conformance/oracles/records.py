@@ -9,10 +9,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.destinations import DEAD_LETTERS, is_topic
-from conformance.history import Ack, Arrive, Closed, Connect, Counters, Discard, Event, Fault, Nack, Send, Subscribe
-from conformance.oracles.lens import is_choosy
-from conformance.program import DestinationSpec
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.history import (
+    Ack,
+    Arrive,
+    Closed,
+    Connect,
+    Counters,
+    Discard,
+    Event,
+    Fault,
+    Nack,
+    Send,
+    Subscribe,
+)
+from brokerproof.conformance.oracles.lens import is_choosy
+from brokerproof.conformance.program import DestinationSpec
 
 #: Later than any instant of a run, and more than any count.
 NEVER: Final = 1 << 61

@@ -28,11 +28,11 @@ per subscription may be right); rejections of dead letters.
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Discard, Nack
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import LATE, NEVER, RETURNED, Consumer, Message, Passage, Queue
-from conformance.oracles.strategies import gets_letter
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Discard, Nack
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import LATE, NEVER, RETURNED, Consumer, Message, Passage, Queue
+from brokerproof.conformance.oracles.strategies import gets_letter
 
 
 def describe(passage: Passage) -> str:

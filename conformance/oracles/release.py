@@ -32,8 +32,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from conformance.destinations import DEAD_LETTERS, is_topic
-from conformance.history import (
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.history import (
     Abort,
     Ack,
     Arrive,
@@ -47,15 +47,15 @@ from conformance.history import (
     Subscribe,
     Unsubscribe,
 )
-from conformance.oracles.dial import NS_PER_MS
-from conformance.oracles.life import NEVER_NS, Life, Visit
-from conformance.oracles.promptness import Promptness
-from conformance.oracles.records import JMS_DELIVERIES, own_limit_bytes
-from conformance.oracles.scene import KINDS, OVERHEAD_BYTES
-from conformance.oracles.stage import SceneOracle
+from brokerproof.conformance.oracles.dial import NS_PER_MS
+from brokerproof.conformance.oracles.life import NEVER_NS, Life, Visit
+from brokerproof.conformance.oracles.promptness import Promptness
+from brokerproof.conformance.oracles.records import JMS_DELIVERIES, own_limit_bytes
+from brokerproof.conformance.oracles.scene import KINDS, OVERHEAD_BYTES
+from brokerproof.conformance.oracles.stage import SceneOracle
 
 if TYPE_CHECKING:
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 #: So many waiting messages are a deep backlog.
 DEEP: Final = 100

@@ -23,13 +23,13 @@ broker.
 
 from __future__ import annotations
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Nack, Send
-from conformance.oracles.base import NS_PER_MS
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import Message, Passage
-from conformance.oracles.strategies import INDIVIDUAL, entry_of, gets_letter, strategy_of
-from conformance.program import RedeliverySpec
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Nack, Send
+from brokerproof.conformance.oracles.base import NS_PER_MS
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import Message, Passage
+from brokerproof.conformance.oracles.strategies import INDIVIDUAL, entry_of, gets_letter, strategy_of
+from brokerproof.conformance.program import RedeliverySpec
 
 
 def pauses(policy: RedeliverySpec, count: int) -> list[int]:

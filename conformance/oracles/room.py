@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
-from conformance.history import Arrive, Event, Header, Operate, Send, Subscribe
-from conformance.oracles.base import Oracle
-from conformance.oracles.books import OVERHEAD_MAX_BYTES
-from conformance.oracles.memory import names_memory
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
+from brokerproof.conformance.history import Arrive, Event, Header, Operate, Send, Subscribe
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.oracles.books import OVERHEAD_MAX_BYTES
+from brokerproof.conformance.oracles.memory import names_memory
+from brokerproof.conformance.oracles.wall import WallClocks
 
 NEVER: Final = 1 << 62
 

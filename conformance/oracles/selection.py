@@ -30,12 +30,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Send
-from conformance.oracles import wishes
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.prefetch import PAGE
-from conformance.oracles.records import Consumer, Passage, Queue, Read, Window, matches
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Send
+from brokerproof.conformance.oracles import wishes
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.prefetch import PAGE
+from brokerproof.conformance.oracles.records import Consumer, Passage, Queue, Read, Window, matches
 
 #: How much of a queue is looked at for pairs of messages.
 PAIRS_MAX: Final = 200

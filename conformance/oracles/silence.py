@@ -20,10 +20,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from conformance.history import Closed, Connect, Event
-from conformance.oracles.base import NS_PER_MS
-from conformance.oracles.books import Books
-from conformance.oracles.records import NEVER, Host, Stall
+from brokerproof.conformance.history import Closed, Connect, Event
+from brokerproof.conformance.oracles.base import NS_PER_MS
+from brokerproof.conformance.oracles.books import Books
+from brokerproof.conformance.oracles.records import NEVER, Host, Stall
 
 #: Words by which a close says that it is about silence.
 REASONS: Final = ("inactiv", "heart", "idle")

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from conformance.history import Event, Header
-from conformance.oracles.base import Oracle, Shared
-from conformance.oracles.scene import KINDS, Scene
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.history import Event, Header
+from brokerproof.conformance.oracles.base import Oracle, Shared
+from brokerproof.conformance.oracles.scene import KINDS, Scene
+from brokerproof.conformance.oracles.wall import WallClocks
 
 
 class Stage:

@@ -19,10 +19,10 @@ Not checked: that messages do arrive.
 
 from __future__ import annotations
 
-from conformance.destinations import is_temporary, temporary_of
-from conformance.history import Arrive, Closed, Connect, Counters, Event, Header, Leave, Send
-from conformance.oracles.base import Oracle
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import is_temporary, temporary_of
+from brokerproof.conformance.history import Arrive, Closed, Connect, Counters, Event, Header, Leave, Send
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.oracles.wall import WallClocks
 
 
 class TemporaryOracle(Oracle):

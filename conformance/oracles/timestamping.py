@@ -43,11 +43,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
-from conformance.oracles.base import Oracle
-from conformance.oracles.dial import NS_PER_MS, Dial
-from conformance.oracles.stamp import (
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.oracles.dial import NS_PER_MS, Dial
+from brokerproof.conformance.oracles.stamp import (
     INT64_MAX,
     Stamps,
     divided,
@@ -59,8 +59,8 @@ from conformance.oracles.stamp import (
 )
 
 if TYPE_CHECKING:
-    from conformance.oracles.wall import WallClocks
-    from conformance.program import TimeStampingSpec
+    from brokerproof.conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.program import TimeStampingSpec
 
 #: If the broker's clock is known no better than this at acceptance, a kept timestamp cannot be told from a replaced
 #: one.

@@ -36,17 +36,17 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS, is_pattern, is_topic, pattern_of
-from conformance.history import Header, Send, Subscribe, Unsubscribe
-from conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms
-from conformance.oracles.lives import Life, lives_of
-from conformance.oracles.records import NEVER, RETURNED, Consumer, Message, Passage, is_limited
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_pattern, is_topic, pattern_of
+from brokerproof.conformance.history import Header, Send, Subscribe, Unsubscribe
+from brokerproof.conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms
+from brokerproof.conformance.oracles.lives import Life, lives_of
+from brokerproof.conformance.oracles.records import NEVER, RETURNED, Consumer, Message, Passage, is_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conformance.history import Event
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.history import Event
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 
 class TopicsOracle(BookOracle):

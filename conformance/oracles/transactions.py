@@ -35,11 +35,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.history import Abort, Ack, Begin, Browse, Commit, Consume, Counters, Event, Nack, Send
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.records import DOUBTFUL, JMS_DELIVERIES, LATE, NEVER, Consumer, Message, Passage
-from conformance.oracles.wall import WallClocks
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.history import Abort, Ack, Begin, Browse, Commit, Consume, Counters, Event, Nack, Send
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.records import DOUBTFUL, JMS_DELIVERIES, LATE, NEVER, Consumer, Message, Passage
+from brokerproof.conformance.oracles.wall import WallClocks
 
 LOST = "the connection was lost"
 ROLLED_BACK = "rolled back"

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS, is_topic
-from conformance.history import (
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.history import (
     Arrive,
     Browse,
     ClockSample,
@@ -34,12 +34,12 @@ from conformance.history import (
     Send,
     Subscribe,
 )
-from conformance.oracles.base import Oracle
-from conformance.oracles.dial import NS_PER_MS, Dial
-from conformance.oracles.lens import is_choosy
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.oracles.dial import NS_PER_MS, Dial
+from brokerproof.conformance.oracles.lens import is_choosy
 
 if TYPE_CHECKING:
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 #: The worst rate error of a wall clock: what is left of a delay is computed from stored wall times.
 RATE_PPM = 200

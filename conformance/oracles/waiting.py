@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import DEAD_LETTERS, is_topic
-from conformance.history import (
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.history import (
     Abort,
     ClockSample,
     Commit,
@@ -40,17 +40,17 @@ from conformance.history import (
     Subscribe,
     Unsubscribe,
 )
-from conformance.oracles.dial import NS_PER_MS, Dial
-from conformance.oracles.fate import Mortality
-from conformance.oracles.life import NEVER_NS, Life
-from conformance.oracles.promptness import Promptness
-from conformance.oracles.scene import KINDS
-from conformance.oracles.stage import SceneOracle
-from conformance.oracles.strategies import gets_letter
+from brokerproof.conformance.oracles.dial import NS_PER_MS, Dial
+from brokerproof.conformance.oracles.fate import Mortality
+from brokerproof.conformance.oracles.life import NEVER_NS, Life
+from brokerproof.conformance.oracles.promptness import Promptness
+from brokerproof.conformance.oracles.scene import KINDS
+from brokerproof.conformance.oracles.stage import SceneOracle
+from brokerproof.conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
-    from conformance.history import Arrive, Counters
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.history import Arrive, Counters
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 #: A difference between clocks that shows that a consumer's clock was another one.
 SKEW_MS = 50

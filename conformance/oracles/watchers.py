@@ -4,8 +4,8 @@ there all the time. For oracles that see what happens aside.
 
 from __future__ import annotations
 
-from conformance.history import Arrive, Counters, Event, Leave, Subscribe
-from conformance.oracles.books import Books
+from brokerproof.conformance.history import Arrive, Counters, Event, Leave, Subscribe
+from brokerproof.conformance.oracles.books import Books
 
 
 class Watchers:

@@ -26,18 +26,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_pattern
-from conformance.history import Abort, Ack, Nack
-from conformance.oracles.granted import UNASKED, default_window, policy_window
-from conformance.oracles.inference import BookOracle, ms
-from conformance.oracles.prefetch import PAGE
-from conformance.oracles.records import LATE, Consumer, Queue, Read, matches
+from brokerproof.conformance.destinations import is_pattern
+from brokerproof.conformance.history import Abort, Ack, Nack
+from brokerproof.conformance.oracles.granted import UNASKED, default_window, policy_window
+from brokerproof.conformance.oracles.inference import BookOracle, ms
+from brokerproof.conformance.oracles.prefetch import PAGE
+from brokerproof.conformance.oracles.records import LATE, Consumer, Queue, Read, matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conformance.history import Event
-    from conformance.oracles.wall import WallClocks
+    from brokerproof.conformance.history import Event
+    from brokerproof.conformance.oracles.wall import WallClocks
 
 
 class WindowOracle(BookOracle):

@@ -9,8 +9,7 @@ Rules:
 * The hash is SHA-256 over the normalised piece: lower case, runs of white space one space, ends stripped. Line breaks
   and capitals may change; words may not.
 
-Must change together: every ``sha256`` in the catalogue. ``python -m conformance.requirements.sources SEED.txt``
-prints number, hash and sentence.
+``python -m brokerproof.conformance.requirements.sources SEED.txt`` prints number, hash and sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from conformance.requirements.catalogue import Requirement
+from brokerproof.conformance.requirements.catalogue import Requirement
 
 _END = re.compile(r"[.!?](?=\s|$)")
 
@@ -84,7 +83,7 @@ def _problem(known: list[str], number: int | None, sha256: str | None) -> str:
 def main(arguments: list[str]) -> int:
     """Print number, hash and sentence of each seed file named."""
     if not arguments:
-        sys.stderr.write("usage: python -m conformance.requirements.sources SEED.txt [...]\n")
+        sys.stderr.write("usage: python -m brokerproof.conformance.requirements.sources SEED.txt [...]\n")
         return 2
     for argument in arguments:
         for number, sentence in enumerate(sentences(Path(argument).read_text(encoding="utf-8")), start=1):

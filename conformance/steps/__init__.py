@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from conformance.steps.base import Shape, Step
-from conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from conformance.steps.fault import Clock, Resume, Stall
-from conformance.steps.operation import Operate, Restart
-from conformance.steps.passage import Advance, Counters, Settle
-from conformance.steps.protocol import Acknowledge
-from conformance.steps.send import Send
-from conformance.steps.transaction import Begin, Commit, Rollback
-from conformance.steps.visit import Pause, Visit
+from brokerproof.conformance.steps.base import Shape, Step
+from brokerproof.conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.steps.operation import Operate, Restart
+from brokerproof.conformance.steps.passage import Advance, Counters, Settle
+from brokerproof.conformance.steps.protocol import Acknowledge
+from brokerproof.conformance.steps.send import Send
+from brokerproof.conformance.steps.transaction import Begin, Commit, Rollback
+from brokerproof.conformance.steps.visit import Pause, Visit
 
 AnyStep = (
     Send

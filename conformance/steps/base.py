@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 if TYPE_CHECKING:
-    from conformance.generate.chooser import Chooser
-    from conformance.worlds.base import World
-    from conformance.worlds.state import WorldState
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.worlds.base import World
+    from brokerproof.conformance.worlds.state import WorldState
 
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import msgspec
 
-from conformance.destinations import is_composite, is_topic
-from conformance.steps.base import Shape, Step
-from conformance.steps.send import Duration, Ordinal, Word
+from brokerproof.conformance.destinations import is_composite, is_topic
+from brokerproof.conformance.steps.base import Shape, Step
+from brokerproof.conformance.steps.send import Duration, Ordinal, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conformance.generate.chooser import Chooser
-    from conformance.worlds.base import World
-    from conformance.worlds.state import ClientState, ConsumerState, WorldState
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.worlds.base import World
+    from brokerproof.conformance.worlds.state import ClientState, ConsumerState, WorldState
 
 PREFETCHES = (1, 2, 10, 1000)
 ACKS = ("client", "individual", "auto")

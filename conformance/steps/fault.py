@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from conformance.steps.base import Shape, Step
-from conformance.steps.send import Ordinal, SignedDuration
+from brokerproof.conformance.steps.base import Shape, Step
+from brokerproof.conformance.steps.send import Ordinal, SignedDuration
 
 if TYPE_CHECKING:
-    from conformance.generate.chooser import Chooser
-    from conformance.worlds.base import World
-    from conformance.worlds.state import WorldState
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.worlds.base import World
+    from brokerproof.conformance.worlds.state import WorldState
 
 
 class Clock(Step, frozen=True, tag="clock"):

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from conformance.destinations import is_topic
-from conformance.steps.base import Shape, Step
-from conformance.steps.send import Ordinal
+from brokerproof.conformance.destinations import is_topic
+from brokerproof.conformance.steps.base import Shape, Step
+from brokerproof.conformance.steps.send import Ordinal
 
 if TYPE_CHECKING:
-    from conformance.generate.chooser import Chooser
-    from conformance.worlds.base import World
-    from conformance.worlds.state import WorldState
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.worlds.base import World
+    from brokerproof.conformance.worlds.state import WorldState
 
 OPERATIONS = ("purge", "move", "reset")
 

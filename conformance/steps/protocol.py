@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from conformance.steps.base import Shape, Step
-from conformance.steps.send import Ordinal
+from brokerproof.conformance.steps.base import Shape, Step
+from brokerproof.conformance.steps.send import Ordinal
 
 if TYPE_CHECKING:
-    from conformance.generate.chooser import Chooser
-    from conformance.worlds.base import World
-    from conformance.worlds.state import ConsumerState, WorldState
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.worlds.base import World
+    from brokerproof.conformance.worlds.state import ConsumerState, WorldState
 
 AckType = Literal["delivered", "poison", "standard", "redelivered", "individual", "unmatched", "expired"]
 #: OpenWire's numbers are the places.

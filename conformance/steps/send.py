@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from conformance.steps.base import MS_MAX, Shape, Step
+from brokerproof.conformance.steps.base import MS_MAX, Shape, Step
 
 if TYPE_CHECKING:
-    from conformance.generate.chooser import Chooser
-    from conformance.worlds.base import World
-    from conformance.worlds.state import WorldState
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.worlds.base import World
+    from brokerproof.conformance.worlds.state import WorldState
 
 Duration = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
 SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]

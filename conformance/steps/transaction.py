@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conformance.steps.base import Shape, Step
-from conformance.steps.send import Ordinal
+from brokerproof.conformance.steps.base import Shape, Step
+from brokerproof.conformance.steps.send import Ordinal
 
 if TYPE_CHECKING:
-    from conformance.generate.chooser import Chooser
-    from conformance.worlds.base import World
-    from conformance.worlds.state import ClientState, WorldState
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.worlds.base import World
+    from brokerproof.conformance.worlds.state import ClientState, WorldState
 
 
 class Begin(Step, frozen=True, tag="begin"):

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from conformance.steps.base import MS_MAX, Shape, Step
-from conformance.steps.send import Duration, Ordinal
+from brokerproof.conformance.steps.base import MS_MAX, Shape, Step
+from brokerproof.conformance.steps.send import Duration, Ordinal
 
 if TYPE_CHECKING:
-    from conformance.generate.chooser import Chooser
-    from conformance.worlds.base import World
-    from conformance.worlds.state import WorldState
+    from brokerproof.conformance.generate.chooser import Chooser
+    from brokerproof.conformance.worlds.base import World
+    from brokerproof.conformance.worlds.state import WorldState
 
 #: A period as a peer may write it, sensible or not.
 Period = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from conformance.destinations import DEAD_LETTERS, is_composite, is_temporary, is_topic, temporary_of
-from conformance.oracles.strategies import letter_queues
-from conformance.program import HostSpec, LinkSpec, Program
-from conformance.steps.consume import Subscribe
+from brokerproof.conformance.destinations import DEAD_LETTERS, is_composite, is_temporary, is_topic, temporary_of
+from brokerproof.conformance.oracles.strategies import letter_queues
+from brokerproof.conformance.program import HostSpec, LinkSpec, Program
+from brokerproof.conformance.steps.consume import Subscribe
 
 AckMode = Literal["auto", "client", "individual"]
 

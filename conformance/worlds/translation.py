@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from conformance.destinations import (
+from brokerproof.conformance.destinations import (
     DEAD_LETTERS,
     is_aside,
     is_composite,
@@ -15,8 +15,8 @@ from conformance.destinations import (
     parts_of,
     virtual_topic_of,
 )
-from conformance.program import BrokerSpec, DeadLetterSpec, Program, RedeliverySpec
-from reference_broker.core.config import (
+from brokerproof.conformance.program import BrokerSpec, DeadLetterSpec, Program, RedeliverySpec
+from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
     BrokerConfig,
     BrokerRedelivery,
@@ -25,9 +25,9 @@ from reference_broker.core.config import (
     Monitor,
     TimeStamping,
 )
-from reference_broker.core.events import Move, Operation, Purge, ResetStatistics, SetMemoryLimit
-from reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
-from reference_broker.core.prefetch import DURABLE_TOPIC_PREFETCH, QUEUE_PREFETCH
+from brokerproof.reference_broker.core.events import Move, Operation, Purge, ResetStatistics, SetMemoryLimit
+from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
+from brokerproof.reference_broker.core.prefetch import DURABLE_TOPIC_PREFETCH, QUEUE_PREFETCH
 
 #: Names of virtual topics and of the queues that consume from them, as ActiveMQ has them by default.
 _VIRTUAL = "VirtualTopic."

@@ -23,11 +23,19 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD, UNMATCHED
+from brokerproof.reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED
+from brokerproof.reference_broker.core.events import (
+    DELIVERED,
+    EXPIRED,
+    INDIVIDUAL,
+    POISON,
+    REDELIVERED,
+    STANDARD,
+    UNMATCHED,
+)
 
 if TYPE_CHECKING:
-    from reference_broker.core.subscription import Consumer, Delivery
+    from brokerproof.reference_broker.core.subscription import Consumer, Delivery
 
 # Scope: which deliveries.
 RANGE: Final = 0

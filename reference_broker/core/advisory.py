@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.config import AdvisoryOptions
-from reference_broker.core.matching import is_queue, policy_for, split
-from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Message
+from brokerproof.reference_broker.core.config import AdvisoryOptions
+from brokerproof.reference_broker.core.matching import is_queue, policy_for, split
+from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Message
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import BrokerConfig
-    from reference_broker.core.message import Property
+    from brokerproof.reference_broker.core.config import BrokerConfig
+    from brokerproof.reference_broker.core.message import Property
 
 PREFIX: Final = TOPIC + "ActiveMQ.Advisory."
 TYPE: Final = "Advisory"

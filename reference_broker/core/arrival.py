@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core import delay, lifetime, timestamping
-from reference_broker.core.effects import Logged
-from reference_broker.core.matching import fault, members
-from reference_broker.core.temporary import UNKNOWN_DESTINATION
+from brokerproof.reference_broker.core import delay, lifetime, timestamping
+from brokerproof.reference_broker.core.effects import Logged
+from brokerproof.reference_broker.core.matching import fault, members
+from brokerproof.reference_broker.core.temporary import UNKNOWN_DESTINATION
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
-    from reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.region import Region
 
 
 class Arrivals:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.advisory import (
+from brokerproof.reference_broker.core.advisory import (
     CONNECTION,
     CONSUMER,
     TEMP_QUEUE_EVENT,
@@ -33,14 +33,14 @@ from reference_broker.core.advisory import (
     topic_about,
     topic_of,
 )
-from reference_broker.core.effects import Displaced
-from reference_broker.core.message import TEMP_QUEUE
+from brokerproof.reference_broker.core.effects import Displaced
+from brokerproof.reference_broker.core.message import TEMP_QUEUE
 
 if TYPE_CHECKING:
-    from reference_broker.core.events import Connect
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Consumer, Subscription
-    from reference_broker.core.topic import Topic
+    from brokerproof.reference_broker.core.events import Connect
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Consumer, Subscription
+    from brokerproof.reference_broker.core.topic import Topic
 
 IN_USE: Final = "client-id-in-use"
 _TEMPORARY_TOPICS: Final = (topic_of(TEMP_QUEUE_EVENT), topic_of(TEMP_TOPIC_EVENT))

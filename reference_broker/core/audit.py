@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.matching import covers
-from reference_broker.core.message import TEMP_QUEUE
-from reference_broker.core.queue import Queue
-from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, PLEDGED, WAITING
-from reference_broker.core.topic import Topic, is_choosy
+from brokerproof.reference_broker.core.matching import covers
+from brokerproof.reference_broker.core.message import TEMP_QUEUE
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, PLEDGED, WAITING
+from brokerproof.reference_broker.core.topic import Topic, is_choosy
 
 if TYPE_CHECKING:
-    from reference_broker.core.choosing import Choices
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.flow import Flow
-    from reference_broker.core.recovery import Recovered
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Consumer
-    from reference_broker.core.transaction import Transactions
+    from brokerproof.reference_broker.core.choosing import Choices
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.flow import Flow
+    from brokerproof.reference_broker.core.recovery import Recovered
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Consumer
+    from brokerproof.reference_broker.core.transaction import Transactions
 
 
 class Inconsistent(Exception):

@@ -20,9 +20,9 @@ from mypy_extensions import mypyc_attr
 if TYPE_CHECKING:
     from collections import deque
 
-    from reference_broker.core.config import DestinationPolicy
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.subscription import Consumer
+    from brokerproof.reference_broker.core.config import DestinationPolicy
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.subscription import Consumer
 
 NO_LIMIT = -1
 

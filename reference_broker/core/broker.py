@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core import audit, figures
-from reference_broker.core.arrival import Arrivals
-from reference_broker.core.effects import Accepted, Effect, Logged, Refused
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core import audit, figures
+from brokerproof.reference_broker.core.arrival import Arrivals
+from brokerproof.reference_broker.core.effects import Accepted, Effect, Logged, Refused
+from brokerproof.reference_broker.core.events import (
     Ack,
     AddDestination,
     AddProducer,
@@ -58,26 +58,26 @@ from reference_broker.core.events import (
     Transmitted,
     Unsubscribe,
 )
-from reference_broker.core.flow import Flow, give_credit, is_needed, refuse
-from reference_broker.core.instant import earlier
-from reference_broker.core.management import Management
-from reference_broker.core.policies import Policies
-from reference_broker.core.reception import Objection, receive, tell_window
-from reference_broker.core.recovery import Recovered, rebuild
-from reference_broker.core.redelivery import UNKNOWN
-from reference_broker.core.region import Region
-from reference_broker.core.settlement import Settlements
-from reference_broker.core.transaction import Transactions
+from brokerproof.reference_broker.core.flow import Flow, give_credit, is_needed, refuse
+from brokerproof.reference_broker.core.instant import earlier
+from brokerproof.reference_broker.core.management import Management
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.reception import Objection, receive, tell_window
+from brokerproof.reference_broker.core.recovery import Recovered, rebuild
+from brokerproof.reference_broker.core.redelivery import UNKNOWN
+from brokerproof.reference_broker.core.region import Region
+from brokerproof.reference_broker.core.settlement import Settlements
+from brokerproof.reference_broker.core.transaction import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from reference_broker.core.attendance import Connection
-    from reference_broker.core.config import BrokerConfig
-    from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message
-    from reference_broker.core.records import Record
-    from reference_broker.core.subscription import Consumer
+    from brokerproof.reference_broker.core.attendance import Connection
+    from brokerproof.reference_broker.core.config import BrokerConfig
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.records import Record
+    from brokerproof.reference_broker.core.subscription import Consumer
 
 UNKNOWN_CONNECTION = "unknown-connection"
 

@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.destination import Destination
-from reference_broker.core.effects import NoMessage
-from reference_broker.core.reference import DROPPED, GONE, Reference
+from brokerproof.reference_broker.core.destination import Destination
+from brokerproof.reference_broker.core.effects import NoMessage
+from brokerproof.reference_broker.core.reference import DROPPED, GONE, Reference
 
 if TYPE_CHECKING:
-    from reference_broker.core.queue import Queue
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Consumer, Delivery, Subscription
+    from brokerproof.reference_broker.core.queue import Queue
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
 def place(reference: Reference) -> int:

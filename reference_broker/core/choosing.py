@@ -27,14 +27,14 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.dispatching import take_offer
-from reference_broker.core.groups import Groups
+from brokerproof.reference_broker.core.dispatching import take_offer
+from brokerproof.reference_broker.core.groups import Groups
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
-    from reference_broker.core.queue import Queue
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.subscription import Consumer, Subscription
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.queue import Queue
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.subscription import Consumer, Subscription
 
 #: A key is a place on the queue below a rank, so that smaller is sooner.
 PLACE_BITS: Final = 48

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reference_broker.core.retention import Recovery
+    from brokerproof.reference_broker.core.retention import Recovery
 
 GENERATIONS: dict[str, tuple[str, ...]] = {
     # area: names, default first

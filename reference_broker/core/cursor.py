@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.memory import MemoryTree
-    from reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.memory import MemoryTree
+    from brokerproof.reference_broker.core.reference import Reference
 
 
 class Cursor:

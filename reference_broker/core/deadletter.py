@@ -30,12 +30,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.config import DISCARDING, INDIVIDUAL_LETTERS, DeadLetterStrategy
-from reference_broker.core.matching import fault, is_queue, policy_for, split
-from reference_broker.core.message import QUEUE, TOPIC, Message
+from brokerproof.reference_broker.core.config import DISCARDING, INDIVIDUAL_LETTERS, DeadLetterStrategy
+from brokerproof.reference_broker.core.matching import fault, is_queue, policy_for, split
+from brokerproof.reference_broker.core.message import QUEUE, TOPIC, Message
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import BrokerConfig
+    from brokerproof.reference_broker.core.config import BrokerConfig
 
 LOGGER = "org.apache.activemq.broker.region.RegionBroker"
 #: ActiveMQ's window: 2048 ids of 64 producers.

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.instant import NS_PER_MS
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 #: Declared maximum: ten years of 366 days.
 MAX_DELAY_MS = 10 * 366 * 24 * 3600 * 1000

@@ -15,20 +15,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.effects import Dispatch
-from reference_broker.core.expiry import NOT_ON_HEAP
-from reference_broker.core.ledger import Counters
-from reference_broker.core.reference import ASSIGNED
-from reference_broker.core.subscription import Delivery
+from brokerproof.reference_broker.core.effects import Dispatch
+from brokerproof.reference_broker.core.expiry import NOT_ON_HEAP
+from brokerproof.reference_broker.core.ledger import Counters
+from brokerproof.reference_broker.core.reference import ASSIGNED
+from brokerproof.reference_broker.core.subscription import Delivery
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import DestinationPolicy
-    from reference_broker.core.delay import Scheduled
-    from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.config import DestinationPolicy
+    from brokerproof.reference_broker.core.delay import Scheduled
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 # What an acknowledgement does to a message.
 CONSUMED = 0

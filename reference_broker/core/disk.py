@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.memory import Usage
-from reference_broker.core.recovery import Recovered
+from brokerproof.reference_broker.core.memory import Usage
+from brokerproof.reference_broker.core.recovery import Recovered
 
 if TYPE_CHECKING:
-    from reference_broker.core.memory import Memory
-    from reference_broker.core.records import MessageAdded
+    from brokerproof.reference_broker.core.memory import Memory
+    from brokerproof.reference_broker.core.records import MessageAdded
 
 
 class Store(Recovered):

@@ -16,12 +16,12 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from reference_broker.core.reference import ASIDE
+from brokerproof.reference_broker.core.reference import ASIDE
 
 if TYPE_CHECKING:
-    from reference_broker.core.queue import Queue
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.queue import Queue
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 
 def pump(queue: Queue) -> None:

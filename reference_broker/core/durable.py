@@ -30,19 +30,19 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.events import Subscribe
-from reference_broker.core.matching import covers, is_temporary, is_wild, members
-from reference_broker.core.message import TOPIC
-from reference_broker.core.reference import Reference
-from reference_broker.core.subscription import Consumer, Subscription
-from reference_broker.core.topic import Topic
+from brokerproof.reference_broker.core.events import Subscribe
+from brokerproof.reference_broker.core.matching import covers, is_temporary, is_wild, members
+from brokerproof.reference_broker.core.message import TOPIC
+from brokerproof.reference_broker.core.reference import Reference
+from brokerproof.reference_broker.core.subscription import Consumer, Subscription
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from collections import deque
 
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.message import Message
-    from reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.region import Region
 
 IN_USE = "durable-in-use"
 UNKNOWN_SUBSCRIPTION = "unknown-subscription"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.ledger import Counters
-    from reference_broker.core.message import Message
-    from reference_broker.core.records import Record
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.ledger import Counters
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.records import Record
 
 
 class Effect:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from reference_broker.core.effects import Dispatch
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.effects import Dispatch
+    from brokerproof.reference_broker.core.message import Message
 
 # Acknowledgement types, by OpenWire's numbers (MessageAck.ackType).
 DELIVERED: Final = 0

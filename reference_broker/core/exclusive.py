@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

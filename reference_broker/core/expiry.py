@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.instant import NS_PER_MS
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.destination import Destination
 
 NOT_ON_HEAP = -1
 

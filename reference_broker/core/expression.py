@@ -24,7 +24,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.message import Message
 
 Value = str | bool | int | float | None
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.queue import Queue
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.durable import Durable
-    from reference_broker.core.ledger import Counters
-    from reference_broker.core.message import Message
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.durable import Durable
+    from brokerproof.reference_broker.core.ledger import Counters
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 
 #: What the counters of a destination tell, by the name of the figure; the broker's totals are the sums.

@@ -41,18 +41,18 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core.effects import Credited, Logged, Refused, Throttled
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.core.matching import is_queue, policy_for
-from reference_broker.core.topic import Topic
+from brokerproof.reference_broker.core.effects import Credited, Logged, Refused, Throttled
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.matching import is_queue, policy_for
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
-    from reference_broker.core.arrival import Arrivals
-    from reference_broker.core.config import DestinationPolicy
-    from reference_broker.core.events import Send
-    from reference_broker.core.memory import Usage
-    from reference_broker.core.message import Message
-    from reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.arrival import Arrivals
+    from brokerproof.reference_broker.core.config import DestinationPolicy
+    from brokerproof.reference_broker.core.events import Send
+    from brokerproof.reference_broker.core.memory import Usage
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.region import Region
 
 NO_SPACE = "no-space"
 FULL_PERCENT = 100

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core import expression
-from reference_broker.core.expression import (
+from brokerproof.reference_broker.core import expression
+from brokerproof.reference_broker.core.expression import (
     HEADERS,
     Arithmetic,
     Comparison,

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 CAPACITY: Final = 1024
 #: The property on the first message of a group that its owner gets.

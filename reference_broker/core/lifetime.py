@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message, Property
+    from brokerproof.reference_broker.core.message import Message, Property
 
 #: Declared maximum: a hundred years of 366 days.
 MAX_TTL_MS = 100 * 366 * 24 * 3600 * 1000

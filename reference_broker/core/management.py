@@ -22,17 +22,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.effects import Counted, Logged, Refused
-from reference_broker.core.events import Event, Move, Operation, Purge, RemoveQueue, ResetStatistics, SetMemoryLimit
-from reference_broker.core.matching import fault
-from reference_broker.core.queue import Queue
-from reference_broker.core.selector import BadSelector, Selector, parse
+from brokerproof.reference_broker.core.effects import Counted, Logged, Refused
+from brokerproof.reference_broker.core.events import (
+    Event,
+    Move,
+    Operation,
+    Purge,
+    RemoveQueue,
+    ResetStatistics,
+    SetMemoryLimit,
+)
+from brokerproof.reference_broker.core.matching import fault
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.selector import BadSelector, Selector, parse
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.region import Region
 
-LOGGER = "reference_broker.core.broker"
+LOGGER = "brokerproof.reference_broker.core.broker"
 QUEUE_LOGGER = "org.apache.activemq.broker.region.Queue"
 
 

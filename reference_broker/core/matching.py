@@ -16,8 +16,8 @@ Rules:
 
 from __future__ import annotations
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 
 LITERAL, ONE, REST = 0, 1, 2
 

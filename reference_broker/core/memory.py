@@ -33,12 +33,12 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from reference_broker.core.cursor import Cursor
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.message import Message
-    from reference_broker.core.queue import Queue
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.cursor import Cursor
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.queue import Queue
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 MINIMUM_MESSAGE_BYTES = 1024
 #: What a property costs that is not a text.

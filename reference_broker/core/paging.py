@@ -43,15 +43,15 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.cursor import Cursor
-from reference_broker.core.memory import Memory
+from brokerproof.reference_broker.core.cursor import Cursor
+from brokerproof.reference_broker.core.memory import Memory
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.memory import MemoryTree, Usage
-    from reference_broker.core.queue import Queue
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.memory import MemoryTree, Usage
+    from brokerproof.reference_broker.core.queue import Queue
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 # Which share of the broker's memory may be used while a cursor has space.
 NO_BROKER_MARK: Final = -1

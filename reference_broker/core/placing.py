@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.advisory import is_advisory
-from reference_broker.core.browser import tell_end
-from reference_broker.core.matching import covers, is_wild, members
-from reference_broker.core.redelivery import UNKNOWN
-from reference_broker.core.subscription import Subscription
-from reference_broker.core.topic import Topic
+from brokerproof.reference_broker.core.advisory import is_advisory
+from brokerproof.reference_broker.core.browser import tell_end
+from brokerproof.reference_broker.core.matching import covers, is_wild, members
+from brokerproof.reference_broker.core.redelivery import UNKNOWN
+from brokerproof.reference_broker.core.subscription import Subscription
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Consumer
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Consumer
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -13,39 +13,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.acknowledgement import Acknowledgement
-from reference_broker.core.advisory import Advising
-from reference_broker.core.backlog import Backlog
-from reference_broker.core.browser import Browsing
-from reference_broker.core.config import ConfigError
-from reference_broker.core.deadletter import DeadLetter
-from reference_broker.core.delay import Delay, delay_policy
-from reference_broker.core.durable import Durability
-from reference_broker.core.exclusive import Exclusivity
-from reference_broker.core.expiry import DocumentedExpiry, Expiry
-from reference_broker.core.groups import Grouping
-from reference_broker.core.ledger import Ledger
-from reference_broker.core.lifetime import Lifetime
-from reference_broker.core.memory import Memory
-from reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
-from reference_broker.core.placing import Coverage
-from reference_broker.core.prefetch import Prefetch
-from reference_broker.core.priority import Priority
-from reference_broker.core.pull import Pulling
-from reference_broker.core.recording import Recording
-from reference_broker.core.redelivery import Ordering, Redelivery
-from reference_broker.core.rescheduling import Rescheduling
-from reference_broker.core.resends import Resends
-from reference_broker.core.retention import Retention
-from reference_broker.core.rotation import Rotation
-from reference_broker.core.routing import Spreading
-from reference_broker.core.selection import Selection
-from reference_broker.core.temporary import Ownership
-from reference_broker.core.timestamping import ClassicStamping, Stamping
-from reference_broker.core.transaction import Resolution
+from brokerproof.reference_broker.core.acknowledgement import Acknowledgement
+from brokerproof.reference_broker.core.advisory import Advising
+from brokerproof.reference_broker.core.backlog import Backlog
+from brokerproof.reference_broker.core.browser import Browsing
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.deadletter import DeadLetter
+from brokerproof.reference_broker.core.delay import Delay, delay_policy
+from brokerproof.reference_broker.core.durable import Durability
+from brokerproof.reference_broker.core.exclusive import Exclusivity
+from brokerproof.reference_broker.core.expiry import DocumentedExpiry, Expiry
+from brokerproof.reference_broker.core.groups import Grouping
+from brokerproof.reference_broker.core.ledger import Ledger
+from brokerproof.reference_broker.core.lifetime import Lifetime
+from brokerproof.reference_broker.core.memory import Memory
+from brokerproof.reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
+from brokerproof.reference_broker.core.placing import Coverage
+from brokerproof.reference_broker.core.prefetch import Prefetch
+from brokerproof.reference_broker.core.priority import Priority
+from brokerproof.reference_broker.core.pull import Pulling
+from brokerproof.reference_broker.core.recording import Recording
+from brokerproof.reference_broker.core.redelivery import Ordering, Redelivery
+from brokerproof.reference_broker.core.rescheduling import Rescheduling
+from brokerproof.reference_broker.core.resends import Resends
+from brokerproof.reference_broker.core.retention import Retention
+from brokerproof.reference_broker.core.rotation import Rotation
+from brokerproof.reference_broker.core.routing import Spreading
+from brokerproof.reference_broker.core.selection import Selection
+from brokerproof.reference_broker.core.temporary import Ownership
+from brokerproof.reference_broker.core.timestamping import ClassicStamping, Stamping
+from brokerproof.reference_broker.core.transaction import Resolution
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import BrokerConfig
+    from brokerproof.reference_broker.core.config import BrokerConfig
 
 EXPIRY: Final[dict[str, type[Expiry]]] = {"classic-5.14": Expiry, "documented": DocumentedExpiry}
 TIMESTAMPING: Final[dict[str, type[Stamping]]] = {"documented": Stamping, "classic": ClassicStamping}

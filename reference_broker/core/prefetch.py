@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.matching import is_queue
+from brokerproof.reference_broker.core.matching import is_queue
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import DestinationPolicy
-    from reference_broker.core.events import Subscribe
-    from reference_broker.core.subscription import Consumer, Subscription
+    from brokerproof.reference_broker.core.config import DestinationPolicy
+    from brokerproof.reference_broker.core.events import Subscribe
+    from brokerproof.reference_broker.core.subscription import Consumer, Subscription
 
 UNASKED: Final = -1
 QUEUE_PREFETCH: Final = 1000

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.message import Message
 
 HIGHEST: Final = 9
 

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.effects import NoMessage
-from reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.effects import NoMessage
+from brokerproof.reference_broker.core.instant import NS_PER_MS
 
 if TYPE_CHECKING:
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Consumer
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Consumer
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -22,24 +22,24 @@ import heapq
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core.browser import View
-from reference_broker.core.choosing import Choices, choose, is_special
-from reference_broker.core.deadletter import poison_cause
-from reference_broker.core.delay import Scheduled
-from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
-from reference_broker.core.dispatching import pump
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.core.line import Line
-from reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, PLEDGED, WAITING, Reference
-from reference_broker.core.rescheduling import DEAD, PROPERTY, VANISHES
+from brokerproof.reference_broker.core.browser import View
+from brokerproof.reference_broker.core.choosing import Choices, choose, is_special
+from brokerproof.reference_broker.core.deadletter import poison_cause
+from brokerproof.reference_broker.core.delay import Scheduled
+from brokerproof.reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
+from brokerproof.reference_broker.core.dispatching import pump
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.line import Line
+from brokerproof.reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, PLEDGED, WAITING, Reference
+from brokerproof.reference_broker.core.rescheduling import DEAD, PROPERTY, VANISHES
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import DestinationPolicy
-    from reference_broker.core.cursor import Cursor
-    from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Delivery, Subscription
+    from brokerproof.reference_broker.core.config import DestinationPolicy
+    from brokerproof.reference_broker.core.cursor import Cursor
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Delivery, Subscription
 
 
 class Queue(Destination):

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.effects import Granted
-from reference_broker.core.matching import consumer_fault, is_queue, members, policy_for
-from reference_broker.core.prefetch import UNASKED
-from reference_broker.core.selector import BadSelector
-from reference_broker.core.subscription import Consumer
+from brokerproof.reference_broker.core.effects import Granted
+from brokerproof.reference_broker.core.matching import consumer_fault, is_queue, members, policy_for
+from brokerproof.reference_broker.core.prefetch import UNASKED
+from brokerproof.reference_broker.core.selector import BadSelector
+from brokerproof.reference_broker.core.subscription import Consumer
 
 if TYPE_CHECKING:
-    from reference_broker.core.events import Subscribe
-    from reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.events import Subscribe
+    from brokerproof.reference_broker.core.region import Region
 
 
 class Objection(Exception):

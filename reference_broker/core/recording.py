@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.effects import Journalled
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.core.message import TEMP_QUEUE, TEMP_TOPIC
-from reference_broker.core.records import (
+from brokerproof.reference_broker.core.effects import Journalled
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.message import TEMP_QUEUE, TEMP_TOPIC
+from brokerproof.reference_broker.core.records import (
     DestinationRemoved,
     MessageAdded,
     MessageRemoved,
@@ -30,9 +30,9 @@ from reference_broker.core.records import (
 )
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
-    from reference_broker.core.records import Record
-    from reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.records import Record
+    from brokerproof.reference_broker.core.region import Region
 
 
 class Recording:

@@ -21,22 +21,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.events import Subscribe
-from reference_broker.core.records import (
+from brokerproof.reference_broker.core.events import Subscribe
+from brokerproof.reference_broker.core.records import (
     DestinationRemoved,
     MessageAdded,
     MessageRemoved,
     SubscriptionAdded,
     SubscriptionRemoved,
 )
-from reference_broker.core.topic import Topic
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from reference_broker.core.recording import Recording
-    from reference_broker.core.records import Record
-    from reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.recording import Recording
+    from brokerproof.reference_broker.core.records import Record
+    from brokerproof.reference_broker.core.region import Region
 
 
 class Recovered:

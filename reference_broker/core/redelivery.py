@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from reference_broker.core.line import Line
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.subscription import Delivery
+    from brokerproof.reference_broker.core.line import Line
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.subscription import Delivery
 
 UNKNOWN = -2
 

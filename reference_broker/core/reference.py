@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.message import Message
 
 WAITING: Final = 1  # visible, no consumer has it
 ASSIGNED: Final = 2  # on one consumer's dispatched list

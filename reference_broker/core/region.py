@@ -11,32 +11,32 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core import advisory, deadletter
-from reference_broker.core.advisory import Advisory
-from reference_broker.core.attendance import Attendance
-from reference_broker.core.deadletter import expiry_cause
-from reference_broker.core.delay import DelayHeap
-from reference_broker.core.disk import Store
-from reference_broker.core.durable import Durables
-from reference_broker.core.effects import Effect, Logged
-from reference_broker.core.expiry import Sweeps
-from reference_broker.core.instant import Now
-from reference_broker.core.matching import is_queue, policy_for
-from reference_broker.core.memory import MemoryTree
-from reference_broker.core.placing import Places
-from reference_broker.core.pull import Pulls
-from reference_broker.core.queue import Queue
-from reference_broker.core.routing import Routing
-from reference_broker.core.statistics import Statistics
-from reference_broker.core.temporary import Temporaries
-from reference_broker.core.topic import Topic
+from brokerproof.reference_broker.core import advisory, deadletter
+from brokerproof.reference_broker.core.advisory import Advisory
+from brokerproof.reference_broker.core.attendance import Attendance
+from brokerproof.reference_broker.core.deadletter import expiry_cause
+from brokerproof.reference_broker.core.delay import DelayHeap
+from brokerproof.reference_broker.core.disk import Store
+from brokerproof.reference_broker.core.durable import Durables
+from brokerproof.reference_broker.core.effects import Effect, Logged
+from brokerproof.reference_broker.core.expiry import Sweeps
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.matching import is_queue, policy_for
+from brokerproof.reference_broker.core.memory import MemoryTree
+from brokerproof.reference_broker.core.placing import Places
+from brokerproof.reference_broker.core.pull import Pulls
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.routing import Routing
+from brokerproof.reference_broker.core.statistics import Statistics
+from brokerproof.reference_broker.core.temporary import Temporaries
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import BrokerConfig
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.flow import Flow
-    from reference_broker.core.message import Message, Property
-    from reference_broker.core.policies import Policies
+    from brokerproof.reference_broker.core.config import BrokerConfig
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.flow import Flow
+    from brokerproof.reference_broker.core.message import Message, Property
+    from brokerproof.reference_broker.core.policies import Policies
 
 QUEUE_LOGGER = "org.apache.activemq.broker.region.Queue"
 

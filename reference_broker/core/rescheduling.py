@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.delay import MAX_DELAY_MS
-from reference_broker.core.matching import policy_for
+from brokerproof.reference_broker.core.delay import MAX_DELAY_MS
+from brokerproof.reference_broker.core.matching import policy_for
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import BrokerConfig, BrokerRedelivery
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.config import BrokerConfig, BrokerRedelivery
+    from brokerproof.reference_broker.core.message import Message
 
 #: What becomes of the message, where it is no pause.
 DEAD: Final = -1

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.config import ConfigError
-from reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.instant import NS_PER_MS
 
 if TYPE_CHECKING:
-    from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.message import Message
 
 LAST_IMAGE: Final = "last-image"
 FIXED_COUNT: Final = "fixed-count"

@@ -20,7 +20,7 @@ from mypy_extensions import mypyc_attr
 if TYPE_CHECKING:
     from collections import deque
 
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.matching import is_queue, is_wild, matches, members, split
-from reference_broker.core.message import QUEUE, TOPIC
+from brokerproof.reference_broker.core.matching import is_queue, is_wild, matches, members, split
+from brokerproof.reference_broker.core.message import QUEUE, TOPIC
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import BrokerConfig, CompositeDestination, VirtualTopic
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.config import BrokerConfig, CompositeDestination, VirtualTopic
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.message import Message
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

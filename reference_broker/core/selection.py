@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
-    from reference_broker.core.subscription import Consumer
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.subscription import Consumer
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

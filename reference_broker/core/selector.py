@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.grammar import Fault, read
+from brokerproof.reference_broker.core.grammar import Fault, read
 
 if TYPE_CHECKING:
-    from reference_broker.core.expression import Condition
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.expression import Condition
+    from brokerproof.reference_broker.core.message import Message
 
 MAX_LENGTH: Final = 8192
 MAX_DEPTH: Final = 64

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.acknowledgement import BY_COUNT, BY_ONE, KEPT
-from reference_broker.core.destination import CONSUMED
+from brokerproof.reference_broker.core.acknowledgement import BY_COUNT, BY_ONE, KEPT
+from brokerproof.reference_broker.core.destination import CONSUMED
 
 if TYPE_CHECKING:
-    from reference_broker.core.acknowledgement import Rule
-    from reference_broker.core.events import Transmitted
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Consumer, Delivery
+    from brokerproof.reference_broker.core.acknowledgement import Rule
+    from brokerproof.reference_broker.core.events import Transmitted
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Consumer, Delivery
 
 
 class Settlements:

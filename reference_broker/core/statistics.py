@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core import figures
-from reference_broker.core.matching import covers, is_temporary, split
-from reference_broker.core.message import QUEUE, TEXT, TOPIC, Message
+from brokerproof.reference_broker.core import figures
+from brokerproof.reference_broker.core.matching import covers, is_temporary, split
+from brokerproof.reference_broker.core.message import QUEUE, TEXT, TOPIC, Message
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 PREFIX: Final = "ActiveMQ.Statistics."
 BROKER: Final = PREFIX + "Broker"

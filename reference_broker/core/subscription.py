@@ -21,19 +21,19 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core.reference import ASSIGNED, DROPPED
-from reference_broker.core.selector import parse
+from brokerproof.reference_broker.core.reference import ASSIGNED, DROPPED
+from brokerproof.reference_broker.core.selector import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.durable import Durable
-    from reference_broker.core.effects import Dispatch
-    from reference_broker.core.events import Subscribe
-    from reference_broker.core.reference import Reference
-    from reference_broker.core.selector import Selector
-    from reference_broker.core.transaction import Pledge
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.durable import Durable
+    from brokerproof.reference_broker.core.effects import Dispatch
+    from brokerproof.reference_broker.core.events import Subscribe
+    from brokerproof.reference_broker.core.reference import Reference
+    from brokerproof.reference_broker.core.selector import Selector
+    from brokerproof.reference_broker.core.transaction import Pledge
 
 
 class Delivery:

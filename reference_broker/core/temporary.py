@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from reference_broker.core.events import AddProducer, RemoveDestination
-from reference_broker.core.matching import fault, is_temporary, members
-from reference_broker.core.topic import Topic
+from brokerproof.reference_broker.core.events import AddProducer, RemoveDestination
+from brokerproof.reference_broker.core.matching import fault, is_temporary, members
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
-    from reference_broker.core.events import AddDestination
-    from reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.events import AddDestination
+    from brokerproof.reference_broker.core.region import Region
 
 FOREIGN = "foreign-destination"
 IN_USE = "destination-in-use"

@@ -42,8 +42,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import TimeStamping
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.config import TimeStamping
+    from brokerproof.reference_broker.core.message import Message
 
 LOGGER = "org.apache.activemq.broker.util.TimeStampingBrokerPlugin"
 

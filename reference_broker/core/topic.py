@@ -25,21 +25,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from reference_broker.core.backlog import discard_cause
-from reference_broker.core.deadletter import expiry_cause, poison_cause
-from reference_broker.core.delay import Scheduled
-from reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
-from reference_broker.core.effects import Logged
-from reference_broker.core.reference import GONE, PLEDGED, WAITING, Publication, Reference
-from reference_broker.core.retention import Archive
+from brokerproof.reference_broker.core.backlog import discard_cause
+from brokerproof.reference_broker.core.deadletter import expiry_cause, poison_cause
+from brokerproof.reference_broker.core.delay import Scheduled
+from brokerproof.reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
+from brokerproof.reference_broker.core.effects import Logged
+from brokerproof.reference_broker.core.reference import GONE, PLEDGED, WAITING, Publication, Reference
+from brokerproof.reference_broker.core.retention import Archive
 
 if TYPE_CHECKING:
-    from reference_broker.core.config import DestinationPolicy
-    from reference_broker.core.durable import Durable
-    from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Consumer, Delivery, Subscription
+    from brokerproof.reference_broker.core.config import DestinationPolicy
+    from brokerproof.reference_broker.core.durable import Durable
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
 class Topic(Destination):

@@ -35,21 +35,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.acknowledgement import REFUSED, WAITS
-from reference_broker.core.flow import NO_SPACE
-from reference_broker.core.matching import is_queue
-from reference_broker.core.queue import Queue
-from reference_broker.core.reference import PLEDGED
+from brokerproof.reference_broker.core.acknowledgement import REFUSED, WAITS
+from brokerproof.reference_broker.core.flow import NO_SPACE
+from brokerproof.reference_broker.core.matching import is_queue
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.reference import PLEDGED
 
 if TYPE_CHECKING:
-    from reference_broker.core.acknowledgement import Rule
-    from reference_broker.core.arrival import Arrivals
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.message import Message
-    from reference_broker.core.policies import Policies
-    from reference_broker.core.region import Region
-    from reference_broker.core.settlement import Settlements
-    from reference_broker.core.subscription import Consumer, Delivery
+    from brokerproof.reference_broker.core.acknowledgement import Rule
+    from brokerproof.reference_broker.core.arrival import Arrivals
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.policies import Policies
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.settlement import Settlements
+    from brokerproof.reference_broker.core.subscription import Consumer, Delivery
 
 
 class Pledge:

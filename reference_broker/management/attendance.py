@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.queue import Queue
-from reference_broker.core.topic import Topic
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 
 def subscriptions_of(destination: Destination) -> list[Subscription]:

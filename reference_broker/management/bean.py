@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from reference_broker.core.events import Operation
+from brokerproof.reference_broker.core.events import Operation
 
 if TYPE_CHECKING:
-    from reference_broker.management.inventory import Inventory
-    from reference_broker.management.names import ObjectName
+    from brokerproof.reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.management.names import ObjectName
 
 STRING: Final = "java.lang.String"
 LONG: Final = "long"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core import figures
-from reference_broker.core.events import RemoveQueue, ResetStatistics, SetMemoryLimit
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from reference_broker.management.attendance import subscriptions_of
-from reference_broker.management.bean import (
+from brokerproof.reference_broker.core import figures
+from brokerproof.reference_broker.core.events import RemoveQueue, ResetStatistics, SetMemoryLimit
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from brokerproof.reference_broker.management.attendance import subscriptions_of
+from brokerproof.reference_broker.management.bean import (
     BOOLEAN,
     INT,
     LONG,
@@ -27,11 +27,11 @@ from reference_broker.management.bean import (
     Kind,
     Refusal,
 )
-from reference_broker.management.letters import browsed
+from brokerproof.reference_broker.management.letters import browsed
 
 if TYPE_CHECKING:
-    from reference_broker.core.subscription import Subscription
-    from reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.management.inventory import Inventory
 
 SECOND_MS: Final = 1000
 _STATUS: Final = {True: "Good", False: "Storage refuses messages"}

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core import figures
-from reference_broker.core.matching import is_temporary, split
-from reference_broker.core.subscription import Subscription
-from reference_broker.management.bean import BOOLEAN, INT, LONG, NAME, NAMES, STRING, Attribute, Json, Kind
+from brokerproof.reference_broker.core import figures
+from brokerproof.reference_broker.core.matching import is_temporary, split
+from brokerproof.reference_broker.core.subscription import Subscription
+from brokerproof.reference_broker.management.bean import BOOLEAN, INT, LONG, NAME, NAMES, STRING, Attribute, Json, Kind
 
 if TYPE_CHECKING:
-    from reference_broker.link import Link
-    from reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.link import Link
+    from brokerproof.reference_broker.management.inventory import Inventory
 
 FULL_PERCENT: Final = 100
 _NO_SESSION: Final = -1

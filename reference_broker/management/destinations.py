@@ -12,19 +12,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core import figures
-from reference_broker.core.events import Move, Operation, Purge, ResetStatistics, SetMemoryLimit
-from reference_broker.core.matching import split
-from reference_broker.core.message import QUEUE
-from reference_broker.management.attendance import subscriptions_of
-from reference_broker.management.bean import BOOLEAN, INT, LONG, MAP, NAMES, STRING, VOID, Action, Attribute, Json, Kind
-from reference_broker.management.brokers import as_bytes, disk, whole_number
-from reference_broker.management.letters import browsed
+from brokerproof.reference_broker.core import figures
+from brokerproof.reference_broker.core.events import Move, Operation, Purge, ResetStatistics, SetMemoryLimit
+from brokerproof.reference_broker.core.matching import split
+from brokerproof.reference_broker.core.message import QUEUE
+from brokerproof.reference_broker.management.attendance import subscriptions_of
+from brokerproof.reference_broker.management.bean import (
+    BOOLEAN,
+    INT,
+    LONG,
+    MAP,
+    NAMES,
+    STRING,
+    VOID,
+    Action,
+    Attribute,
+    Json,
+    Kind,
+)
+from brokerproof.reference_broker.management.brokers import as_bytes, disk, whole_number
+from brokerproof.reference_broker.management.letters import browsed
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.queue import Queue
-    from reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.queue import Queue
+    from brokerproof.reference_broker.management.inventory import Inventory
 
 COMPOSITES: Final = "[Ljavax.management.openmbean.CompositeData;"
 FULL_PERCENT: Final = 100

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final, cast
 
 import h11
 
-from reference_broker.management.inventory import Inventory
-from reference_broker.management.jolokia import Jolokia, Submit
-from reference_broker.management.metrics import Metrics
-from reference_broker.management.site import Authenticator, Page, Site
+from brokerproof.reference_broker.management.inventory import Inventory
+from brokerproof.reference_broker.management.jolokia import Jolokia, Submit
+from brokerproof.reference_broker.management.metrics import Metrics
+from brokerproof.reference_broker.management.site import Authenticator, Page, Site
 
 if TYPE_CHECKING:
-    from reference_broker.core.instant import Now
-    from reference_broker.node import Node
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.node import Node
 
 MOST_BODY_BYTES: Final = 1024 * 1024
 MOST_CONNECTIONS: Final = 64

@@ -16,23 +16,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.matching import split
-from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from reference_broker.management.attendance import subscriptions_of
-from reference_broker.management.bean import Bean
-from reference_broker.management.brokers import BROKER, HEALTH, RUNTIME
-from reference_broker.management.clients import CONNECTION, CONNECTOR, DURABLE, QUEUE_CONSUMER, TOPIC_CONSUMER
-from reference_broker.management.destinations import QUEUE_KIND, TOPIC_KIND
-from reference_broker.management.names import DOMAIN, Asked, ObjectName, encoded
-from reference_broker.stomp.broker import BrokerSession as StompSession
+from brokerproof.reference_broker.core.matching import split
+from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from brokerproof.reference_broker.management.attendance import subscriptions_of
+from brokerproof.reference_broker.management.bean import Bean
+from brokerproof.reference_broker.management.brokers import BROKER, HEALTH, RUNTIME
+from brokerproof.reference_broker.management.clients import (
+    CONNECTION,
+    CONNECTOR,
+    DURABLE,
+    QUEUE_CONSUMER,
+    TOPIC_CONSUMER,
+)
+from brokerproof.reference_broker.management.destinations import QUEUE_KIND, TOPIC_KIND
+from brokerproof.reference_broker.management.names import DOMAIN, Asked, ObjectName, encoded
+from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
 
 if TYPE_CHECKING:
-    from reference_broker.core.destination import Destination
-    from reference_broker.core.instant import Now
-    from reference_broker.core.region import Region
-    from reference_broker.core.subscription import Subscription
-    from reference_broker.link import Link
-    from reference_broker.node import Node
+    from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Subscription
+    from brokerproof.reference_broker.link import Link
+    from brokerproof.reference_broker.node import Node
 
 TYPES: Final = {QUEUE: "Queue", TOPIC: "Topic", TEMP_QUEUE: "TempQueue", TEMP_TOPIC: "TempTopic"}
 _PREFIXES: Final = {kind: prefix for prefix, kind in TYPES.items()}

@@ -23,14 +23,14 @@ import json
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.actions import Answered
-from reference_broker.core.events import Operation
-from reference_broker.management.bean import Action, Bean, Json, Refusal
-from reference_broker.management.letters import INVALID_SELECTOR
-from reference_broker.management.names import Asked, BadNameError
+from brokerproof.reference_broker.actions import Answered
+from brokerproof.reference_broker.core.events import Operation
+from brokerproof.reference_broker.management.bean import Action, Bean, Json, Refusal
+from brokerproof.reference_broker.management.letters import INVALID_SELECTOR
+from brokerproof.reference_broker.management.names import Asked, BadNameError
 
 if TYPE_CHECKING:
-    from reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.management.inventory import Inventory
 
 PROTOCOL: Final = "8.0"
 #: Requests in one exchange, and beans in one answer with values.

@@ -9,13 +9,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.queue import Queue
-from reference_broker.core.selector import BadSelector, parse
-from reference_broker.management.bean import Json, Refusal
+from brokerproof.reference_broker.core.queue import Queue
+from brokerproof.reference_broker.core.selector import BadSelector, parse
+from brokerproof.reference_broker.management.bean import Json, Refusal
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
-    from reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.management.inventory import Inventory
 
 INVALID_SELECTOR: Final = "javax.jms.InvalidSelectorException"
 #: How much of a body that is no text is shown.

@@ -18,12 +18,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from reference_broker.core.figures import of_disk
-from reference_broker.core.matching import split
-from reference_broker.management.brokers import uptime_ms
+from brokerproof.reference_broker.core.figures import of_disk
+from brokerproof.reference_broker.core.matching import split
+from brokerproof.reference_broker.management.brokers import uptime_ms
 
 if TYPE_CHECKING:
-    from reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.management.inventory import Inventory
 
 PREFIX: Final = "brokerproof_broker"
 #: Destinations after which others may run.

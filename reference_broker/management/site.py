@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from reference_broker.listening import is_loopback
-from reference_broker.management.jolokia import Jolokia, Malformed, failure
+from brokerproof.reference_broker.listening import is_loopback
+from brokerproof.reference_broker.management.jolokia import Jolokia, Malformed, failure
 
 if TYPE_CHECKING:
-    from reference_broker.management.bean import Json
-    from reference_broker.management.metrics import Metrics
+    from brokerproof.reference_broker.management.bean import Json
+    from brokerproof.reference_broker.management.metrics import Metrics
 
 JOLOKIA: Final = ("/jolokia", "/api/jolokia")
 METRICS: Final = "/metrics"

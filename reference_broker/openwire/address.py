@@ -19,17 +19,17 @@ import difflib
 from typing import Final
 from urllib.parse import unquote
 
-from reference_broker.connector import CACHE_LEAST, CACHE_MOST, Connector, client_connector, flag_of
-from reference_broker.core.config import ConfigError
-from reference_broker.framing import Limits
-from reference_broker.inactivity import DocumentedMonitor
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.consumer import PrefetchPolicy
-from reference_broker.openwire.framing import ClientFraming
-from reference_broker.openwire.wire.codec import FRAME_MAX
-from reference_broker.openwire.wire.kinds import VERSION_MAX
-from reference_broker.openwire.wire.negotiation import VERSION_MIN, Offer
-from reference_broker.redelivery_policy import PolicyError, RedeliveryPolicy, policy_from_options
+from brokerproof.reference_broker.connector import CACHE_LEAST, CACHE_MOST, Connector, client_connector, flag_of
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.framing import Limits
+from brokerproof.reference_broker.inactivity import DocumentedMonitor
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.consumer import PrefetchPolicy
+from brokerproof.reference_broker.openwire.framing import ClientFraming
+from brokerproof.reference_broker.openwire.wire.codec import FRAME_MAX
+from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX
+from brokerproof.reference_broker.openwire.wire.negotiation import VERSION_MIN, Offer
+from brokerproof.reference_broker.redelivery_policy import PolicyError, RedeliveryPolicy, policy_from_options
 
 JMS: Final = "jms."
 WIRE_FORMAT: Final = "wireFormat."

@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from reference_broker.core.advisory import Advisory
-from reference_broker.core.attendance import IN_USE as CLIENT_ID_IN_USE
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Dispatch, Granted, Refused
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.advisory import Advisory
+from brokerproof.reference_broker.core.attendance import IN_USE as CLIENT_ID_IN_USE
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.effects import Dispatch, Granted, Refused
+from brokerproof.reference_broker.core.events import (
     DELIVERED,
     EXPIRED,
     Ack,
@@ -44,10 +44,10 @@ from reference_broker.core.events import (
     Subscribe,
     Unsubscribe,
 )
-from reference_broker.core.instant import Now
-from reference_broker.destination_options import BadOption, apply_options, split_options
-from reference_broker.inactivity import negotiate
-from reference_broker.openwire.commands import (
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.destination_options import BadOption, apply_options, split_options
+from brokerproof.reference_broker.inactivity import negotiate
+from brokerproof.reference_broker.openwire.commands import (
     ADD_DESTINATION,
     BEGIN,
     COMMIT_ONE_PHASE,
@@ -74,10 +74,10 @@ from reference_broker.openwire.commands import (
     WireFormatInfo,
     as_dispatch,
 )
-from reference_broker.openwire.links import BrokerInfo, ConsumerControl, ProducerAck
-from reference_broker.openwire.members import EARLY, HANDLERS, Members
-from reference_broker.security.identity import Credentials
-from reference_broker.session import Session
+from brokerproof.reference_broker.openwire.links import BrokerInfo, ConsumerControl, ProducerAck
+from brokerproof.reference_broker.openwire.members import EARLY, HANDLERS, Members
+from brokerproof.reference_broker.security.identity import Credentials
+from brokerproof.reference_broker.session import Session
 
 
 class OpenWireProtocolError(Exception):

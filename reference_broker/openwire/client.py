@@ -30,12 +30,12 @@ What must change together: ``consumer.py``, ``broker.py`` and ``commands.py``.
 
 from __future__ import annotations
 
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.destination_options import apply_options, split_options
-from reference_broker.inactivity import Monitor, negotiate
-from reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, LogLine, Notice, Receipt
-from reference_broker.openwire.commands import (
+from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.destination_options import apply_options, split_options
+from brokerproof.reference_broker.inactivity import Monitor, negotiate
+from brokerproof.reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, LogLine, Notice, Receipt
+from brokerproof.reference_broker.openwire.commands import (
     BEGIN,
     COMMIT_ONE_PHASE,
     ROLLBACK,
@@ -54,7 +54,7 @@ from reference_broker.openwire.commands import (
     TransactionInfo,
     WireFormatInfo,
 )
-from reference_broker.openwire.consumer import (
+from brokerproof.reference_broker.openwire.consumer import (
     ACK_MODES,
     AUTO,
     CLIENT,
@@ -64,8 +64,8 @@ from reference_broker.openwire.consumer import (
     PrefetchPolicy,
     as_delivered,
 )
-from reference_broker.openwire.requests import Requests
-from reference_broker.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.openwire.requests import Requests
+from brokerproof.reference_broker.redelivery_policy import RedeliveryPolicy
 
 CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.message import DEFAULT_PRIORITY, OCTETS, Message, Packed, Property
+from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, OCTETS, Message, Packed, Property
 
 #: RemoveInfo.last_sequence: the client does not tell, so every unsettled message counts as delivered.
 LAST_DELIVERED_UNKNOWN: Final = -2

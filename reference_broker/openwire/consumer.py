@@ -20,14 +20,14 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.core.message import TEMP_TOPIC, TOPIC
-from reference_broker.notice import Delivered
-from reference_broker.redelivery_policy import Delivered as Gone
-from reference_broker.redelivery_policy import Redeliveries, RedeliveryPolicy
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.message import TEMP_TOPIC, TOPIC
+from brokerproof.reference_broker.notice import Delivered
+from brokerproof.reference_broker.redelivery_policy import Delivered as Gone
+from brokerproof.reference_broker.redelivery_policy import Redeliveries, RedeliveryPolicy
 
 if TYPE_CHECKING:
-    from reference_broker.openwire.commands import MessageDispatch
+    from brokerproof.reference_broker.openwire.commands import MessageDispatch
 
 AUTO: Final = "auto"
 CLIENT: Final = "client"

@@ -17,20 +17,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.framing import Framing, FramingError
-from reference_broker.openwire.commands import Command, RefusedCommand, WireFormatInfo
-from reference_broker.openwire.translation import tables
-from reference_broker.openwire.translation.context import ClientContext, Context
-from reference_broker.openwire.translation.messages import RefusedMessage
-from reference_broker.openwire.translation.names import flag, number
-from reference_broker.openwire.wire.codec import Codec, FrameDecoder
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
-from reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
+from brokerproof.reference_broker.framing import Framing, FramingError
+from brokerproof.reference_broker.openwire.commands import Command, RefusedCommand, WireFormatInfo
+from brokerproof.reference_broker.openwire.translation import tables
+from brokerproof.reference_broker.openwire.translation.context import ClientContext, Context
+from brokerproof.reference_broker.openwire.translation.messages import RefusedMessage
+from brokerproof.reference_broker.openwire.translation.names import flag, number
+from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
+from brokerproof.reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
 
 if TYPE_CHECKING:
-    from reference_broker.framing import Limits
-    from reference_broker.openwire.wire.kinds import Data
+    from brokerproof.reference_broker.framing import Limits
+    from brokerproof.reference_broker.openwire.wire.kinds import Data
 
 _PLAIN: Final = Codec()
 

@@ -6,7 +6,7 @@ whose identifier tells them apart.
 
 from __future__ import annotations
 
-from reference_broker.openwire.commands import Command
+from brokerproof.reference_broker.openwire.commands import Command
 
 
 class SessionInfo(Command):

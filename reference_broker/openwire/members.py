@@ -24,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from reference_broker.core.events import AddProducer, Disconnect, Event, Resize, Unsubscribe
-from reference_broker.destination_options import plain_name
-from reference_broker.openwire.commands import Command, RefusedCommand, Response
-from reference_broker.openwire.links import (
+from brokerproof.reference_broker.core.events import AddProducer, Disconnect, Event, Resize, Unsubscribe
+from brokerproof.reference_broker.destination_options import plain_name
+from brokerproof.reference_broker.openwire.commands import Command, RefusedCommand, Response
+from brokerproof.reference_broker.openwire.links import (
     ConnectionControl,
     ConsumerControl,
     ProducerInfo,
@@ -39,8 +39,8 @@ from reference_broker.openwire.links import (
 )
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
-    from reference_broker.openwire.broker import BrokerSession
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.openwire.broker import BrokerSession
 
 #: The session that nobody announces.
 IMPLICIT: Final = "-1"

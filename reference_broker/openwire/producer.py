@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from reference_broker.core.message import DEFAULT_PRIORITY
+from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
-    from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message, Property
-    from reference_broker.openwire.requests import Requests
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.message import Message, Property
+    from brokerproof.reference_broker.openwire.requests import Requests
 
 #: What can be wrong -> (Java's checked exception, its unchecked one).
 INVALID: Final = ("JMSException", "JMSRuntimeException")

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.instant import Now
-from reference_broker.core.message import DEFAULT_PRIORITY, TEMP_QUEUE, TEMP_TOPIC, Message, Property
-from reference_broker.destination_options import plain_name
-from reference_broker.inactivity import Monitor
-from reference_broker.openwire.commands import (
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, TEMP_QUEUE, TEMP_TOPIC, Message, Property
+from brokerproof.reference_broker.destination_options import plain_name
+from brokerproof.reference_broker.inactivity import Monitor
+from brokerproof.reference_broker.openwire.commands import (
     ADD_DESTINATION,
     REMOVE_DESTINATION,
     ConnectionInfo,
@@ -24,8 +24,8 @@ from reference_broker.openwire.commands import (
     RemoveSubscriptionInfo,
     WireFormatInfo,
 )
-from reference_broker.openwire.links import ProducerInfo, SessionInfo
-from reference_broker.session import Client
+from brokerproof.reference_broker.openwire.links import ProducerInfo, SessionInfo
+from brokerproof.reference_broker.session import Client
 
 #: The property in which a message's delivery time travels.
 DELIVERY_TIME: Final = "JMSDeliveryTime"

@@ -22,8 +22,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from reference_broker.security.identity import Credentials, Identity
-from reference_broker.security.passwords import Cost, PasswordHash, hash_password
+from brokerproof.reference_broker.security.identity import Credentials, Identity
+from brokerproof.reference_broker.security.passwords import Cost, PasswordHash, hash_password
 
 NOT_AUTHENTICATED: Final = "not-authenticated"
 

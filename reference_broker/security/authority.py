@@ -24,9 +24,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from reference_broker.core.events import AddDestination, AddProducer, Event, RemoveDestination, Send, Subscribe
-from reference_broker.core.matching import is_temporary, is_wild, members, split
-from reference_broker.security.identity import Identity
+from brokerproof.reference_broker.core.events import (
+    AddDestination,
+    AddProducer,
+    Event,
+    RemoveDestination,
+    Send,
+    Subscribe,
+)
+from brokerproof.reference_broker.core.matching import is_temporary, is_wild, members, split
+from brokerproof.reference_broker.security.identity import Identity
 
 NOT_AUTHORIZED: Final = "not-authorized"
 READ: Final = "read"

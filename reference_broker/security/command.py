@@ -11,7 +11,7 @@ import getpass
 import sys
 from collections.abc import Sequence
 
-from reference_broker.security.passwords import hash_password
+from brokerproof.reference_broker.security.passwords import hash_password
 
 EXIT_OK = 0
 EXIT_USAGE = 2

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reference_broker.core.config import ConfigError
-from reference_broker.core.matching import consumer_fault, split
-from reference_broker.core.message import QUEUE, TOPIC
-from reference_broker.rows import FLAG, SECRET, TABLE, TABLES, TEXT, TEXTS, Row, checked, checked_table
-from reference_broker.security.authenticator import Authenticator, User
-from reference_broker.security.authority import Authority, Permission
-from reference_broker.security.identity import Identity
-from reference_broker.security.passwords import Cost, PasswordHash, hash_password, parse_hash
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.matching import consumer_fault, split
+from brokerproof.reference_broker.core.message import QUEUE, TOPIC
+from brokerproof.reference_broker.rows import FLAG, SECRET, TABLE, TABLES, TEXT, TEXTS, Row, checked, checked_table
+from brokerproof.reference_broker.security.authenticator import Authenticator, User
+from brokerproof.reference_broker.security.authority import Authority, Permission
+from brokerproof.reference_broker.security.identity import Identity
+from brokerproof.reference_broker.security.passwords import Cost, PasswordHash, hash_password, parse_hash
 
 _SECURITY: Final[dict[str, Row]] = {
     "users": TABLES,

@@ -23,18 +23,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Dispatch, Refused
-from reference_broker.core.events import Connect, Event
-from reference_broker.core.instant import Now
-from reference_broker.inactivity import stomp_periods
-from reference_broker.security.identity import Credentials
-from reference_broker.session import Session, parse_long
-from reference_broker.stomp import messages, subscriptions, transactions
-from reference_broker.stomp.frames import HEARTBEAT, V10, VERSIONS, Frame, StompProtocolError, negotiate_version
-from reference_broker.stomp.subscriptions import Subscriptions
-from reference_broker.stomp.temporaries import Temporaries
-from reference_broker.stomp.transactions import Transactions
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.effects import Dispatch, Refused
+from brokerproof.reference_broker.core.events import Connect, Event
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.inactivity import stomp_periods
+from brokerproof.reference_broker.security.identity import Credentials
+from brokerproof.reference_broker.session import Session, parse_long
+from brokerproof.reference_broker.stomp import messages, subscriptions, transactions
+from brokerproof.reference_broker.stomp.frames import (
+    HEARTBEAT,
+    V10,
+    VERSIONS,
+    Frame,
+    StompProtocolError,
+    negotiate_version,
+)
+from brokerproof.reference_broker.stomp.subscriptions import Subscriptions
+from brokerproof.reference_broker.stomp.temporaries import Temporaries
+from brokerproof.reference_broker.stomp.transactions import Transactions
 
 
 class BrokerSession(Session):

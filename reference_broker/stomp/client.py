@@ -15,11 +15,11 @@ Known exception: a STOMP client never looks at the expiration of what it receive
 
 from __future__ import annotations
 
-from reference_broker.core.message import DEFAULT_PRIORITY, Property, property_text
-from reference_broker.inactivity import Monitor, stomp_periods
-from reference_broker.notice import Connected, Delivered, Empty, Failed, Notice, Receipt
-from reference_broker.session import Client, parse_long
-from reference_broker.stomp.frames import (
+from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, Property, property_text
+from brokerproof.reference_broker.inactivity import Monitor, stomp_periods
+from brokerproof.reference_broker.notice import Connected, Delivered, Empty, Failed, Notice, Receipt
+from brokerproof.reference_broker.session import Client, parse_long
+from brokerproof.reference_broker.stomp.frames import (
     HEARTBEAT,
     V10,
     V12,
@@ -30,7 +30,7 @@ from reference_broker.stomp.frames import (
     plain_destination,
     stomp_destination,
 )
-from reference_broker.stomp.headers import MESSAGE_HEADERS
+from brokerproof.reference_broker.stomp.headers import MESSAGE_HEADERS
 
 
 class ClientSession(Client):

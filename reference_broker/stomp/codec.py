@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.framing import Limits
-from reference_broker.stomp.frames import (
+from brokerproof.reference_broker.framing import Limits
+from brokerproof.reference_broker.stomp.frames import (
     BODY_COMMANDS,
     CLIENT_COMMANDS,
     HEARTBEAT,

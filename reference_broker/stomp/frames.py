@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from reference_broker.framing import FramingError
+from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from brokerproof.reference_broker.framing import FramingError
 
 V10: Final = "1.0"
 V11: Final = "1.1"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reference_broker.framing import Framing, Limits
-from reference_broker.stomp.codec import BEAT, FrameDecoder, encode
-from reference_broker.stomp.frames import Frame, Heartbeat
+from brokerproof.reference_broker.framing import Framing, Limits
+from brokerproof.reference_broker.stomp.codec import BEAT, FrameDecoder, encode
+from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 
 
 class StompFraming(Framing):

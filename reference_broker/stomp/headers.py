@@ -12,11 +12,11 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.session import parse_long
-from reference_broker.stomp.frames import V10, StompProtocolError
+from brokerproof.reference_broker.session import parse_long
+from brokerproof.reference_broker.stomp.frames import V10, StompProtocolError
 
 if TYPE_CHECKING:
-    from reference_broker.stomp.frames import Frame
+    from brokerproof.reference_broker.stomp.frames import Frame
 
 #: Headers of SEND and MESSAGE that are not properties: the frame's own, and those with a field of their own in the
 #: message.

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.openwire.translation.maps import MAP
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.primitives import Float, Long, decode_map
+from brokerproof.reference_broker.openwire.translation.maps import MAP
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.primitives import Float, Long, decode_map
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Message
+    from brokerproof.reference_broker.core.message import Message
 
 TRANSFORMATION: Final = "transformation"
 MAP_JSON: Final = "jms-map-json"

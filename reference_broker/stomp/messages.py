@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.events import Event, Send
-from reference_broker.core.message import DEFAULT_PRIORITY, TEXT, Message, property_text
-from reference_broker.destination_options import plain_name
-from reference_broker.openwire.translation.bodies import plain_body
-from reference_broker.stomp.frames import V10, V12, Frame, StompProtocolError
-from reference_broker.stomp.headers import (
+from brokerproof.reference_broker.core.events import Event, Send
+from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, TEXT, Message, property_text
+from brokerproof.reference_broker.destination_options import plain_name
+from brokerproof.reference_broker.openwire.translation.bodies import plain_body
+from brokerproof.reference_broker.stomp.frames import V10, V12, Frame, StompProtocolError
+from brokerproof.reference_broker.stomp.headers import (
     MESSAGE_HEADERS,
     number,
     refuse_unsupported,
@@ -31,13 +31,13 @@ from reference_broker.stomp.headers import (
     switch,
     writable,
 )
-from reference_broker.stomp.maps import map_text
+from brokerproof.reference_broker.stomp.maps import map_text
 
 if TYPE_CHECKING:
-    from reference_broker.core.effects import Dispatch
-    from reference_broker.core.instant import Now
-    from reference_broker.stomp.broker import BrokerSession
-    from reference_broker.stomp.subscriptions import Subscription
+    from brokerproof.reference_broker.core.effects import Dispatch
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.stomp.broker import BrokerSession
+    from brokerproof.reference_broker.stomp.subscriptions import Subscription
 
 _UNSUPPORTED: Final[dict[str, str]] = {
     **dict.fromkeys(

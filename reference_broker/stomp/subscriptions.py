@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.events import (
     INDIVIDUAL,
     POISON,
     STANDARD,
@@ -37,17 +37,17 @@ from reference_broker.core.events import (
     Subscribe,
     Unsubscribe,
 )
-from reference_broker.core.message import TEMP_TOPIC, TOPIC
-from reference_broker.core.selector import CONVERSION
-from reference_broker.destination_options import apply_options, split_options
-from reference_broker.stomp.frames import V10, V11, V12, Frame, StompProtocolError
-from reference_broker.stomp.headers import number, refuse_unknown, refuse_unsupported, required, switch
-from reference_broker.stomp.maps import MAP_JSON, TRANSFORMATION
+from brokerproof.reference_broker.core.message import TEMP_TOPIC, TOPIC
+from brokerproof.reference_broker.core.selector import CONVERSION
+from brokerproof.reference_broker.destination_options import apply_options, split_options
+from brokerproof.reference_broker.stomp.frames import V10, V11, V12, Frame, StompProtocolError
+from brokerproof.reference_broker.stomp.headers import number, refuse_unknown, refuse_unsupported, required, switch
+from brokerproof.reference_broker.stomp.maps import MAP_JSON, TRANSFORMATION
 
 if TYPE_CHECKING:
-    from reference_broker.core.instant import Now
-    from reference_broker.core.message import Message
-    from reference_broker.stomp.broker import BrokerSession
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.stomp.broker import BrokerSession
 
 QUEUE_PREFETCH: Final = 1000
 TOPIC_PREFETCH: Final = 32767

@@ -11,10 +11,10 @@ What must change together: ``frames.py`` (prefixes).
 
 from __future__ import annotations
 
-from reference_broker.core.events import AddDestination, Event
-from reference_broker.core.message import TEMP_QUEUE, TEMP_TOPIC
-from reference_broker.stomp.frames import core_destination, is_own_temporary, stomp_destination
-from reference_broker.stomp.headers import writable
+from brokerproof.reference_broker.core.events import AddDestination, Event
+from brokerproof.reference_broker.core.message import TEMP_QUEUE, TEMP_TOPIC
+from brokerproof.reference_broker.stomp.frames import core_destination, is_own_temporary, stomp_destination
+from brokerproof.reference_broker.stomp.headers import writable
 
 
 class Temporaries:

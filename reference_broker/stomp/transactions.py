@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reference_broker.core.events import Begin, Commit, Event, Rollback
-from reference_broker.stomp.frames import Frame, StompProtocolError
-from reference_broker.stomp.headers import required
+from brokerproof.reference_broker.core.events import Begin, Commit, Event, Rollback
+from brokerproof.reference_broker.stomp.frames import Frame, StompProtocolError
+from brokerproof.reference_broker.stomp.headers import required
 
 if TYPE_CHECKING:
-    from reference_broker.core.instant import Now
-    from reference_broker.stomp.broker import BrokerSession
-    from reference_broker.stomp.subscriptions import Unsettled
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.stomp.broker import BrokerSession
+    from brokerproof.reference_broker.stomp.subscriptions import Unsettled
 
 
 class Transactions:

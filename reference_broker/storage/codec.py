@@ -24,9 +24,9 @@ from base64 import b64decode, b64encode
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Final
 
-from reference_broker.core.message import DEFAULT_PRIORITY, OCTETS, Message
-from reference_broker.openwire.wire.packed import PackedProperties
-from reference_broker.storage.journal import StorageError
+from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, OCTETS, Message
+from brokerproof.reference_broker.openwire.wire.packed import PackedProperties
+from brokerproof.reference_broker.storage.journal import StorageError
 
 #: attribute -> the value that is not written.
 FIELDS: Final[dict[str, object]] = {

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from reference_broker.core.records import Record
+    from brokerproof.reference_broker.core.records import Record
 
 #: The storage has no room for messages; the core's refusal code.
 FULL: Final = "storage-full"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.records import MessageAdded, Record
-from reference_broker.storage.codec import decode, encode_head
-from reference_broker.storage.journal import Journal
+from brokerproof.reference_broker.core.records import MessageAdded, Record
+from brokerproof.reference_broker.storage.codec import decode, encode_head
+from brokerproof.reference_broker.storage.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -27,7 +27,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from reference_broker.core.records import (
+from brokerproof.reference_broker.core.records import (
     DestinationRemoved,
     MessageAdded,
     MessageRemoved,
@@ -35,8 +35,8 @@ from reference_broker.core.records import (
     SubscriptionAdded,
     SubscriptionRemoved,
 )
-from reference_broker.storage.codec import decode, encode_head, key, name
-from reference_broker.storage.journal import FAILED, FULL, Journal, StorageError, Trouble
+from brokerproof.reference_broker.storage.codec import decode, encode_head, key, name
+from brokerproof.reference_broker.storage.journal import FAILED, FULL, Journal, StorageError, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,8 +19,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from conformance.verdict import GRADES, ORDER
-from reports.tables import TABLES, ddl
+from brokerproof.conformance.verdict import GRADES, ORDER
+from brokerproof.reports.tables import TABLES, ddl
 
 #: Query -> what it answers.
 QUERIES = {

@@ -20,12 +20,12 @@ from pathlib import Path
 import jinja2
 import msgspec
 
-from conformance.requirements.catalogue import Requirement
-from conformance.verdict import VerdictKind
-from reports.exhibit import Page, margin_text
-from reports.render.clocks import draw
-from reports.render.words import GRADES, LOOKS
-from reports.schema import Cell, Column, Report
+from brokerproof.conformance.requirements.catalogue import Requirement
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.reports.exhibit import Page, margin_text
+from brokerproof.reports.render.clocks import draw
+from brokerproof.reports.render.words import GRADES, LOOKS
+from brokerproof.reports.schema import Cell, Column, Report
 
 PAGES = "cells"
 #: Width in CSS pixels below which the matrix becomes cards: what the sentences need, and each column.
@@ -117,7 +117,7 @@ def _index(environment: jinja2.Environment, report: Report) -> str:
 
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("reports.render"),
+        loader=jinja2.PackageLoader("brokerproof.reports.render"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reports.schema import FILE, Report
+from brokerproof.reports.schema import FILE, Report
 
 
 def write_json(folder: Path, report: Report) -> Path:

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from conformance.verdict import VerdictKind
-from reports.schema import Cell, Column, Report
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.reports.schema import Cell, Column, Report
 
 FILE = "junit.xml"
 _UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

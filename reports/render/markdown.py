@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.verdict import VerdictKind
-from reports.evidence import replay_line
-from reports.render.html import page_name
-from reports.render.words import LOOKS
-from reports.schema import Cell, Column, Report
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.reports.evidence import replay_line
+from brokerproof.reports.render.html import page_name
+from brokerproof.reports.render.words import LOOKS
+from brokerproof.reports.schema import Cell, Column, Report
 
 FILE = "report.md"
 

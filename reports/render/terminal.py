@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from conformance.verdict import VerdictKind
-from reports.evidence import replay_line
-from reports.render.words import LOOKS
-from reports.schema import Cell, Report
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.reports.evidence import replay_line
+from brokerproof.reports.render.words import LOOKS
+from brokerproof.reports.schema import Cell, Report
 
 #: Width where the output is no terminal: wide enough for build logs.
 WIDTH_PLAIN = 120

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from conformance.generate.programs import program_for_seed
-from conformance.history import History
-from conformance.judge import judge_history
-from conformance.program import Program
-from conformance.verdict import VerdictKind
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.history import History
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.alarms.blurs import BLURS, blurred
 from tests.alarms.programs import acknowledging, mixed
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from conformance.history import (
+from brokerproof.conformance.history import (
     Ack,
     ClockSample,
     Closed,

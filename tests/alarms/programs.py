@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from conformance.generate.chooser import SeededChooser
-from conformance.generate.programs import program_for_seed, shape_of
-from conformance.program import FORMAT, BrokerSpec, DestinationSpec, HostSpec, LinkSpec, Program
-from conformance.steps import (
+from brokerproof.conformance.generate.chooser import SeededChooser
+from brokerproof.conformance.generate.programs import program_for_seed, shape_of
+from brokerproof.conformance.program import FORMAT, BrokerSpec, DestinationSpec, HostSpec, LinkSpec, Program
+from brokerproof.conformance.steps import (
     REGISTRY,
     Acknowledge,
     Advance,

@@ -18,9 +18,9 @@ PROGRAMS = 300
 
 def digest() -> str:
     """Over the histories of the corpus and ``PROGRAMS`` seeded programs."""
-    from conformance.corpus import programs
-    from conformance.generate.programs import program_for_seed
-    from conformance.worlds.simulated.world import SimulatedWorld
+    from brokerproof.conformance.corpus import programs
+    from brokerproof.conformance.generate.programs import program_for_seed
+    from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
     total = hashlib.sha256()
     played = list(programs().values()) + [program_for_seed(seed) for seed in range(PROGRAMS)]
@@ -32,14 +32,14 @@ def digest() -> str:
 def main() -> int:
     """Compare."""
     if sys.argv[1:] == ["--digest"]:
-        import reference_broker.core.broker as core
+        import brokerproof.reference_broker.core.broker as core
 
         kind = "interpreted" if str(core.__file__).endswith(".py") else "compiled"
         sys.stdout.write(f"{kind} {digest()}\n")
         return 0
     checkout = Path(__file__).parent.parent.parent
     found = []
-    for path in ("", str(checkout)):
+    for path in ("", str(checkout / "src")):
         env = {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
         command = [sys.executable, __file__, "--digest"]
         found.append(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.split())

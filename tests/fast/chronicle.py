@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from conformance.history import (
+from brokerproof.conformance.history import (
     Abort,
     Ack,
     Arrive,
@@ -35,12 +35,12 @@ from conformance.history import (
     Subscribe,
     Visit,
 )
-from conformance.oracles.base import Oracle
-from conformance.oracles.wall import WallClocks
-from conformance.program import DeclaredSpec
-from conformance.sight import Heard, Said
-from conformance.verdict import Verdict
-from conformance.worlds.translation import CAPABILITIES
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.program import DeclaredSpec
+from brokerproof.conformance.sight import Heard, Said
+from brokerproof.conformance.verdict import Verdict
+from brokerproof.conformance.worlds.translation import CAPABILITIES
 
 NS_PER_MS = 1_000_000
 EPOCH_MS = 1_795_219_200_000

@@ -4,10 +4,10 @@ broker, and the audit after every event.
 
 from __future__ import annotations
 
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Accepted, Dispatch, Effect, Journalled, Logged, Refused
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Effect, Journalled, Logged, Refused
+from brokerproof.reference_broker.core.events import (
     STANDARD,
     Ack,
     Begin,
@@ -23,10 +23,10 @@ from reference_broker.core.events import (
     Transmitted,
     Unsubscribe,
 )
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.core.message import DEAD_LETTER_QUEUE, DEFAULT_PRIORITY, Message, Property
-from reference_broker.core.policies import Policies
-from reference_broker.core.recovery import Recovered
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, DEFAULT_PRIORITY, Message, Property
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.recovery import Recovered
 
 START_MS = 1_700_000_000_000
 START_NS = 5_000_000_000

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from conformance.history import ClockSample, Fault, Send
-from conformance.oracles.base import Oracle
-from conformance.program import TimeStampingSpec
-from conformance.verdict import Verdict
+from brokerproof.conformance.history import ClockSample, Fault, Send
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.program import TimeStampingSpec
+from brokerproof.conformance.verdict import Verdict
 from tests.fast.chronicle import DLQ, EPOCH_MS, NS_PER_MS, Chronicle
 
 PLUGIN = TimeStampingSpec()

@@ -5,15 +5,15 @@ Every byte passes the framing that the server uses, so these tests say what a cl
 
 from __future__ import annotations
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.instant import Now
-from reference_broker.framing import Limits
-from reference_broker.node import Node
-from reference_broker.openwire.framing import OpenWireFraming
-from reference_broker.openwire.wire import consumption, ids, links, messages
-from reference_broker.openwire.wire.codec import Codec, FrameDecoder
-from reference_broker.openwire.wire.kinds import Data, Kind
-from reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.framing import Limits
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.openwire.framing import OpenWireFraming
+from brokerproof.reference_broker.openwire.wire import consumption, ids, links, messages
+from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
+from brokerproof.reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
 
 NOW = Now(0, 1_800_000_000_000)
 

@@ -9,9 +9,9 @@ import tomllib
 
 import pytest
 
-from reference_broker import activemq_xml, settings
-from reference_broker.activemq_xml import translate
-from reference_broker.settings import settings_of
+from brokerproof.reference_broker import activemq_xml, settings
+from brokerproof.reference_broker.activemq_xml import translate
+from brokerproof.reference_broker.settings import settings_of
 from tests.fast.test_settings import flat
 from tests.guards.tree import ROOT
 

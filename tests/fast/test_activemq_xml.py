@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping, broker_xml
-from reference_broker.activemq_xml import translate
-from reference_broker.core.config import ConfigError
-from reference_broker.settings import read_settings
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping, broker_xml
+from brokerproof.reference_broker.activemq_xml import translate
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.settings import read_settings
 
 
 def within(text: str) -> str:

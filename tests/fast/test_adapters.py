@@ -7,19 +7,19 @@ import tomllib
 import msgspec
 import pytest
 
-from conformance.adapters import ADAPTERS, find_adapter, make_adapter
-from conformance.adapters.activemq import generation_of, options_of, release_of
-from conformance.adapters.base import Endpoint
-from conformance.adapters.reference import ReferenceAdapter, configuration, policy_pattern
-from conformance.adapters.stomp_url import StompUrlAdapter
-from conformance.adapters.through import ThroughEndpoint
-from conformance.corpus.stories import stories
-from conformance.exits import UsageError
-from conformance.program import BrokerSpec, DestinationSpec, TimeStampingSpec
-from conformance.worlds.translation import broker_config
-from reference_broker.core.config import GENERATIONS, BrokerConfig
-from reference_broker.core.matching import matches
-from reference_broker.settings import broker_config as settings_config
+from brokerproof.conformance.adapters import ADAPTERS, find_adapter, make_adapter
+from brokerproof.conformance.adapters.activemq import generation_of, options_of, release_of
+from brokerproof.conformance.adapters.base import Endpoint
+from brokerproof.conformance.adapters.reference import ReferenceAdapter, configuration, policy_pattern
+from brokerproof.conformance.adapters.stomp_url import StompUrlAdapter
+from brokerproof.conformance.adapters.through import ThroughEndpoint
+from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.exits import UsageError
+from brokerproof.conformance.program import BrokerSpec, DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.worlds.translation import broker_config
+from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
+from brokerproof.reference_broker.core.matching import matches
+from brokerproof.reference_broker.settings import broker_config as settings_config
 
 
 @pytest.mark.parametrize("name", [*ADAPTERS, "activemq@5.12.3"])

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from reference_broker.actions import Answered
-from reference_broker.admin import Admin, AdminConnection
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.events import Operation
-from reference_broker.core.instant import Now
-from reference_broker.node import Node
+from brokerproof.reference_broker.actions import Answered
+from brokerproof.reference_broker.admin import Admin, AdminConnection
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.events import Operation
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.node import Node
 from tests.fast.wire_pair import Pair
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
-from reference_broker.actions import Authenticate, Close, Throttle
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
-from reference_broker.node import Node
-from reference_broker.openwire.commands import (
+from brokerproof.reference_broker.actions import Authenticate, Close, Throttle
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.openwire.commands import (
     Command,
     ConnectionFault,
     ConnectionInfo,
@@ -26,9 +26,9 @@ from reference_broker.openwire.commands import (
     Response,
     WireFormatInfo,
 )
-from reference_broker.security.authority import Authority, Permission
-from reference_broker.security.identity import Credentials, Identity
-from reference_broker.stomp.frames import HEARTBEAT, Frame
+from brokerproof.reference_broker.security.authority import Authority, Permission
+from brokerproof.reference_broker.security.identity import Credentials, Identity
+from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from tests.fast.wire_pair import WALL_MS
 
 NOW = Now(0, WALL_MS)

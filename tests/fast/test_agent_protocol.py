@@ -5,9 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from conformance.agents import protocol
-from conformance.agents.protocol import AgentError, encode, make_body, parse_answer, parse_request, read_body
-from conformance.exits import SUITE
+from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.protocol import (
+    AgentError,
+    encode,
+    make_body,
+    parse_answer,
+    parse_request,
+    read_body,
+)
+from brokerproof.conformance.exits import SUITE
 
 TIMES = {"t0": 10, "t1": 20}
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from conformance.agents import stamps
-from conformance.agents.stamps import ArrivalClock, kernel_stamp_ns, wall_reading
+from brokerproof.conformance.agents import stamps
+from brokerproof.conformance.agents.stamps import ArrivalClock, kernel_stamp_ns, wall_reading
 
 #: The kernel's wall clock minus the monotonic clock, and half of what a measurement took.
 OFFSET_NS = 1_795_000_000_000_000_000

@@ -13,12 +13,12 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from conformance.agents import protocol
-from conformance.agents.protocol import AnyAgentEvent, Reply, encode, make_body, parse_answer
-from conformance.agents.stomp_agent import StompAgent
-from reference_broker.stomp.codec import FrameDecoder
-from reference_broker.stomp.codec import encode as encode_frame
-from reference_broker.stomp.frames import Frame
+from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.protocol import AnyAgentEvent, Reply, encode, make_body, parse_answer
+from brokerproof.conformance.agents.stomp_agent import StompAgent
+from brokerproof.reference_broker.stomp.codec import FrameDecoder
+from brokerproof.reference_broker.stomp.codec import encode as encode_frame
+from brokerproof.reference_broker.stomp.frames import Frame
 
 DEADLINE_S = 5.0
 

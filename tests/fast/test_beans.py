@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping, broker_xml
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping, broker_xml
 
 AMQ = "{http://activemq.apache.org/schema/core}"
 DATA = Path("/run/data")

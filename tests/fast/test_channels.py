@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.channels import Channel, ChannelClosed, ChannelGarbage, ChannelTimeout
+from brokerproof.chaos.channels import Channel, ChannelClosed, ChannelGarbage, ChannelTimeout
 
 Pair = tuple[Channel, socket.socket]
 
@@ -71,7 +71,7 @@ def test_a_peer_that_reads_nothing_does_not_hold_us_beyond_the_deadline(pair: Pa
 
 def test_a_line_without_end_is_given_up(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     channel, peer = pair
-    monkeypatch.setattr("chaos.channels.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("brokerproof.chaos.channels.MAX_LINE_BYTES", 1000)
     peer.sendall(b"x" * 1001)
     with pytest.raises(ChannelGarbage, match="longer than 1000 bytes"):
         channel.receive_line(time.monotonic_ns() + 1_000_000_000)

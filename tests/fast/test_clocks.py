@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos import clocks
-from chaos.clocks import BadOffset, ClockFile, ClockReading, DriftingClock, offset_line, staircase_offset_us
+from brokerproof.chaos import clocks
+from brokerproof.chaos.clocks import BadOffset, ClockFile, ClockReading, DriftingClock, offset_line, staircase_offset_us
 
 LIMIT_US = clocks.MAX_OFFSET_MS * 1000
 

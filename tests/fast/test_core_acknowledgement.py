@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.events import (
     DELIVERED,
     EXPIRED,
     INDIVIDUAL,

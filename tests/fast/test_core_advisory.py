@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.advisory import Advisory, topic_about, topic_of
-from reference_broker.core.config import AdvisoryOptions, BrokerConfig, DestinationPolicy
-from reference_broker.core.events import EXPIRED, POISON
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.advisory import Advisory, topic_about, topic_of
+from brokerproof.reference_broker.core.config import AdvisoryOptions, BrokerConfig, DestinationPolicy
+from brokerproof.reference_broker.core.events import EXPIRED, POISON
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import DLQ, START_MS, Driver, Q, T, config_of
 
 EXPIRED_Q = "topic://ActiveMQ.Advisory.Expired.Queue.q"

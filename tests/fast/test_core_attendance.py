@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.advisory import Advisory
-from reference_broker.core.attendance import ConnectionTold, ConsumerTold, DestinationTold, Told
-from reference_broker.core.config import BrokerConfig, DestinationPolicy
-from reference_broker.core.effects import Accepted, Dispatch, Displaced, Granted, Refused
-from reference_broker.core.events import AddDestination, Connect, Disconnect, RemoveDestination, Resize, Send
-from reference_broker.core.message import Message
-from reference_broker.core.resends import PRODUCERS, Resends
+from brokerproof.reference_broker.core.advisory import Advisory
+from brokerproof.reference_broker.core.attendance import ConnectionTold, ConsumerTold, DestinationTold, Told
+from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
+from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Displaced, Granted, Refused
+from brokerproof.reference_broker.core.events import (
+    AddDestination,
+    Connect,
+    Disconnect,
+    RemoveDestination,
+    Resize,
+    Send,
+)
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.resends import PRODUCERS, Resends
 from tests.fast.core_driver import Driver
 
 TEMP = "temp-queue://c1:1"

@@ -6,15 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, Ack, Connect, Send, Subscribe, Unsubscribe
-from reference_broker.core.groups import CAPACITY, FIRST
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
-from reference_broker.core.policies import Policies
-from reference_broker.core.selection import Selection
-from reference_broker.core.subscription import Consumer
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.events import (
+    DELIVERED,
+    EXPIRED,
+    INDIVIDUAL,
+    Ack,
+    Connect,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from brokerproof.reference_broker.core.groups import CAPACITY, FIRST
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.selection import Selection
+from brokerproof.reference_broker.core.subscription import Consumer
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 A, B = "kind = 'a'", "kind = 'b'"

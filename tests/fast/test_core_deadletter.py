@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from reference_broker.core.config import ConfigError, DeadLetterStrategy, DestinationPolicy
-from reference_broker.core.deadletter import AUDIT_IDS, DeadLetter
-from reference_broker.core.events import EXPIRED, POISON, Ack, Move, Send, Subscribe
-from reference_broker.core.message import Message
-from reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.config import ConfigError, DeadLetterStrategy, DestinationPolicy
+from brokerproof.reference_broker.core.deadletter import AUDIT_IDS, DeadLetter
+from brokerproof.reference_broker.core.events import EXPIRED, POISON, Ack, Move, Send, Subscribe
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.policies import Policies
 from tests.fast.core_driver import DLQ, START_MS, Driver, Q, T, config_of
 
 

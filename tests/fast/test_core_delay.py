@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig, DestinationPolicy
-from reference_broker.core.delay import MAX_DELAY_MS, Delay
-from reference_broker.core.events import POISON, Send, Tick
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.core.message import Message
-from reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
+from brokerproof.reference_broker.core.delay import MAX_DELAY_MS, Delay
+from brokerproof.reference_broker.core.events import POISON, Send, Tick
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.policies import Policies
 from tests.fast.core_driver import DLQ, START_MS, START_NS, Driver, Q, T, config_of
 
 HOUR_MS = 3_600_000

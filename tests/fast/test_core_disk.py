@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import CompositeDestination, DestinationPolicy
-from reference_broker.core.effects import Accepted, Refused, Throttled
-from reference_broker.core.events import INDIVIDUAL, Ack, RemoveQueue, Send
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
-from reference_broker.core.topic import Topic
+from brokerproof.reference_broker.core.config import CompositeDestination, DestinationPolicy
+from brokerproof.reference_broker.core.effects import Accepted, Refused, Throttled
+from brokerproof.reference_broker.core.events import INDIVIDUAL, Ack, RemoveQueue, Send
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.topic import Topic
 from tests.fast.core_driver import START_MS, Driver, Q, T, config_of
 
 #: What a message without a body costs.

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.effects import Accepted, Dispatch
-from reference_broker.core.events import DELIVERED, INDIVIDUAL, STANDARD, Subscribe, Transmitted
-from reference_broker.core.instant import Now
-from reference_broker.core.policies import Policies
-from reference_broker.core.rotation import Rotation
+from brokerproof.reference_broker.core.effects import Accepted, Dispatch
+from brokerproof.reference_broker.core.events import DELIVERED, INDIVIDUAL, STANDARD, Subscribe, Transmitted
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.rotation import Rotation
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 

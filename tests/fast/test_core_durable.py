@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.events import (
     EXPIRED,
     INDIVIDUAL,
     POISON,
@@ -16,7 +16,7 @@ from reference_broker.core.events import (
     Rollback,
     Subscribe,
 )
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 ME = 50  # the connection of the durable subscriber; its client id is client-50
@@ -176,7 +176,7 @@ def test_only_topics(destination: str) -> None:
 
 
 def test_a_client_id_is_needed() -> None:
-    from reference_broker.core.events import Connect
+    from brokerproof.reference_broker.core.events import Connect
 
     d = durable_driver()
     d.handle(Connect(60, ""))
@@ -313,7 +313,7 @@ def test_no_local() -> None:
     d.subscribe("plain", T, connection=ME)
 
     def send_from(connection: int, message_id: str, delay_ms: int = 0) -> None:
-        from reference_broker.core.events import Send
+        from brokerproof.reference_broker.core.events import Send
 
         assert d.ask(Send(connection, Message(message_id, T, b"", delay_ms=delay_ms), request=d.request())) == ""
 

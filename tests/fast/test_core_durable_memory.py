@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import Disconnect, RemoveSubscription
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.events import Disconnect, RemoveSubscription
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import START_MS, Driver, Q, T, config_of
 
 S = 2048

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import EXPIRED, STANDARD
-from reference_broker.core.expiry import DocumentedExpiry, Expiry
-from reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.events import EXPIRED, STANDARD
+from brokerproof.reference_broker.core.expiry import DocumentedExpiry, Expiry
+from brokerproof.reference_broker.core.instant import NS_PER_MS
 from tests.fast.core_driver import DLQ, START_MS, START_NS, Driver, Q, T, config_of
 
 BOOKS = ("size", "enqueued", "dequeued", "expired", "in_flight")

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.effects import Accepted, Credited, Effect, Refused, Throttled
-from reference_broker.core.events import INDIVIDUAL, Ack, Begin, Commit, Disconnect, Purge, RemoveQueue, Rollback, Send
-from reference_broker.core.flow import CONFIRMED_MAX
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.effects import Accepted, Credited, Effect, Refused, Throttled
+from brokerproof.reference_broker.core.events import (
+    INDIVIDUAL,
+    Ack,
+    Begin,
+    Commit,
+    Disconnect,
+    Purge,
+    RemoveQueue,
+    Rollback,
+    Send,
+)
+from brokerproof.reference_broker.core.flow import CONFIRMED_MAX
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import DLQ, Driver, T, config_of
 
 S = 2048

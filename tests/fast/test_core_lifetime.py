@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import RELATIVE_TTL, BrokerConfig, ConfigError, TimeStamping
-from reference_broker.core.events import Send
-from reference_broker.core.instant import Now
-from reference_broker.core.lifetime import MAX_TTL_MS
-from reference_broker.core.message import Message, Property
-from reference_broker.inactivity import DocumentedMonitor
-from reference_broker.openwire.broker import BrokerSession as OpenWireSession
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.commands import ConnectionInfo, ConsumerInfo, WireFormatInfo
-from reference_broker.stomp.broker import BrokerSession as StompSession
-from reference_broker.stomp.codec import Frame
+from brokerproof.reference_broker.core.config import RELATIVE_TTL, BrokerConfig, ConfigError, TimeStamping
+from brokerproof.reference_broker.core.events import Send
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.lifetime import MAX_TTL_MS
+from brokerproof.reference_broker.core.message import Message, Property
+from brokerproof.reference_broker.inactivity import DocumentedMonitor
+from brokerproof.reference_broker.openwire.broker import BrokerSession as OpenWireSession
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.commands import ConnectionInfo, ConsumerInfo, WireFormatInfo
+from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
+from brokerproof.reference_broker.stomp.codec import Frame
 from tests.fast.core_driver import DLQ, START_MS, Driver, Q, config_of
 
 TTL = 180_000

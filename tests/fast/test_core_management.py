@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.effects import Counted, Refused
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.effects import Counted, Refused
+from brokerproof.reference_broker.core.events import (
     INDIVIDUAL,
     Move,
     Operation,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.matching import fault, matches, policy_for
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.matching import fault, matches, policy_for
 
 
 @pytest.mark.parametrize(

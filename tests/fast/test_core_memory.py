@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import EXPIRED, INDIVIDUAL, POISON, STANDARD
-from reference_broker.core.memory import Memory, Usage
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.events import EXPIRED, INDIVIDUAL, POISON, STANDARD
+from brokerproof.reference_broker.core.memory import Memory, Usage
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import DLQ, START_MS, Driver, Q, T, config_of
 
 MIB = 1024 * 1024

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import INDIVIDUAL, POISON, STANDARD, Ack, RemoveDestination, Subscribe
-from reference_broker.core.matching import consumer_fault, members
+from brokerproof.reference_broker.core.events import INDIVIDUAL, POISON, STANDARD, Ack, RemoveDestination, Subscribe
+from brokerproof.reference_broker.core.matching import consumer_fault, members
 from tests.fast.core_driver import DLQ, Driver, config_of
 
 A, B, C = "queue://A.one", "queue://A.two", "queue://B"

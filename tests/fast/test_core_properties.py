@@ -13,10 +13,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.config import BrokerConfig, DestinationPolicy
-from reference_broker.core.effects import Accepted, Dispatch, Effect, Refused
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, STANDARD, Ack, Event, Send
-from reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
+from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Effect, Refused
+from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, STANDARD, Ack, Event, Send
+from brokerproof.reference_broker.core.instant import NS_PER_MS
 from tests.fast.core_driver import DLQ, Driver, T, config_of
 
 DESTINATIONS = ("queue://a", "queue://b", T, DLQ)

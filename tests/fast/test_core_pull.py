@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.effects import NoMessage
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, Move, Pull, Resize, Subscribe
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.effects import NoMessage
+from brokerproof.reference_broker.core.events import (
+    DELIVERED,
+    EXPIRED,
+    INDIVIDUAL,
+    POISON,
+    Move,
+    Pull,
+    Resize,
+    Subscribe,
+)
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 

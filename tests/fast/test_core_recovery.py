@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.effects import Journalled
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.effects import Journalled
+from brokerproof.reference_broker.core.events import (
     INDIVIDUAL,
     POISON,
     Begin,
@@ -20,11 +20,11 @@ from reference_broker.core.events import (
     StorageChanged,
     Subscribe,
 )
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
-from reference_broker.core.records import MessageAdded, MessageRemoved
-from reference_broker.core.recovery import Recovered
-from reference_broker.storage.memory import MemoryJournal
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.records import MessageAdded, MessageRemoved
+from brokerproof.reference_broker.core.recovery import Recovered
+from brokerproof.reference_broker.storage.memory import MemoryJournal
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 PERSISTENT = config_of(persistent=True)

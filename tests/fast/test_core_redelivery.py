@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import EXPIRED, STANDARD
-from reference_broker.core.line import Line
-from reference_broker.core.policies import Policies
-from reference_broker.core.redelivery import Ordering
-from reference_broker.core.reference import Reference
+from brokerproof.reference_broker.core.events import EXPIRED, STANDARD
+from brokerproof.reference_broker.core.line import Line
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.core.redelivery import Ordering
+from brokerproof.reference_broker.core.reference import Reference
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 

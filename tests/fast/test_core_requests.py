@@ -6,15 +6,24 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.acknowledgement import Acknowledgement
-from reference_broker.core.config import ConfigError
-from reference_broker.core.delay import Delay
-from reference_broker.core.effects import Effect, Refused
-from reference_broker.core.events import STANDARD, Ack, Connect, Disconnect, Event, Send, Subscribe, Unsubscribe
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
-from reference_broker.core.policies import BASES, Policies
-from reference_broker.core.reference import GONE, MOVES, WAITING, ImpossibleMove, Reference
+from brokerproof.reference_broker.core.acknowledgement import Acknowledgement
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.delay import Delay
+from brokerproof.reference_broker.core.effects import Effect, Refused
+from brokerproof.reference_broker.core.events import (
+    STANDARD,
+    Ack,
+    Connect,
+    Disconnect,
+    Event,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.policies import BASES, Policies
+from brokerproof.reference_broker.core.reference import GONE, MOVES, WAITING, ImpossibleMove, Reference
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 R = 77

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from reference_broker.core.config import BrokerRedelivery, DestinationPolicy
-from reference_broker.core.effects import Journalled
-from reference_broker.core.events import EXPIRED, POISON
-from reference_broker.core.instant import Now
-from reference_broker.core.recovery import Recovered
-from reference_broker.storage.memory import MemoryJournal
+from brokerproof.reference_broker.core.config import BrokerRedelivery, DestinationPolicy
+from brokerproof.reference_broker.core.effects import Journalled
+from brokerproof.reference_broker.core.events import EXPIRED, POISON
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.recovery import Recovered
+from brokerproof.reference_broker.storage.memory import MemoryJournal
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig, ConfigError, DestinationPolicy
-from reference_broker.core.events import Subscribe
-from reference_broker.core.retention import Recovery
+from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError, DestinationPolicy
+from brokerproof.reference_broker.core.events import Subscribe
+from brokerproof.reference_broker.core.retention import Recovery
 from tests.fast.core_driver import Driver, T
 
 

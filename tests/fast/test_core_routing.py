@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig, CompositeDestination, VirtualTopic
-from reference_broker.core.events import INDIVIDUAL, Begin, Commit, Disconnect, Rollback, Send
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.config import BrokerConfig, CompositeDestination, VirtualTopic
+from brokerproof.reference_broker.core.events import INDIVIDUAL, Begin, Commit, Disconnect, Rollback, Send
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import DLQ, START_MS, Driver, config_of
 
 A, B, T = "queue://A", "queue://B", "topic://T"

@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.config import BrokerConfig, CompositeDestination
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.config import BrokerConfig, CompositeDestination
+from brokerproof.reference_broker.core.events import (
     INDIVIDUAL,
     STANDARD,
     Ack,
@@ -31,8 +31,8 @@ from reference_broker.core.events import (
     Subscribe,
     Unsubscribe,
 )
-from reference_broker.core.matching import members
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.matching import members
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import Driver
 
 PLACES = (

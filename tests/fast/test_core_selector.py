@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.message import Message, Property
-from reference_broker.core.selector import MAX_DEPTH, MAX_LENGTH, BadSelector, parse
+from brokerproof.reference_broker.core.message import Message, Property
+from brokerproof.reference_broker.core.selector import MAX_DEPTH, MAX_LENGTH, BadSelector, parse
 
 PROPERTIES: dict[str, Property] = {
     "kind": "a",

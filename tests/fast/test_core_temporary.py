@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.events import AddDestination, Begin, Commit, RemoveDestination, Send, Subscribe
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.events import AddDestination, Begin, Commit, RemoveDestination, Send, Subscribe
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import Driver, Q, T
 
 TQ, TT = "temp-queue://1:1", "temp-topic://1:2"

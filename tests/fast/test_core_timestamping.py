@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig, TimeStamping
-from reference_broker.core.events import Move
-from reference_broker.core.message import Message
-from reference_broker.core.timestamping import ClassicStamping, Stamping, wrap_int64
+from brokerproof.reference_broker.core.config import BrokerConfig, TimeStamping
+from brokerproof.reference_broker.core.events import Move
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.timestamping import ClassicStamping, Stamping, wrap_int64
 from tests.fast.core_driver import DLQ, START_MS, Driver, config_of
 
 N = 1_000_000  # the broker's time

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import STANDARD, Disconnect, Send, Subscribe
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.events import STANDARD, Disconnect, Send, Subscribe
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import Driver, T, config_of
 
 

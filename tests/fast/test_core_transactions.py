@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.effects import Accepted, Dispatch, Refused
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Refused
+from brokerproof.reference_broker.core.events import (
     DELIVERED,
     EXPIRED,
     INDIVIDUAL,
@@ -17,7 +17,7 @@ from reference_broker.core.events import (
     Disconnect,
     Send,
 )
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.events import INDIVIDUAL, STANDARD, Disconnect, Unsubscribe
+from brokerproof.reference_broker.core.events import INDIVIDUAL, STANDARD, Disconnect, Unsubscribe
 from tests.fast.core_driver import DLQ, Driver, Q
 
 STEPS = st.lists(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import Disconnect, RemoveQueue, Send
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.events import Disconnect, RemoveQueue, Send
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 S = 2048

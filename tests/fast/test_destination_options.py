@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from reference_broker.core.events import Subscribe
-from reference_broker.core.instant import Now
-from reference_broker.destination_options import OPTIONS, BadOption, plain_name, split_options
-from reference_broker.inactivity import GENERATIONS
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.commands import ConsumerInfo, ProducerMessage
+from brokerproof.reference_broker.core.events import Subscribe
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.destination_options import OPTIONS, BadOption, plain_name, split_options
+from brokerproof.reference_broker.inactivity import GENERATIONS
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.commands import ConsumerInfo, ProducerMessage
 
 NOW = Now(0, 1_700_000_000_000)
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from reference_broker import settings
-from reference_broker.core import broker, matching
+from brokerproof.reference_broker import settings
+from brokerproof.reference_broker.core import broker, matching
 from tests.guards.tree import ROOT
 
 PAGE = (ROOT / "docs" / "destinations.md").read_text(encoding="utf-8")

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
-from conformance.cli import main
-from conformance.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
-from conformance.operating import diagnose, inflight, starvation
-from conformance.operating import sight as sight_of
-from conformance.operating.addresses import HTTP, MANAGED, address
-from conformance.operating.answer import Answer
-from conformance.operating.sight import LIMIT_S, Sight, look
-from reference_broker.core.config import BrokerConfig, DestinationPolicy
+from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
+from brokerproof.conformance.operating import diagnose, inflight, starvation
+from brokerproof.conformance.operating import sight as sight_of
+from brokerproof.conformance.operating.addresses import HTTP, MANAGED, address
+from brokerproof.conformance.operating.answer import Answer
+from brokerproof.conformance.operating.sight import LIMIT_S, Sight, look
+from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
 from tests.fast.manager import Manager
 from tests.fast.wire_pair import Pair
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.generate import features
-from conformance.generate.chooser import SeededChooser
-from conformance.generate.features import MIXES, MOTIFS_OF, OFFERED, draw_features, draw_motif, fit_frame
-from conformance.generate.programs import draw_frame, program_for_seed, shape_of
-from conformance.history import Arrive, Browse, Commit, Event, Fault, Operate, Send, Subscribe, Visit
-from conformance.steps import REGISTRY
-from conformance.steps.base import FEATURES
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.generate import features
+from brokerproof.conformance.generate.chooser import SeededChooser
+from brokerproof.conformance.generate.features import MIXES, MOTIFS_OF, OFFERED, draw_features, draw_motif, fit_frame
+from brokerproof.conformance.generate.programs import draw_frame, program_for_seed, shape_of
+from brokerproof.conformance.history import Arrive, Browse, Commit, Event, Fault, Operate, Send, Subscribe, Visit
+from brokerproof.conformance.steps import REGISTRY
+from brokerproof.conformance.steps.base import FEATURES
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 
 def test_every_feature_has_a_motif() -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.config import Monitor as Settings
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.inactivity import (
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.config import Monitor as Settings
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.inactivity import (
     FAIL,
     GENERATIONS,
     KEEP_ALIVE,

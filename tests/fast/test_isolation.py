@@ -6,12 +6,12 @@ from typing import Literal
 
 import pytest
 
-from conformance.history import Arrive, Fault, History, Phase
-from conformance.judge import judge_history
-from conformance.program import FORMAT, BrokerSpec, HostSpec, Program
-from conformance.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
-from conformance.verdict import VerdictKind
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.history import Arrive, Fault, History, Phase
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, Program
+from brokerproof.conformance.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: More than the link's buffer holds, twice over: the broker's writer waits.
 MESSAGES = 60

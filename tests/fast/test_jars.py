@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from chaos import tools
-from chaos.brokers import debian, jars
-from chaos.brokers.jars import NotAHome, UnknownRelease
+from brokerproof.chaos import tools
+from brokerproof.chaos.brokers import debian, jars
+from brokerproof.chaos.brokers.jars import NotAHome, UnknownRelease
 
 HOME_JARS = (
     "activemq-broker-5.18.3.jar",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chaos.brokers import jolokia
-from chaos.brokers.jolokia import Jolokia, JolokiaFailed
+from brokerproof.chaos.brokers import jolokia
+from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed
 
 NO_BEAN: dict[str, Any] = {
     "error_type": "javax.management.InstanceNotFoundException",
@@ -88,7 +88,7 @@ def test_the_brokers_clock_is_read_to_the_second(agent: tuple[Jolokia, list[Any]
 
 
 def test_nobody_there_is_one_clear_error() -> None:
-    from chaos.ports import free_port
+    from brokerproof.chaos.ports import free_port
 
     port = free_port()
     with pytest.raises(JolokiaFailed, match=f"port {port}"):

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import conformance.known
-from conformance.corpus import programs
-from conformance.exits import SuiteProblem
-from conformance.known import apply_known, load_known, parse_known
-from conformance.requirements.catalogue import default_catalogue
-from conformance.verdict import Verdict, VerdictKind
+import brokerproof.conformance.known
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.exits import SuiteProblem
+from brokerproof.conformance.known import apply_known, load_known, parse_known
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 
-FOLDER = Path(conformance.known.__file__).parent
+FOLDER = Path(brokerproof.conformance.known.__file__).parent
 LIST = b"""
 [[deviation]]
 requirement = "TSP-009"

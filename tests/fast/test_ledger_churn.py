@@ -12,12 +12,21 @@ from collections.abc import Callable
 
 import pytest
 
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.effects import Dispatch
-from reference_broker.core.events import STANDARD, Ack, Connect, Event, Send, Subscribe, Transmitted, Unsubscribe
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.effects import Dispatch
+from brokerproof.reference_broker.core.events import (
+    STANDARD,
+    Ack,
+    Connect,
+    Event,
+    Send,
+    Subscribe,
+    Transmitted,
+    Unsubscribe,
+)
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
 
 Q = "queue://q"
 MESSAGES = 1000

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.tools import ToolMissing
-from conformance.adapters import make_adapter
-from conformance.adapters.activemq import ActiveMQAdapter
-from conformance.adapters.base import Adapter, Endpoint, NotApplicableError
-from conformance.adapters.probing import Found
-from conformance.adapters.reference import ReferenceAdapter
-from conformance.adapters.stomp_url import StompUrlAdapter
-from conformance.corpus import programs
-from conformance.corpus.stories import stories
-from conformance.exits import SuiteProblem, UsageError
-from conformance.program import Program
-from conformance.suite import SuiteOptions
-from conformance.verdict import VerdictKind
-from conformance.worlds.live import runs
-from conformance.worlds.live.laboratory import Laboratory
-from conformance.worlds.live.runs import REAL_MS_MAX, live_runs, plan_of, real_ms, run_live
+from brokerproof.chaos.tools import ToolMissing
+from brokerproof.conformance.adapters import make_adapter
+from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
+from brokerproof.conformance.adapters.base import Adapter, Endpoint, NotApplicableError
+from brokerproof.conformance.adapters.probing import Found
+from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.adapters.stomp_url import StompUrlAdapter
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.exits import SuiteProblem, UsageError
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.suite import SuiteOptions
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.live import runs
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.runs import REAL_MS_MAX, live_runs, plan_of, real_ms, run_live
 
 
 class Anything(Adapter):
@@ -47,7 +47,7 @@ class NoAgents:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conformance.worlds.live.observer.Observer._start", _open_only)
+    monkeypatch.setattr("brokerproof.conformance.worlds.live.observer.Observer._start", _open_only)
 
 
 def _open_only(self: object) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from conformance.machines.base import WorldMachine
-from conformance.machines.delay import DelayMachine
-from conformance.machines.expiry import ExpiryMachine
-from conformance.machines.inflight import InFlightMachine
+from brokerproof.conformance.machines.base import WorldMachine
+from brokerproof.conformance.machines.delay import DelayMachine
+from brokerproof.conformance.machines.expiry import ExpiryMachine
+from brokerproof.conformance.machines.inflight import InFlightMachine
 
 SETTINGS = settings(
     max_examples=40,

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.management.names import Asked, BadNameError, ObjectName, encoded
-from reference_broker.management.site import Page
-from reference_broker.security.identity import Identity
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.management.names import Asked, BadNameError, ObjectName, encoded
+from brokerproof.reference_broker.management.site import Page
+from brokerproof.reference_broker.security.identity import Identity
 from tests.fast.manager import BROKER, Manager, queue
 from tests.fast.wire_pair import Pair
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.management import edge
-from reference_broker.management.edge import HttpConnection
-from reference_broker.management.site import Authenticator, credentials
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.management import edge
+from brokerproof.reference_broker.management.edge import HttpConnection
+from brokerproof.reference_broker.management.site import Authenticator, credentials
 from tests.fast.manager import LOCAL, Manager
 from tests.fast.wire_pair import Pair
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.events import INDIVIDUAL, Disconnect, Move, RemoveQueue, Send, SetMemoryLimit
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.events import INDIVIDUAL, Disconnect, Move, RemoveQueue, Send, SetMemoryLimit
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
 from tests.fast.core_driver import START_MS, Driver, config_of
 
 MIB = 1024 * 1024

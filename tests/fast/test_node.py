@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.actions import Close, OutputReady
-from reference_broker.core.config import BrokerConfig, Monitor
-from reference_broker.core.delay import Delay
-from reference_broker.core.events import Purge
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.core.policies import Policies
-from reference_broker.inactivity import DocumentedMonitor
-from reference_broker.inactivity import Monitor as InactivityMonitor
-from reference_broker.node import Node
-from reference_broker.notice import Closed
-from reference_broker.stomp.frames import HEARTBEAT, Frame
+from brokerproof.reference_broker.actions import Close, OutputReady
+from brokerproof.reference_broker.core.config import BrokerConfig, Monitor
+from brokerproof.reference_broker.core.delay import Delay
+from brokerproof.reference_broker.core.events import Purge
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.core.policies import Policies
+from brokerproof.reference_broker.inactivity import DocumentedMonitor
+from brokerproof.reference_broker.inactivity import Monitor as InactivityMonitor
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.notice import Closed
+from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from tests.fast.wire_pair import WALL_MS, Pair
 
 NOW = Now(0, WALL_MS)

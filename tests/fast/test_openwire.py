@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, STANDARD
-from reference_broker.core.message import Message
-from reference_broker.notice import Delivered, Discarded, Failed, LogLine, Receipt
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.commands import (
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, STANDARD
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.notice import Delivered, Discarded, Failed, LogLine, Receipt
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.commands import (
     Command,
     ConnectionFault,
     ConnectionInfo,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import ConfigError
-from reference_broker.core.instant import Now
-from reference_broker.openwire.address import client_address
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.commands import ConnectionInfo, ConsumerInfo, WireFormatInfo
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.openwire.address import client_address
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.commands import ConnectionInfo, ConsumerInfo, WireFormatInfo
 
 NOW = Now(0, 1_800_000_000_000)
 

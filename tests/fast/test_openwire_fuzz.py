@@ -8,11 +8,11 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.instant import Now
-from reference_broker.core.message import Message
-from reference_broker.node import Node
-from reference_broker.openwire.commands import (
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.openwire.commands import (
     Command,
     ConnectionFault,
     ConnectionInfo,

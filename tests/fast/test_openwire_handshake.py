@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig, Monitor
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.inactivity import DocumentedMonitor
-from reference_broker.notice import Closed, Connected
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.commands import ExceptionResponse, KeepAliveInfo, WireFormatInfo
+from brokerproof.reference_broker.core.config import BrokerConfig, Monitor
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.inactivity import DocumentedMonitor
+from brokerproof.reference_broker.notice import Closed, Connected
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.commands import ExceptionResponse, KeepAliveInfo, WireFormatInfo
 from tests.fast.test_openwire import inject, written
 from tests.fast.wire_pair import Pair
 

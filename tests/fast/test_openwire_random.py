@@ -10,10 +10,10 @@ from __future__ import annotations
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.notice import Failed
-from reference_broker.openwire.client import ClientSession
-from reference_broker.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.notice import Failed
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.redelivery_policy import RedeliveryPolicy
 from tests.fast.test_openwire import DLQ
 from tests.fast.wire_pair import Pair
 

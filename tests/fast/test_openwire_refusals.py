@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.node import Node
-from reference_broker.openwire.wire import consumption, ids, links
-from reference_broker.openwire.wire.kinds import Data, Throwable
-from reference_broker.security.authority import Authority, Permission
-from reference_broker.security.identity import Identity
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.openwire.wire import consumption, ids, links
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Throwable
+from brokerproof.reference_broker.security.authority import Authority, Permission
+from brokerproof.reference_broker.security.identity import Identity
 from tests.fast.openwire_end import NOW, End, node_of, queue
 
 BEGIN, COMMIT, ROLLBACK = 0, 2, 4

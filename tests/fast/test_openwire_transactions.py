@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.notice import Delivered, Discarded, Failed, Receipt
-from reference_broker.openwire.client import ClientSession
-from reference_broker.openwire.commands import MessageAck, ProducerMessage, TransactionInfo
-from reference_broker.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.notice import Delivered, Discarded, Failed, Receipt
+from brokerproof.reference_broker.openwire.client import ClientSession
+from brokerproof.reference_broker.openwire.commands import MessageAck, ProducerMessage, TransactionInfo
+from brokerproof.reference_broker.redelivery_policy import RedeliveryPolicy
 from tests.fast.test_openwire import inject, take
 from tests.fast.wire_pair import Pair
 

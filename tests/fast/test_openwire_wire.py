@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from reference_broker.core.config import DestinationPolicy
-from reference_broker.core.message import Message
-from reference_broker.framing import FramingError, Limits
-from reference_broker.node import Node
-from reference_broker.openwire.framing import OpenWireFraming
-from reference_broker.openwire.wire import consumption, ids, links, messages
-from reference_broker.openwire.wire.body import encode_body
-from reference_broker.openwire.wire.codec import Codec
-from reference_broker.openwire.wire.kinds import Data, Kind
-from reference_broker.openwire.wire.negotiation import Offer
-from reference_broker.openwire.wire.packed import PackedProperties
-from reference_broker.openwire.wire.primitives import Byte, Float, Long, encode_map
-from reference_broker.stomp.frames import Frame
-from reference_broker.storage import codec as storage
+from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.framing import FramingError, Limits
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.openwire.framing import OpenWireFraming
+from brokerproof.reference_broker.openwire.wire import consumption, ids, links, messages
+from brokerproof.reference_broker.openwire.wire.body import encode_body
+from brokerproof.reference_broker.openwire.wire.codec import Codec
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
+from brokerproof.reference_broker.openwire.wire.negotiation import Offer
+from brokerproof.reference_broker.openwire.wire.packed import PackedProperties
+from brokerproof.reference_broker.openwire.wire.primitives import Byte, Float, Long, encode_map
+from brokerproof.reference_broker.stomp.frames import Frame
+from brokerproof.reference_broker.storage import codec as storage
 from tests.fast.openwire_end import NOW, End, node_of, queue
 
 Q = queue("q")

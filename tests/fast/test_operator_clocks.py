@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from conformance.adapters.probing import ProbeError
-from conformance.cli import main
-from conformance.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
-from conformance.operating import advice, clocks, measuring
-from conformance.operating.measuring import ABSENT, ALWAYS, FUTURE_ONLY, CannotTell
-from conformance.operating.offset import Offset, Reading, joined
-from conformance.operating.openwire import OpenWireExchange
+from brokerproof.conformance.adapters.probing import ProbeError
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
+from brokerproof.conformance.operating import advice, clocks, measuring
+from brokerproof.conformance.operating.measuring import ABSENT, ALWAYS, FUTURE_ONLY, CannotTell
+from brokerproof.conformance.operating.offset import Offset, Reading, joined
+from brokerproof.conformance.operating.openwire import OpenWireExchange
 
 WALL_MS = 1_795_000_000_000.4
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from conformance.oracles.backlog import BacklogOracle
-from conformance.program import DestinationSpec
-from conformance.verdict import VerdictKind
+from brokerproof.conformance.oracles.backlog import BacklogOracle
+from brokerproof.conformance.program import DestinationSpec
+from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from conformance.oracles.base import Oracle
-from conformance.oracles.batches import BatchOracle
-from conformance.oracles.contents import ContentOracle
-from conformance.oracles.deaths import DeathOracle
-from conformance.oracles.delivery import DeliveryOracle
-from conformance.oracles.durability import DurabilityOracle
-from conformance.oracles.marks import MarksOracle
-from conformance.verdict import VerdictKind
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.oracles.batches import BatchOracle
+from brokerproof.conformance.oracles.contents import ContentOracle
+from brokerproof.conformance.oracles.deaths import DeathOracle
+from brokerproof.conformance.oracles.delivery import DeliveryOracle
+from brokerproof.conformance.oracles.durability import DurabilityOracle
+from brokerproof.conformance.oracles.marks import MarksOracle
+from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
 from tests.fast.histories import Tale
 

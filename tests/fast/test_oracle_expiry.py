@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from conformance.oracles.decision import BROKER_BEHIND, DEAD_ON_ARRIVAL, DISCARDED, FUTURE_ONLY, RESCUED, UNCHECKED
-from conformance.oracles.expiry import BORDER, JUMPS, SWEPT, ExpiryOracle
-from conformance.program import DestinationSpec, TimeStampingSpec
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.oracles.decision import (
+    BROKER_BEHIND,
+    DEAD_ON_ARRIVAL,
+    DISCARDED,
+    FUTURE_ONLY,
+    RESCUED,
+    UNCHECKED,
+)
+from brokerproof.conformance.oracles.expiry import BORDER, JUMPS, SWEPT, ExpiryOracle
+from brokerproof.conformance.program import DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast import histories
 from tests.fast.histories import PLUGIN, Tale
 

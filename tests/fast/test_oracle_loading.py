@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from conformance.oracles.loading import LoadingOracle
-from conformance.program import DestinationSpec
-from conformance.verdict import VerdictKind
+from brokerproof.conformance.oracles.loading import LoadingOracle
+from brokerproof.conformance.program import DestinationSpec
+from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

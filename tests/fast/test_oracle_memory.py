@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.history import Operate
-from conformance.oracles.memory import MemoryOracle
-from conformance.program import DestinationSpec
-from conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.history import Operate
+from brokerproof.conformance.oracles.memory import MemoryOracle
+from brokerproof.conformance.program import DestinationSpec
+from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import DLQ, Chronicle
 
 HOLDS = VerdictKind.SATISFIED

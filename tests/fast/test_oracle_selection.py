@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from conformance.history import Browse, Poll, Send
-from conformance.oracles import wishes
-from conformance.oracles.onlookers import OnlookerOracle
-from conformance.oracles.selection import SelectionOracle
-from conformance.program import DestinationSpec
-from conformance.verdict import VerdictKind
+from brokerproof.conformance.history import Browse, Poll, Send
+from brokerproof.conformance.oracles import wishes
+from brokerproof.conformance.oracles.onlookers import OnlookerOracle
+from brokerproof.conformance.oracles.selection import SelectionOracle
+from brokerproof.conformance.program import DestinationSpec
+from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

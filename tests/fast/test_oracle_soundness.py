@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.generate.programs import program_for_seed
-from conformance.history import ClockSample, Fault, History
-from conformance.oracles.base import Oracle
-from conformance.oracles.contents import ContentOracle
-from conformance.oracles.deaths import DeathOracle
-from conformance.oracles.delivery import DeliveryOracle
-from conformance.oracles.inactivity import InactivityOracle
-from conformance.oracles.inflight import InFlightOracle
-from conformance.oracles.memory import MemoryOracle
-from conformance.oracles.prefetch import PrefetchOracle
-from conformance.oracles.redelivery import RedeliveryOracle
-from conformance.oracles.topics import TopicsOracle
-from conformance.oracles.wall import WallClocks
-from conformance.verdict import Verdict, VerdictKind
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.history import ClockSample, Fault, History
+from brokerproof.conformance.oracles.base import Oracle
+from brokerproof.conformance.oracles.contents import ContentOracle
+from brokerproof.conformance.oracles.deaths import DeathOracle
+from brokerproof.conformance.oracles.delivery import DeliveryOracle
+from brokerproof.conformance.oracles.inactivity import InactivityOracle
+from brokerproof.conformance.oracles.inflight import InFlightOracle
+from brokerproof.conformance.oracles.memory import MemoryOracle
+from brokerproof.conformance.oracles.prefetch import PrefetchOracle
+from brokerproof.conformance.oracles.redelivery import RedeliveryOracle
+from brokerproof.conformance.oracles.topics import TopicsOracle
+from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.alarms.blurs import BLURS, Blur, blurred
 
 SEEDS = range(40)

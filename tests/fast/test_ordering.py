@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.history import Arrive, Consume, Event, Send, Subscribe
-from conformance.worlds.live.ordering import put_in_order
+from brokerproof.conformance.history import Arrive, Consume, Event, Send, Subscribe
+from brokerproof.conformance.worlds.live.ordering import put_in_order
 
 
 def send(t0: int, t1: int, result: str = "ok", message: str = "p0/1") -> Send:

@@ -7,14 +7,14 @@ import copy
 import msgspec
 import pytest
 
-from conformance.corpus.stories import stories
-from conformance.generate.programs import program_for_seed
-from conformance.history import Arrive, Closed, Consume, Counters, Event, History, Send
-from conformance.outcomes import outcomes
-from conformance.parity import PACE_MS, compare, fit_for_parity, paced
-from conformance.program import check_program
-from conformance.steps import Advance, Resume, Stall, Take
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.history import Arrive, Closed, Consume, Counters, Event, History, Send
+from brokerproof.conformance.outcomes import outcomes
+from brokerproof.conformance.parity import PACE_MS, compare, fit_for_parity, paced
+from brokerproof.conformance.program import check_program
+from brokerproof.conformance.steps import Advance, Resume, Stall, Take
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 
 def history_of(name: str) -> History:

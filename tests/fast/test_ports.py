@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from chaos import ports
-from chaos.ports import LOOPBACK, PortInUse
+from brokerproof.chaos import ports
+from brokerproof.chaos.ports import LOOPBACK, PortInUse
 
 
 def test_free_ports_differ_and_can_be_bound() -> None:

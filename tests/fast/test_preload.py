@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos import preload
-from chaos.tools import ToolFailed, ToolMissing
+from brokerproof.chaos import preload
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
 
 
 @pytest.fixture

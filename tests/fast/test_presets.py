@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import ConfigError
-from reference_broker.core.matching import policy_for
-from reference_broker.presets import PRESETS
-from reference_broker.settings import broker_config
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.matching import policy_for
+from brokerproof.reference_broker.presets import PRESETS
+from brokerproof.reference_broker.settings import broker_config
 
 
 def limit_of(data: dict[str, object], destination: str) -> int:

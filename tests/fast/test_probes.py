@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from chaos.channels import ChannelTimeout
-from chaos.probes import PROBES, ProbeFailed, run_probe
-from chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
-from chaos.tools import ToolFailed, ToolMissing
+from brokerproof.chaos.channels import ChannelTimeout
+from brokerproof.chaos.probes import PROBES, ProbeFailed, run_probe
+from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
 
 NO_SUPERVISOR = cast(Supervisor, None)  # these probes start nothing
 

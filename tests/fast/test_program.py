@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.generate.programs import program_for_seed
-from conformance.program import (
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.program import (
     FORMAT,
     MonitorSpec,
     ProgramError,

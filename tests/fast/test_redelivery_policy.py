@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.redelivery_policy import (
+from brokerproof.reference_broker.redelivery_policy import (
     Delivered,
     PolicyError,
     Redeliveries,

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from conformance.exits import UsageError, guarded
-from conformance.results import RunResult, verdict_digest
-from reports import campaign, java, session
-from reports.campaign import parts_for, prepare
-from reports.java import Java, JavaMissingError, find_java, shim
-from reports.outcome import InFlight, digest_of
-from reports.session import SparkMissingError, spark_session
-from reports.worker import PartTask, Plan, run_part
+from brokerproof.conformance.exits import UsageError, guarded
+from brokerproof.conformance.results import RunResult, verdict_digest
+from brokerproof.reports import campaign, java, session
+from brokerproof.reports.campaign import parts_for, prepare
+from brokerproof.reports.java import Java, JavaMissingError, find_java, shim
+from brokerproof.reports.outcome import InFlight, digest_of
+from brokerproof.reports.session import SparkMissingError, spark_session
+from brokerproof.reports.worker import PartTask, Plan, run_part
 from tests.fast import report_samples as samples
 from tests.fast.test_report_tables import need_pyarrow
 
@@ -96,7 +96,7 @@ def test_the_task_speaks_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     need_pyarrow()
     import pyarrow as pa
 
-    monkeypatch.setattr("reports.worker._engine", lambda: runner)
+    monkeypatch.setattr("brokerproof.reports.worker._engine", lambda: runner)
     batch = pa.RecordBatch.from_pydict({"id": [0, 1]})
     (answer,) = PartTask(Plan(str(tmp_path), 6, 4, 2))(iter([batch]))
     assert answer.column("part").to_pylist() == [0, 1]

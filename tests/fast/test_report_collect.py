@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from conformance.requirements.catalogue import Catalogue
-from conformance.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
-from conformance.verdict import Verdict, VerdictKind
-from reports.collect import Collector, ColumnCollector
+from brokerproof.conformance.requirements.catalogue import Catalogue
+from brokerproof.conformance.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
+from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.reports.collect import Collector, ColumnCollector
 from tests.fast import report_samples as samples
 
 

@@ -12,13 +12,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from conformance.results import RunFinished, SuiteFinished, SuiteStarted
-from conformance.verdict import Verdict, VerdictKind
-from reports.command import ReportWriter, failure_of, main, render_all
-from reports.render.markdown import escape
-from reports.render.progress import Bar, ProgressWriter, waiting
-from reports.render.terminal import WIDTH_PLAIN, make_console, print_report
-from reports.schema import Report, ReportError, read_report
+from brokerproof.conformance.results import RunFinished, SuiteFinished, SuiteStarted
+from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.reports.command import ReportWriter, failure_of, main, render_all
+from brokerproof.reports.render.markdown import escape
+from brokerproof.reports.render.progress import Bar, ProgressWriter, waiting
+from brokerproof.reports.render.terminal import WIDTH_PLAIN, make_console, print_report
+from brokerproof.reports.schema import Report, ReportError, read_report
 from tests.fast import report_samples as samples
 
 DIGEST = "sha256:" + "ab" * 32
@@ -205,7 +205,7 @@ def test_report_draws_the_same_pages_again(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_report_of_a_bad_folder_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from conformance.exits import guarded
+    from brokerproof.conformance.exits import guarded
 
     assert guarded("report", main, [str(tmp_path / "nowhere")]) == 2
     error = capsys.readouterr().err

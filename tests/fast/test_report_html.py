@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.results import RunFinished, SuiteFinished, SuiteStarted
-from conformance.verdict import Verdict, VerdictKind
-from reports.command import ReportWriter, render_all
-from reports.render.words import LOOKS
-from reports.schema import Report
+from brokerproof.conformance.results import RunFinished, SuiteFinished, SuiteStarted
+from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.reports.command import ReportWriter, render_all
+from brokerproof.reports.render.words import LOOKS
+from brokerproof.reports.schema import Report
 from tests.fast import report_samples as samples
 
 PAGE = "cells/reference/DLY-003.html"
@@ -190,6 +190,6 @@ def test_both_colour_schemes_and_print_are_served(folder: Path) -> None:
 
 
 def _report(folder: Path) -> Report:
-    from reports.schema import read_report
+    from brokerproof.reports.schema import read_report
 
     return read_report(folder)

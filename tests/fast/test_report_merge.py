@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance.requirements.catalogue import Catalogue
-from conformance.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
-from conformance.verdict import VerdictKind
-from reports.command import ReportWriter
-from reports.evidence import read_evidence, replay_line, slug
-from reports.schema import Report, ReportError, read_report
+from brokerproof.conformance.requirements.catalogue import Catalogue
+from brokerproof.conformance.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.reports.command import ReportWriter
+from brokerproof.reports.evidence import read_evidence, replay_line, slug
+from brokerproof.reports.schema import Report, ReportError, read_report
 from tests.fast import report_samples as samples
 
 

@@ -9,9 +9,9 @@ import jsonschema
 import msgspec
 import pytest
 
-from conformance.results import RunFinished, SuiteFinished, SuiteStarted
-from reports.command import ReportWriter
-from reports.schema import Report, ReportError, json_schema, parse_report, read_report
+from brokerproof.conformance.results import RunFinished, SuiteFinished, SuiteStarted
+from brokerproof.reports.command import ReportWriter
+from brokerproof.reports.schema import Report, ReportError, json_schema, parse_report, read_report
 from tests.fast import report_samples as samples
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
@@ -31,7 +31,7 @@ def sample_report(folder: Path) -> Report:
 
 
 def test_schema_file_is_generated() -> None:
-    """Regenerate with: python -c "from reports.schema import *; …" as docs/report.md says."""
+    """Regenerate with: python -c "from brokerproof.reports.schema import *; …" as docs/report.md says."""
     text = json.dumps(json_schema(), indent=1, sort_keys=True) + "\n"
     assert SCHEMA.read_text(encoding="utf-8") == text
 

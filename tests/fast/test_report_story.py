@@ -7,18 +7,18 @@ import re
 import msgspec
 import pytest
 
-from conformance.destinations import DEAD_LETTERS
-from conformance.engine import run_program
-from conformance.generate.programs import program_for_seed
-from conformance.history import Phase, Send, Subscribe
-from conformance.program import Program
-from conformance.steps import REGISTRY, AnyStep
-from conformance.steps.consume import Subscribe as SubscribeStep
-from conformance.steps.fault import Resume
-from conformance.steps.operation import Operate
-from conformance.steps.passage import Counters
-from conformance.steps.protocol import Acknowledge
-from reports.story import STEPS_SHOWN, WORDS, ordinal, tell
+from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.history import Phase, Send, Subscribe
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.steps import REGISTRY, AnyStep
+from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
+from brokerproof.conformance.steps.fault import Resume
+from brokerproof.conformance.steps.operation import Operate
+from brokerproof.conformance.steps.passage import Counters
+from brokerproof.conformance.steps.protocol import Acknowledge
+from brokerproof.reports.story import STEPS_SHOWN, WORDS, ordinal, tell
 from tests.fast import report_samples as samples
 
 

@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
-from conformance.history import AnyEvent, Event
-from conformance.verdict import Verdict
-from reports.tables import RENAMED, TABLES, TableWriter, ddl, event_columns, run_row, verdict_rows
+from brokerproof.conformance.history import AnyEvent, Event
+from brokerproof.conformance.verdict import Verdict
+from brokerproof.reports.tables import RENAMED, TABLES, TableWriter, ddl, event_columns, run_row, verdict_rows
 from tests.fast import report_samples as samples
 from tests.tools import not_run
 

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from conformance.history import Arrive, ClockSample, Event, Fault, History, Send
-from reports.render.clocks import LEFT, WIDTH, Axis, draw
-from reports.timeline import EVENTS_FIRST, EVENTS_MAX, build_timeline, select_events
-from reports.units import (
+from brokerproof.conformance.history import Arrive, ClockSample, Event, Fault, History, Send
+from brokerproof.reports.render.clocks import LEFT, WIDTH, Axis, draw
+from brokerproof.reports.timeline import EVENTS_FIRST, EVENTS_MAX, build_timeline, select_events
+from brokerproof.reports.units import (
     bytes_text,
     duration_text,
     milliseconds_text,

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.actions import Close, Log, Sync
-from reference_broker.core.broker import Broker
-from reference_broker.core.config import BrokerConfig, ConfigError
-from reference_broker.core.instant import Now
-from reference_broker.core.recovery import Recovered
-from reference_broker.node import Node
-from reference_broker.stomp.frames import Frame
-from reference_broker.storage.journal import FULL, Trouble
-from reference_broker.storage.memory import MemoryJournal
+from brokerproof.reference_broker.actions import Close, Log, Sync
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.recovery import Recovered
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.stomp.frames import Frame
+from brokerproof.reference_broker.storage.journal import FULL, Trouble
+from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 NOW = Now(0, 1_700_000_000_000)
 PERSISTENT = {"destination": "/queue/q", "persistent": "true"}

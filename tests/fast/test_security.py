@@ -9,8 +9,8 @@ import tomllib
 
 import pytest
 
-from reference_broker.core.config import ConfigError
-from reference_broker.core.events import (
+from brokerproof.reference_broker.core.config import ConfigError
+from brokerproof.reference_broker.core.events import (
     Ack,
     AddDestination,
     Event,
@@ -19,14 +19,14 @@ from reference_broker.core.events import (
     Send,
     Subscribe,
 )
-from reference_broker.core.message import Message
-from reference_broker.security import command
-from reference_broker.security.authenticator import Authenticator, User, refusal
-from reference_broker.security.authority import ADMIN, READ, WRITE, Authority, Permission, Rights, encloses
-from reference_broker.security.identity import Credentials, Identity
-from reference_broker.security.passwords import Cost, PasswordHash, hash_password, parse_hash
-from reference_broker.security.tables import security_settings
-from reference_broker.settings import settings_of
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.security import command
+from brokerproof.reference_broker.security.authenticator import Authenticator, User, refusal
+from brokerproof.reference_broker.security.authority import ADMIN, READ, WRITE, Authority, Permission, Rights, encloses
+from brokerproof.reference_broker.security.identity import Credentials, Identity
+from brokerproof.reference_broker.security.passwords import Cost, PasswordHash, hash_password, parse_hash
+from brokerproof.reference_broker.security.tables import security_settings
+from brokerproof.reference_broker.settings import settings_of
 from tests.guards.tree import ROOT
 
 #: As cheap as scrypt can be.
@@ -64,7 +64,9 @@ def test_a_hash_that_cannot_be_used_is_refused_before_it_costs_anything(text: st
 
 
 def test_the_command_makes_a_hash(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("reference_broker.security.command.hash_password", lambda text: hash_password(text, CHEAP))
+    monkeypatch.setattr(
+        "brokerproof.reference_broker.security.command.hash_password", lambda text: hash_password(text, CHEAP)
+    )
     monkeypatch.setattr(sys, "stdin", io.StringIO("secret\nmore\n"))
     assert command.main([]) == 0
     assert parse_hash(capsys.readouterr().out.strip()).matches("secret")

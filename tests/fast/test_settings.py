@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reference_broker import server
-from reference_broker import settings as settings_module
-from reference_broker.core.config import (
+from brokerproof.reference_broker import server
+from brokerproof.reference_broker import settings as settings_module
+from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
     BrokerConfig,
     BrokerRedelivery,
@@ -16,9 +16,9 @@ from reference_broker.core.config import (
     DeadLetterStrategy,
     DestinationPolicy,
 )
-from reference_broker.core.retention import Recovery
-from reference_broker.listening import Listening
-from reference_broker.settings import ServerSettings, broker_config, read_settings
+from brokerproof.reference_broker.core.retention import Recovery
+from brokerproof.reference_broker.listening import Listening
+from brokerproof.reference_broker.settings import ServerSettings, broker_config, read_settings
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what must be refused
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"

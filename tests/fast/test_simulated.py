@@ -12,19 +12,19 @@ from typing import Literal, TypeVar
 
 import pytest
 
-from conformance.engine import run_seed
-from conformance.history import Arrive, Closed, Counters, Event, Fault, History, Phase, Send
-from conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec, Program
-from conformance.steps import Advance, AnyStep, Clock, Leave, Resume, Settle, Stall, Subscribe, Take
-from conformance.steps import Counters as ReadCounters
-from conformance.steps import Send as SendStep
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.engine import run_seed
+from brokerproof.conformance.history import Arrive, Closed, Counters, Event, Fault, History, Phase, Send
+from brokerproof.conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec, Program
+from brokerproof.conformance.steps import Advance, AnyStep, Clock, Leave, Resume, Settle, Stall, Subscribe, Take
+from brokerproof.conformance.steps import Counters as ReadCounters
+from brokerproof.conformance.steps import Send as SendStep
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 E = TypeVar("E", bound=Event)
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = (
     "import hashlib\n"
-    "from conformance.engine import run_seed\n"
+    "from brokerproof.conformance.engine import run_seed\n"
     "h = hashlib.sha256()\n"
     "for seed in range(20):\n"
     "    h.update(run_seed(seed).history.encode())\n"
@@ -62,7 +62,7 @@ def in_process_digest() -> str:
     ("hash_seed", "zone", "folder"), [("1", "Asia/Tokyo", "."), ("4242", "America/New_York", "docs")]
 )
 def test_same_bytes_under_any_hash_seed_zone_and_folder(hash_seed: str, zone: str, folder: str) -> None:
-    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "TZ": zone, "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "TZ": zone, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-c", DIGEST],
         cwd=ROOT / folder,

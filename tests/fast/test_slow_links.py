@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.history import Arrive, Closed, History
-from conformance.history import Send as Sent
-from conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
-from conformance.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
-from conformance.worlds.simulated.link import FRAME_BYTES
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.history import Arrive, Closed, History
+from brokerproof.conformance.history import Send as Sent
+from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
+from brokerproof.conformance.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
+from brokerproof.conformance.worlds.simulated.link import FRAME_BYTES
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 MONITOR = MonitorSpec(1000, 500)
 RATE = 100_000

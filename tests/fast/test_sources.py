@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.requirements.catalogue import Requirement, Source
-from conformance.requirements.sources import (
+from brokerproof.conformance.requirements.catalogue import Requirement, Source
+from brokerproof.conformance.requirements.sources import (
     SourceError,
     main,
     normalise,

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig, DestinationPolicy
-from reference_broker.core.message import Message
-from reference_broker.core.statistics import Encoder, Entry
-from reference_broker.notice import Delivered
-from reference_broker.openwire.translation.maps import MAP, MapEncoder
-from reference_broker.openwire.wire.primitives import Float, Long, decode_map, encode_map
-from reference_broker.stomp.frames import Frame
-from reference_broker.stomp.maps import map_text
+from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.statistics import Encoder, Entry
+from brokerproof.reference_broker.notice import Delivered
+from brokerproof.reference_broker.openwire.translation.maps import MAP, MapEncoder
+from brokerproof.reference_broker.openwire.wire.primitives import Float, Long, decode_map, encode_map
+from brokerproof.reference_broker.stomp.frames import Frame
+from brokerproof.reference_broker.stomp.maps import map_text
 from tests.fast.manager import Manager
 from tests.fast.wire_pair import Pair
 

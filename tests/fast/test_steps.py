@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.generate.chooser import RecordingChooser, ReplayChooser, SeededChooser
-from conformance.generate.programs import generate_program, program_for_seed
-from conformance.generate.strategies import SHAPE, DrawingChooser
-from conformance.history import Skipped
-from conformance.program import parse_program
-from conformance.steps import REGISTRY, AnyStep, Shape
-from conformance.steps.base import FEATURES
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.generate.chooser import RecordingChooser, ReplayChooser, SeededChooser
+from brokerproof.conformance.generate.programs import generate_program, program_for_seed
+from brokerproof.conformance.generate.strategies import SHAPE, DrawingChooser
+from brokerproof.conformance.history import Skipped
+from brokerproof.conformance.program import parse_program
+from brokerproof.conformance.steps import REGISTRY, AnyStep, Shape
+from brokerproof.conformance.steps.base import FEATURES
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: A shape that lets every field of every step be drawn.
 EVERYTHING = Shape(SHAPE.clients, SHAPE.dests, SHAPE.links, SHAPE.times_ms, FEATURES)

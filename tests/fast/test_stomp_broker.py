@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig, Monitor
-from reference_broker.notice import Connected, Failed, Receipt
-from reference_broker.stomp.client import ClientSession
-from reference_broker.stomp.frames import V10, V11, V12, VERSIONS, Frame
+from brokerproof.reference_broker.core.config import BrokerConfig, Monitor
+from brokerproof.reference_broker.notice import Connected, Failed, Receipt
+from brokerproof.reference_broker.stomp.client import ClientSession
+from brokerproof.reference_broker.stomp.frames import V10, V11, V12, VERSIONS, Frame
 from tests.fast.wire_pair import WALL_MS, Pair
 
 DLQ = "queue://ActiveMQ.DLQ"

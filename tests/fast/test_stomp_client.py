@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.instant import NS_PER_MS
-from reference_broker.inactivity import DocumentedMonitor
-from reference_broker.notice import Closed, Connected, Delivered, Failed, Receipt
-from reference_broker.stomp.client import ClientSession
-from reference_broker.stomp.frames import HEARTBEAT, V10, V11, V12, Frame, StompProtocolError
+from brokerproof.reference_broker.core.instant import NS_PER_MS
+from brokerproof.reference_broker.inactivity import DocumentedMonitor
+from brokerproof.reference_broker.notice import Closed, Connected, Delivered, Failed, Receipt
+from brokerproof.reference_broker.stomp.client import ClientSession
+from brokerproof.reference_broker.stomp.frames import HEARTBEAT, V10, V11, V12, Frame, StompProtocolError
 
 
 def session() -> ClientSession:

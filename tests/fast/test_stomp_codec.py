@@ -12,9 +12,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reference_broker.framing import Limits
-from reference_broker.stomp.codec import BEAT, FrameDecoder, encode
-from reference_broker.stomp.frames import HEARTBEAT, V10, V11, V12, VERSIONS, Frame, Heartbeat, StompProtocolError
+from brokerproof.reference_broker.framing import Limits
+from brokerproof.reference_broker.stomp.codec import BEAT, FrameDecoder, encode
+from brokerproof.reference_broker.stomp.frames import (
+    HEARTBEAT,
+    V10,
+    V11,
+    V12,
+    VERSIONS,
+    Frame,
+    Heartbeat,
+    StompProtocolError,
+)
 
 RESERVED = {"content-length", "version", "accept-version"}
 anything = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)

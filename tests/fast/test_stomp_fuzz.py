@@ -10,10 +10,10 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.instant import Now
-from reference_broker.node import Node
-from reference_broker.stomp.frames import V10, V11, V12, Frame
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.stomp.frames import V10, V11, V12, Frame
 
 DESTINATIONS = ("/queue/a", "/queue/b", "/topic/t", "/queue/*", "/queue/a,/topic/t", "/temp-queue/x", "/nowhere/x", "")
 OPTIONS: dict[str, tuple[str, ...]] = {

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from reference_broker.notice import Failed, Receipt
-from reference_broker.stomp import subscriptions
-from reference_broker.stomp.codec import FrameDecoder, encode
-from reference_broker.stomp.frames import V10, V11, V12, VERSIONS, Frame
-from reference_broker.stomp.headers import MESSAGE_HEADERS
+from brokerproof.reference_broker.notice import Failed, Receipt
+from brokerproof.reference_broker.stomp import subscriptions
+from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
+from brokerproof.reference_broker.stomp.frames import V10, V11, V12, VERSIONS, Frame
+from brokerproof.reference_broker.stomp.headers import MESSAGE_HEADERS
 from tests.fast.test_stomp_broker import DLQ, connected, inject, written
 from tests.fast.wire_pair import Pair
 

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.core.message import Message
-from reference_broker.core.records import (
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.records import (
     DestinationRemoved,
     MessageAdded,
     MessageRemoved,
@@ -28,11 +28,11 @@ from reference_broker.core.records import (
     SubscriptionAdded,
     SubscriptionRemoved,
 )
-from reference_broker.core.recovery import Recovered
-from reference_broker.storage import codec, sqlite
-from reference_broker.storage.journal import FAILED, FULL, Journal, StorageError
-from reference_broker.storage.memory import MemoryJournal
-from reference_broker.storage.sqlite import SqliteJournal
+from brokerproof.reference_broker.core.recovery import Recovered
+from brokerproof.reference_broker.storage import codec, sqlite
+from brokerproof.reference_broker.storage.journal import FAILED, FULL, Journal, StorageError
+from brokerproof.reference_broker.storage.memory import MemoryJournal
+from brokerproof.reference_broker.storage.sqlite import SqliteJournal
 
 Q = "queue://q"
 
@@ -227,7 +227,7 @@ def test_incarnations_count_up(tmp_path: Path) -> None:
 
 def test_a_second_broker_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from reference_broker.storage.sqlite import SqliteJournal;"
+        "import sys; from pathlib import Path; from brokerproof.reference_broker.storage.sqlite import SqliteJournal;"
         " SqliteJournal(Path(sys.argv[1]))"
     )
     journal = SqliteJournal(tmp_path)

@@ -7,15 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import conformance.corpus
-from conformance.corpus import programs
-from conformance.corpus.stories import file_text, main, stories
-from conformance.outcomes import outcomes
-from conformance.program import check_program
-from conformance.worlds.live.runs import REAL_MS_MAX, real_ms
-from conformance.worlds.simulated.world import SimulatedWorld
+import brokerproof.conformance.corpus
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.corpus.stories import file_text, main, stories
+from brokerproof.conformance.outcomes import outcomes
+from brokerproof.conformance.program import check_program
+from brokerproof.conformance.worlds.live.runs import REAL_MS_MAX, real_ms
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
-FOLDER = Path(conformance.corpus.__file__).parent
+FOLDER = Path(brokerproof.conformance.corpus.__file__).parent
 
 
 @pytest.mark.parametrize("name", stories())
@@ -28,7 +28,7 @@ def test_it_ends_as_it_is_told(name: str) -> None:
 @pytest.mark.parametrize("name", stories())
 def test_the_file_is_the_story(name: str) -> None:
     assert (FOLDER / f"{name}.json").read_bytes() == file_text(stories()[name].program), (
-        "run: python -m conformance.corpus.stories"
+        "run: python -m brokerproof.conformance.corpus.stories"
     )
     assert programs()[name] == stories()[name].program
 
@@ -39,7 +39,7 @@ def test_no_live_file_is_left_over() -> None:
 
 
 def test_writing_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conformance.corpus.stories.__file__", str(tmp_path / "stories.py"))
+    monkeypatch.setattr("brokerproof.conformance.corpus.stories.__file__", str(tmp_path / "stories.py"))
     assert main() == 0
     assert sorted(path.name for path in tmp_path.glob("*.json")) == sorted(f"{name}.json" for name in stories())
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos import supervisor
-from chaos.processes import ProcessDiedAtStart, pid_alive, process_state, telling_line
-from chaos.supervisor import BadRequest, Child, Warden, descendants, parents, parse_request
+from brokerproof.chaos import supervisor
+from brokerproof.chaos.processes import ProcessDiedAtStart, pid_alive, process_state, telling_line
+from brokerproof.chaos.supervisor import BadRequest, Child, Warden, descendants, parents, parse_request
 
 SPAWN: dict[str, Any] = {"id": 1, "do": "spawn", "argv": ["a"], "env": {}, "name": "a", "log": "/l", "cwd": "/"}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reference_broker.actions import Action, OutputReady, Throttle
-from reference_broker.core.config import BrokerConfig, DestinationPolicy, Monitor
-from reference_broker.notice import Receipt
-from reference_broker.stomp.client import ClientSession
+from brokerproof.reference_broker.actions import Action, OutputReady, Throttle
+from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy, Monitor
+from brokerproof.reference_broker.notice import Receipt
+from brokerproof.reference_broker.stomp.client import ClientSession
 from tests.fast.wire_pair import Pair
 
 #: What a message of 1 KiB is charged.

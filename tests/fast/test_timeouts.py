@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from reference_broker.core.config import BrokerConfig, Monitor
-from reference_broker.stomp.frames import Frame
+from brokerproof.reference_broker.core.config import BrokerConfig, Monitor
+from brokerproof.reference_broker.stomp.frames import Frame
 from tests.fast.wire_pair import Pair
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos import tools
-from chaos.tools import ToolFailed, ToolMissing
+from brokerproof.chaos import tools
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.verdict import GRADES, ORDER, RANK, Tally, Verdict, VerdictKind, join, join_all, join_kinds
+from brokerproof.conformance.verdict import GRADES, ORDER, RANK, Tally, Verdict, VerdictKind, join, join_all, join_kinds
 
 KINDS = st.sampled_from(ORDER)
 VERDICTS = st.builds(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conformance.worlds.live import visiting
+from brokerproof.conformance.worlds.live import visiting
 
 
 def test_a_stranger_that_ends_before_it_was_listened_to_is_let_go() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from conformance.agents.stranger import StompTongue
-from conformance.history import Consume, Counters, Visit
-from conformance.history import Pause as Paused
-from conformance.history import Send as Sent
-from conformance.program import FORMAT, BrokerSpec, ConnectorSpec, HostSpec, Program
-from conformance.steps import Pause, Send, Settle, Subscribe, Take
-from conformance.steps import Visit as Step
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.agents.stranger import StompTongue
+from brokerproof.conformance.history import Consume, Counters, Visit
+from brokerproof.conformance.history import Pause as Paused
+from brokerproof.conformance.history import Send as Sent
+from brokerproof.conformance.program import FORMAT, BrokerSpec, ConnectorSpec, HostSpec, Program
+from brokerproof.conformance.steps import Pause, Send, Settle, Subscribe, Take
+from brokerproof.conformance.steps import Visit as Step
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 HOSTS = [HostSpec("b", "broker"), HostSpec("c0", "client")]
 

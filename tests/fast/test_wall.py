@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.history import ClockSample, Fault
-from conformance.oracles.dial import Dial
-from conformance.oracles.wall import RATE_PPM_MAX, WallClocks
+from brokerproof.conformance.history import ClockSample, Fault
+from brokerproof.conformance.oracles.dial import Dial
+from brokerproof.conformance.oracles.wall import RATE_PPM_MAX, WallClocks
 
 NS_PER_MS = 1_000_000
 EPOCH_MS = 1_795_219_200_000

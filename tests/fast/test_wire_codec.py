@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_broker.openwire.wire import consumption, ids, links, messages, responses
-from reference_broker.openwire.wire.codec import Codec, FrameDecoder
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Data
-from reference_broker.openwire.wire.mould import Moulds
-from reference_broker.openwire.wire.primitives import Long, decode_map, encode_map
-from reference_broker.openwire.wire.registry import KINDS
+from brokerproof.reference_broker.openwire.wire import consumption, ids, links, messages, responses
+from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Data
+from brokerproof.reference_broker.openwire.wire.mould import Moulds
+from brokerproof.reference_broker.openwire.wire.primitives import Long, decode_map, encode_map
+from brokerproof.reference_broker.openwire.wire.registry import KINDS
 from tests.fast.wire_data import Maker
 
 CONNECTION = ids.CONNECTION_ID.make(value="ID:a-1:1")

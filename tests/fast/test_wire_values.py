@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_broker.openwire.wire import messages
-from reference_broker.openwire.wire.body import decode_body, encode_body
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Kind
-from reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
-from reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
-from reference_broker.openwire.wire.packed import PackedProperties
-from reference_broker.openwire.wire.primitives import Float, Long, Short, decode_map, encode_map
-from reference_broker.openwire.wire.text import decode_text, encode_text
+from brokerproof.reference_broker.openwire.wire import messages
+from brokerproof.reference_broker.openwire.wire.body import decode_body, encode_body
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Kind
+from brokerproof.reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
+from brokerproof.reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
+from brokerproof.reference_broker.openwire.wire.packed import PackedProperties
+from brokerproof.reference_broker.openwire.wire.primitives import Float, Long, Short, decode_map, encode_map
+from brokerproof.reference_broker.openwire.wire.text import decode_text, encode_text
 from tests.fast.wire_data import MAPS, PRIMITIVES, TEXTS
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conformance.history import (
+from brokerproof.conformance.history import (
     Abort,
     Ack,
     Arrive,
@@ -21,20 +21,20 @@ from conformance.history import (
     Skipped,
     Unsubscribe,
 )
-from conformance.history import Subscribe as Subscribed
-from conformance.judge import judge_history
-from conformance.outcomes import outcomes
-from conformance.program import FORMAT, BrokerSpec, HostSpec, Program
-from conformance.steps import Ack as AckStep
-from conformance.steps import AnyStep, Begin, Leave, Restart, Rollback, Settle, Subscribe
-from conformance.steps import Commit as CommitStep
-from conformance.steps import Operate as OperateStep
-from conformance.steps import Send as SendStep
-from conformance.steps import Take as TakeStep
-from conformance.steps import Unsubscribe as UnsubscribeStep
-from conformance.verdict import VerdictKind
-from conformance.worlds.base import DRAIN_HOST
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.history import Subscribe as Subscribed
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.outcomes import outcomes
+from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, Program
+from brokerproof.conformance.steps import Ack as AckStep
+from brokerproof.conformance.steps import AnyStep, Begin, Leave, Restart, Rollback, Settle, Subscribe
+from brokerproof.conformance.steps import Commit as CommitStep
+from brokerproof.conformance.steps import Operate as OperateStep
+from brokerproof.conformance.steps import Send as SendStep
+from brokerproof.conformance.steps import Take as TakeStep
+from brokerproof.conformance.steps import Unsubscribe as UnsubscribeStep
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.base import DRAIN_HOST
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 VIAS = pytest.mark.parametrize("via", ["stomp", "jms"])
 

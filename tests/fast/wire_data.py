@@ -8,10 +8,10 @@ import random
 
 from hypothesis import strategies as st
 
-from reference_broker.openwire.wire import consumption, ids, kinds, links, messages
-from reference_broker.openwire.wire.kinds import Data, Field, Frame, Kind, Throwable
-from reference_broker.openwire.wire.primitives import Byte, Char, Float, Long, Short
-from reference_broker.openwire.wire.registry import COMMANDS, KINDS
+from brokerproof.reference_broker.openwire.wire import consumption, ids, kinds, links, messages
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Field, Frame, Kind, Throwable
+from brokerproof.reference_broker.openwire.wire.primitives import Byte, Char, Float, Long, Short
+from brokerproof.reference_broker.openwire.wire.registry import COMMANDS, KINDS
 
 TEXTS = st.sampled_from(["", "a", "\0", "é", "€", "\U0001f600", "\ud83d", "x\0\U0001f600y", "q" * 200]) | st.text(
     max_size=4

@@ -6,16 +6,16 @@ socket whose buffers are full.
 
 from __future__ import annotations
 
-from reference_broker.actions import Action, Close, Log
-from reference_broker.core.config import BrokerConfig
-from reference_broker.core.instant import NS_PER_MS, Now
-from reference_broker.inactivity import GENERATIONS
-from reference_broker.node import Node
-from reference_broker.notice import Closed, Delivered, Notice
-from reference_broker.openwire.client import ClientSession as JmsClient
-from reference_broker.redelivery_policy import RedeliveryPolicy
-from reference_broker.stomp.client import ClientSession as StompClient
-from reference_broker.stomp.frames import Heartbeat
+from brokerproof.reference_broker.actions import Action, Close, Log
+from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.inactivity import GENERATIONS
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.notice import Closed, Delivered, Notice
+from brokerproof.reference_broker.openwire.client import ClientSession as JmsClient
+from brokerproof.reference_broker.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.stomp.client import ClientSession as StompClient
+from brokerproof.reference_broker.stomp.frames import Heartbeat
 
 #: An arbitrary wall clock, far from 0 so that a mix-up with elapsed time shows.
 WALL_MS = 1_800_000_000_000

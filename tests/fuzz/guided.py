@@ -14,7 +14,9 @@ import atheris
 
 def main() -> None:
     """Never returns."""
-    with atheris.instrument_imports(include=["reference_broker.stomp", "reference_broker.openwire"]):
+    with atheris.instrument_imports(
+        include=["brokerproof.reference_broker.stomp", "brokerproof.reference_broker.openwire"]
+    ):
         from tests.fuzz.targets import target
     of = target(sys.argv[1])
     corpus = Path(sys.argv[2])

@@ -15,16 +15,16 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from reference_broker.framing import FramingError, Limits
-from reference_broker.openwire.framing import OpenWireFraming
-from reference_broker.openwire.wire.body import decode_body
-from reference_broker.openwire.wire.codec import Codec
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Data
-from reference_broker.openwire.wire.negotiation import Offer
-from reference_broker.openwire.wire.primitives import decode_map
-from reference_broker.stomp.codec import FrameDecoder, encode
-from reference_broker.stomp.frames import VERSIONS, Frame, Heartbeat, StompProtocolError
+from brokerproof.reference_broker.framing import FramingError, Limits
+from brokerproof.reference_broker.openwire.framing import OpenWireFraming
+from brokerproof.reference_broker.openwire.wire.body import decode_body
+from brokerproof.reference_broker.openwire.wire.codec import Codec
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Data
+from brokerproof.reference_broker.openwire.wire.negotiation import Offer
+from brokerproof.reference_broker.openwire.wire.primitives import decode_map
+from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
+from brokerproof.reference_broker.stomp.frames import VERSIONS, Frame, Heartbeat, StompProtocolError
 from tests.fast.wire_data import JavaMaker, Maker
 
 LIMITS: Final = Limits(max_headers=20, max_header_bytes=256, max_body_bytes=4096)

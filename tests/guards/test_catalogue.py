@@ -11,11 +11,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from conformance.mutants import MUTANTS
-from conformance.oracles import ORACLES
-from conformance.requirements.baseline import BASELINE
-from conformance.requirements.catalogue import AREAS, default_catalogue
-from conformance.requirements.sources import stale_sources
+from brokerproof.conformance.mutants import MUTANTS
+from brokerproof.conformance.oracles import ORACLES
+from brokerproof.conformance.requirements.baseline import BASELINE
+from brokerproof.conformance.requirements.catalogue import AREAS, default_catalogue
+from brokerproof.conformance.requirements.sources import stale_sources
 
 JUDGED_MIN = 30
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.cli import COMMANDS, main
-from conformance.exits import OK
+from brokerproof.conformance.cli import COMMANDS, main
+from brokerproof.conformance.exits import OK
 from tests.guards.tree import ROOT
 
 CLI = "tests/fast/test_cli.py"

@@ -10,31 +10,31 @@ from tests.guards.tree import PACKAGES, ROOT, imports, module_name, source_files
 
 #: package prefix -> prefixes of ours that it may import. The longest prefix that fits a file decides.
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "reference_broker": ("reference_broker",),
-    "chaos": ("chaos",),
-    "conformance": ("conformance", "reference_broker", "chaos"),
-    "conformance.oracles": (
-        "conformance.oracles",
-        "conformance.destinations",
-        "conformance.history",
-        "conformance.verdict",
-        "conformance.program",
-        "conformance.requirements",
+    "brokerproof.reference_broker": ("brokerproof.reference_broker",),
+    "brokerproof.chaos": ("brokerproof.chaos",),
+    "brokerproof.conformance": ("brokerproof.conformance", "brokerproof.reference_broker", "brokerproof.chaos"),
+    "brokerproof.conformance.oracles": (
+        "brokerproof.conformance.oracles",
+        "brokerproof.conformance.destinations",
+        "brokerproof.conformance.history",
+        "brokerproof.conformance.verdict",
+        "brokerproof.conformance.program",
+        "brokerproof.conformance.requirements",
     ),
-    "conformance.requirements": ("conformance.requirements",),
-    "conformance.cli": ("conformance.cli", "conformance.installation", "conformance.exits"),
-    "reports": ("reports", "conformance"),
-    "reports.render": ("reports", "conformance"),
+    "brokerproof.conformance.requirements": ("brokerproof.conformance.requirements",),
+    "brokerproof.conformance.cli": ("brokerproof.conformance.cli", "brokerproof.conformance.exits"),
+    "brokerproof.reports": ("brokerproof.reports", "brokerproof.conformance"),
+    "brokerproof.reports.render": ("brokerproof.reports", "brokerproof.conformance"),
 }
 #: What the writers may know of conformance: data types, not machinery.
 DATA_ONLY = (
-    "conformance.destinations",
-    "conformance.history",
-    "conformance.verdict",
-    "conformance.program",
-    "conformance.results",
-    "conformance.failure",
-    "conformance.requirements",
+    "brokerproof.conformance.destinations",
+    "brokerproof.conformance.history",
+    "brokerproof.conformance.verdict",
+    "brokerproof.conformance.program",
+    "brokerproof.conformance.results",
+    "brokerproof.conformance.failure",
+    "brokerproof.conformance.requirements",
 )
 
 
@@ -48,7 +48,9 @@ def violations(path: Path) -> list[str]:
     allowed = rule_for(module)
     found = []
     for name in imports(path):
-        if name.split(".")[0] not in PACKAGES:
+        if name.split(".")[0] in PACKAGES:
+            found.append(f"{module} imports {name}: a twin of brokerproof.{name}; write the full name")
+        if not name.startswith("brokerproof."):
             continue
         if not any(name == prefix or name.startswith(prefix + ".") for prefix in allowed):
             found.append(f"{module} imports {name}; allowed are {', '.join(allowed)}")
@@ -64,7 +66,7 @@ def test_imports_follow_the_layers(path: Path) -> None:
 def test_writers_know_only_data(room: str) -> None:
     for path in sorted((ROOT / "reports" / room).rglob("*.py")):
         for name in imports(path):
-            if name.startswith("conformance."):
+            if name.startswith("brokerproof.conformance."):
                 assert name.startswith(DATA_ONLY), (
                     f"{module_name(path)} imports {name}; a writer knows {DATA_ONLY} only"
                 )
@@ -74,9 +76,13 @@ def test_the_guard_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A broker file that imports the suite must be caught."""
     bad = tmp_path / "reference_broker" / "bad.py"
     bad.parent.mkdir()
-    bad.write_text("from conformance import program\n")
+    bad.write_text("from brokerproof.conformance import program\nimport reports\n")
     monkeypatch.setattr("tests.guards.tree.ROOT", tmp_path)
     assert violations(bad) == [
-        "reference_broker.bad imports conformance; allowed are reference_broker",
-        "reference_broker.bad imports conformance.program; allowed are reference_broker",
+        "brokerproof.reference_broker.bad imports brokerproof.conformance; allowed are brokerproof.reference_broker",
+        (
+            "brokerproof.reference_broker.bad imports brokerproof.conformance.program; "
+            "allowed are brokerproof.reference_broker"
+        ),
+        "brokerproof.reference_broker.bad imports reports: a twin of brokerproof.reports; write the full name",
     ]

@@ -26,8 +26,8 @@ def parsed(path: Path) -> ast.Module:
 
 
 def module_name(path: Path) -> str:
-    """``conformance.worlds.base`` for conformance/worlds/base.py."""
-    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    """``brokerproof.conformance.worlds.base`` for conformance/worlds/base.py."""
+    parts = ["brokerproof", *path.relative_to(ROOT).with_suffix("").parts]
     if parts[-1] == "__init__":
         parts.pop()
     return ".".join(parts)

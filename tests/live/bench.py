@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from chaos.preload import library_path
-from chaos.tools import ToolFailed, ToolMissing, find_java
-from conformance.adapters.activemq import ActiveMQAdapter
-from conformance.history import Event, History
-from conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
-from conformance.steps import AnyStep
-from conformance.worlds.live.laboratory import Laboratory
+from brokerproof.chaos.preload import library_path
+from brokerproof.chaos.tools import ToolFailed, ToolMissing, find_java
+from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
+from brokerproof.conformance.history import Event, History
+from brokerproof.conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
+from brokerproof.conformance.steps import AnyStep
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from tests.tools import not_run
 
 Kind = TypeVar("Kind", bound=Event)

@@ -17,7 +17,7 @@ from typing import Any
 
 import jpype
 
-from chaos.tools import find_java, java_home
+from brokerproof.chaos.tools import find_java, java_home
 
 AUTO, CLIENT, DUPS_OK, INDIVIDUAL = 1, 2, 3, 4
 PATIENCE_MS = 20_000

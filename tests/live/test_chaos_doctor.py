@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from chaos import doctor as room
-from chaos.doctor import doctor, run_doctor
-from chaos.probes import PROBES
-from chaos.supervisor import descendants, process_table
-from chaos.tools import ToolMissing
+from brokerproof.chaos import doctor as room
+from brokerproof.chaos.doctor import doctor, run_doctor
+from brokerproof.chaos.probes import PROBES
+from brokerproof.chaos.supervisor import descendants, process_table
+from brokerproof.chaos.tools import ToolMissing
 
 pytestmark = pytest.mark.live
 

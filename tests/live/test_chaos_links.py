@@ -12,13 +12,13 @@ from typing import Literal
 
 import pytest
 
-from chaos.links import LinkProxy, PlainForwarder, Toward
-from chaos.ports import LOOPBACK, free_port
-from chaos.probes import PROBES, run_probe
-from chaos.processes import Supervisor
-from chaos.taps import Tap
-from chaos.tools import ToolMissing
-from chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
+from brokerproof.chaos.links import LinkProxy, PlainForwarder, Toward
+from brokerproof.chaos.ports import LOOPBACK, free_port
+from brokerproof.chaos.probes import PROBES, run_probe
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.taps import Tap
+from brokerproof.chaos.tools import ToolMissing
+from brokerproof.chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
 from tests.tools import not_run
 
 pytestmark = pytest.mark.live
@@ -302,7 +302,7 @@ def test_a_taken_port_is_not_taken_for_our_server(
 ) -> None:
     """A server whose port is taken goes on without it, and another one may answer there."""
     ports = iter([server.port, free_port()])
-    monkeypatch.setattr("chaos.toxiproxy.free_port", lambda: next(ports))
+    monkeypatch.setattr("brokerproof.chaos.toxiproxy.free_port", lambda: next(ports))
     with Supervisor(tmp_path / "second") as supervisor:
         second = ToxiproxyServer.start(supervisor)
         assert second.port != server.port

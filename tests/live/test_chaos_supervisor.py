@@ -13,19 +13,26 @@ from pathlib import Path
 
 import pytest
 
-import chaos
-from chaos.channels import ChannelClosed, ChannelTimeout
-from chaos.processes import NotReady, ProcessDiedAtStart, Supervisor, SupervisorGone, pid_alive, process_state
+import brokerproof
+from brokerproof.chaos.channels import ChannelClosed, ChannelTimeout
+from brokerproof.chaos.processes import (
+    NotReady,
+    ProcessDiedAtStart,
+    Supervisor,
+    SupervisorGone,
+    pid_alive,
+    process_state,
+)
 
 pytestmark = pytest.mark.live
-ROOT = Path(chaos.__file__).parent.parent
+ROOT = Path(brokerproof.__file__).parents[1]
 # A shell that ignores SIGTERM, with one child in its group and one that left it; all of them sleep for long.
 STUBBORN = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 600; :' & echo $$; sleep 600 & echo $!; wait; :"
 # A runner with a paused child and a stubborn tree. It also forks a helper, which keeps the socket open after its death.
 RUNNER = f"""
 import os, sys, time
 from pathlib import Path
-from chaos.processes import Supervisor
+from brokerproof.chaos.processes import Supervisor
 supervisor = Supervisor(Path(sys.argv[1]))
 paused = supervisor.spawn("cat", ["cat"], channel=True)
 paused.pause()

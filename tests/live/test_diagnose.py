@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.brokers.beans import ActiveMQOptions, PolicyEntry
-from chaos.processes import Supervisor
-from conformance.cli import main
-from conformance.exits import OK, SUITE, VIOLATED
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.exits import OK, SUITE, VIOLATED
 from tests.live.managed import Line, Managed, activemq, reference
 
 pytestmark = pytest.mark.live
@@ -105,7 +105,7 @@ def test_starvation_is_found_with_its_remedy(
 
 
 def test_nobody_there_is_an_environment_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    from chaos.ports import free_port
+    from brokerproof.chaos.ports import free_port
 
     assert main(["diagnose", "--broker", f"http://127.0.0.1:{free_port()}"]) == SUITE
     assert "is that the URL of a Jolokia endpoint" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.processes import pid_alive
+from brokerproof.chaos.processes import pid_alive
 
 pytestmark = pytest.mark.live
 
@@ -25,7 +25,7 @@ GONE_S = 5.0
 
 def brokerproof(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "conformance", *arguments],
+        [sys.executable, "-m", "brokerproof", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -38,7 +38,7 @@ def brokerproof(*arguments: str, timeout_s: float = 120) -> subprocess.Completed
 def served(mutant: str) -> Iterator[str]:
     """The URL of a broker that ``serve --mutant`` runs, until the block ends."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "conformance", "serve", "--port", "0", "--mutant", mutant],
+        [sys.executable, "-m", "brokerproof", "serve", "--port", "0", "--mutant", mutant],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -83,7 +83,7 @@ def test_kill_minus_nine_leaves_nobody(tmp_path: Path) -> None:
     """The runner dies without a word in the middle of a live run; five seconds later none of its children lives."""
     with (tmp_path / "log").open("wb") as log:
         runner = subprocess.Popen(
-            [sys.executable, "-m", "conformance", "run", "--tier", "live", "--out", str(tmp_path / "out")],
+            [sys.executable, "-m", "brokerproof", "run", "--tier", "live", "--out", str(tmp_path / "out")],
             cwd=ROOT,
             stdout=log,
             stderr=log,

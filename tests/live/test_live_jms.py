@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from conformance.adapters.activemq import ActiveMQAdapter
-from conformance.agents import protocol
-from conformance.agents.library import DELAY_LEAST_MS
-from conformance.history import (
+from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
+from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.library import DELAY_LEAST_MS
+from brokerproof.conformance.history import (
     Ack,
     Arrive,
     Browse,
@@ -24,17 +24,17 @@ from conformance.history import (
     Nack,
     Send,
 )
-from conformance.history import Commit as Committed
-from conformance.history import Unsubscribe as Unsubscribed
-from conformance.outcomes import outcomes
-from conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
-from conformance.steps import Ack as AckStep
-from conformance.steps import Advance, AnyStep, Begin, Clock, Commit, Rollback, Settle, Subscribe, Take
-from conformance.steps import Leave as LeaveStep
-from conformance.steps import Nack as NackStep
-from conformance.steps import Send as SendStep
-from conformance.worlds.live.laboratory import JMS, Laboratory
-from conformance.worlds.live.world import LiveWorld
+from brokerproof.conformance.history import Commit as Committed
+from brokerproof.conformance.history import Unsubscribe as Unsubscribed
+from brokerproof.conformance.outcomes import outcomes
+from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
+from brokerproof.conformance.steps import Ack as AckStep
+from brokerproof.conformance.steps import Advance, AnyStep, Begin, Clock, Commit, Rollback, Settle, Subscribe, Take
+from brokerproof.conformance.steps import Leave as LeaveStep
+from brokerproof.conformance.steps import Nack as NackStep
+from brokerproof.conformance.steps import Send as SendStep
+from brokerproof.conformance.worlds.live.laboratory import JMS, Laboratory
+from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, events, make_laboratory
 
 pytestmark = pytest.mark.live

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.adapters.through import ThroughOpenWire
-from conformance.corpus import programs
-from conformance.known import Deviation, load_known
-from conformance.requirements.catalogue import default_catalogue
-from conformance.results import RunResult
-from conformance.verdict import VerdictKind
-from conformance.worlds.live.laboratory import Laboratory
-from conformance.worlds.live.runs import run_live
+from brokerproof.conformance.adapters.through import ThroughOpenWire
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.known import Deviation, load_known
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.runs import run_live
 from tests.live.bench import activemq, make_laboratory
 
 pytestmark = pytest.mark.live

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from conformance.adapters.reference import ReferenceAdapter
-from conformance.adapters.through import ThroughOpenWire
-from conformance.corpus import programs
-from conformance.corpus.chapters import feature_stories
-from conformance.corpus.stories import stories
-from conformance.exits import OK
-from conformance.generate.programs import program_for_seed
-from conformance.history import Arrive, Skipped
-from conformance.parity import compare, fit_for_parity, main, paced, parity_programs, run_parity
-from conformance.worlds.live.laboratory import Laboratory
-from conformance.worlds.live.world import LiveWorld
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.adapters.through import ThroughOpenWire
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.corpus.chapters import feature_stories
+from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.exits import OK
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.history import Arrive, Skipped
+from brokerproof.conformance.parity import compare, fit_for_parity, main, paced, parity_programs, run_parity
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.world import LiveWorld
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.live.bench import events, make_laboratory
 
 pytestmark = pytest.mark.live
@@ -118,7 +118,8 @@ def test_the_command_says_so(
     del laboratory
     whole = parity_programs
     monkeypatch.setattr(
-        "conformance.parity.parity_programs", lambda count, seed, names: list(whole(count, seed, names))[-count:]
+        "brokerproof.conformance.parity.parity_programs",
+        lambda count, seed, names: list(whole(count, seed, names))[-count:],
     )
     assert main(["--programs", "2", "--seed", "5", "--json"]) == OK
     lines = [msgspec.json.decode(line) for line in capsys.readouterr().out.splitlines()]

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.adapters.reference import ReferenceAdapter
-from conformance.corpus import programs
-from conformance.history import Fault
-from conformance.judge import judge_history
-from conformance.parity import compare, paced
-from conformance.verdict import VerdictKind
-from conformance.worlds.live.laboratory import Laboratory
-from conformance.worlds.live.world import LiveWorld
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.history import Fault
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.parity import compare, paced
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.world import LiveWorld
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.live.bench import make_laboratory
 
 pytestmark = pytest.mark.live

@@ -10,17 +10,28 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from conformance.adapters.activemq import ActiveMQAdapter
-from conformance.corpus import programs
-from conformance.corpus.stories import SKEW_MS, TTL_MS, Story, stories
-from conformance.history import Ack, Arrive, ClockSample, Closed, Consume, Counters, Discard, Fault, History, Send
-from conformance.known import load_known
-from conformance.outcomes import outcomes
-from conformance.verdict import VerdictKind
-from conformance.worlds.live.laboratory import Laboratory
-from conformance.worlds.live.runs import plan_of, run_live
-from conformance.worlds.live.world import LiveWorld
-from conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.corpus.stories import SKEW_MS, TTL_MS, Story, stories
+from brokerproof.conformance.history import (
+    Ack,
+    Arrive,
+    ClockSample,
+    Closed,
+    Consume,
+    Counters,
+    Discard,
+    Fault,
+    History,
+    Send,
+)
+from brokerproof.conformance.known import load_known
+from brokerproof.conformance.outcomes import outcomes
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.runs import plan_of, run_live
+from brokerproof.conformance.worlds.live.world import LiveWorld
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.live.bench import activemq, events, make_laboratory
 
 pytestmark = pytest.mark.live
@@ -158,7 +169,7 @@ def judged(stage: Stage, name: str) -> dict[str, VerdictKind]:
 
 
 def _catalogue():  # type: ignore[no-untyped-def]
-    from conformance.requirements.catalogue import default_catalogue
+    from brokerproof.conformance.requirements.catalogue import default_catalogue
 
     return default_catalogue().judged()
 
@@ -176,7 +187,7 @@ def test_a_known_deviation_still_fails_and_turns_nothing_red(stage: Stage, requi
 
 
 def test_the_other_stories_violate_nothing(stage: Stage) -> None:
-    from conformance.judge import judge_history
+    from brokerproof.conformance.judge import judge_history
 
     known = load_known("activemq 5.17.2").by_requirement
     for name in in_order():

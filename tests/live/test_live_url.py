@@ -8,21 +8,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.brokers.activemq import ActiveMQ
-from conformance.adapters.probing import probe, read_clock
-from conformance.adapters.reference import ReferenceAdapter
-from conformance.adapters.stomp_url import StompUrlAdapter
-from conformance.corpus.stories import stories
-from conformance.exits import SuiteProblem
-from conformance.history import ClockSample, Counters, Skipped
-from conformance.judge import judge_history
-from conformance.outcomes import outcomes
-from conformance.steps import Clock
-from conformance.steps import Send as SendStep
-from conformance.verdict import VerdictKind
-from conformance.worlds.live.laboratory import Laboratory
-from conformance.worlds.live.runs import plan_of
-from conformance.worlds.live.world import LiveWorld
+from brokerproof.chaos.brokers.activemq import ActiveMQ
+from brokerproof.conformance.adapters.probing import probe, read_clock
+from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.adapters.stomp_url import StompUrlAdapter
+from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.exits import SuiteProblem
+from brokerproof.conformance.history import ClockSample, Counters, Skipped
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.outcomes import outcomes
+from brokerproof.conformance.steps import Clock
+from brokerproof.conformance.steps import Send as SendStep
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.runs import plan_of
+from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, events, make_laboratory, program
 
 pytestmark = pytest.mark.live

@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chaos.processes import pid_alive
-from conformance.adapters.reference import ReferenceAdapter
-from conformance.agents.protocol import AgentError
-from conformance.exits import SuiteProblem
-from conformance.history import (
+from brokerproof.chaos.processes import pid_alive
+from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.agents.protocol import AgentError
+from brokerproof.conformance.exits import SuiteProblem
+from brokerproof.conformance.history import (
     Arrive,
     ClockSample,
     Connect,
@@ -30,18 +30,18 @@ from conformance.history import (
     Skipped,
     parse_history,
 )
-from conformance.judge import judge_history
-from conformance.outcomes import outcomes
-from conformance.program import ClockSpec, HostSpec
-from conformance.steps import Ack as AckStep
-from conformance.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
-from conformance.steps import Leave as LeaveStep
-from conformance.steps import Send as SendStep
-from conformance.verdict import VerdictKind
-from conformance.worlds.live import laboratory as laboratory_module
-from conformance.worlds.live.laboratory import Laboratory, python_environment
-from conformance.worlds.live.runs import run_live
-from conformance.worlds.live.world import LiveWorld
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.outcomes import outcomes
+from brokerproof.conformance.program import ClockSpec, HostSpec
+from brokerproof.conformance.steps import Ack as AckStep
+from brokerproof.conformance.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
+from brokerproof.conformance.steps import Leave as LeaveStep
+from brokerproof.conformance.steps import Send as SendStep
+from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.worlds.live import laboratory as laboratory_module
+from brokerproof.conformance.worlds.live.laboratory import Laboratory, python_environment
+from brokerproof.conformance.worlds.live.runs import run_live
+from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import events, make_laboratory, need_clocks, program
 
 pytestmark = pytest.mark.live
@@ -203,10 +203,10 @@ def test_nothing_is_left_running(tmp_path: Path) -> None:
 RUNNER = """
 import sys
 from pathlib import Path
-from conformance.adapters.reference import ReferenceAdapter
-from conformance.corpus.stories import stories
-from conformance.worlds.live.laboratory import Laboratory
-from conformance.worlds.live.world import LiveWorld
+from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.world import LiveWorld
 with Laboratory(Path(sys.argv[1])) as laboratory:
     world = LiveWorld(ReferenceAdapter(), laboratory)
     world.open(stories()["live-redelivery"].program)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from chaos.brokers.jolokia import Jolokia, JolokiaFailed
-from chaos.processes import Supervisor
-from conformance.adapters import managed
-from conformance.cli import main
-from conformance.exits import OK, SUITE
+from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.conformance.adapters import managed
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.exits import OK, SUITE
 from tests.live.managed import Line, Managed, activemq, reference
 
 pytestmark = pytest.mark.live

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.brokers.activemq import ActiveMQ
-from chaos.brokers.beans import ActiveMQOptions
-from chaos.brokers.jars import BrokerJars, obtain
-from chaos.processes import Supervisor
-from chaos.tools import ToolFailed, ToolMissing, find_java
+from brokerproof.chaos.brokers.activemq import ActiveMQ
+from brokerproof.chaos.brokers.beans import ActiveMQOptions
+from brokerproof.chaos.brokers.jars import BrokerJars, obtain
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.tools import ToolFailed, ToolMissing, find_java
 from tests.guards.tree import ROOT
 from tests.live.java_client import SCENARIOS
 from tests.live.test_server import Server
@@ -61,7 +61,7 @@ class Player:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         )
         self._played = 0
 

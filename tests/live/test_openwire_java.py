@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reference_broker.openwire.wire.codec import Codec
-from reference_broker.openwire.wire.kinds import Data
+from brokerproof.reference_broker.openwire.wire.codec import Codec
+from brokerproof.reference_broker.openwire.wire.kinds import Data
 from tests.fast.wire_data import JavaMaker
 from tests.guards.tree import ROOT
 from tests.live.bench import activemq

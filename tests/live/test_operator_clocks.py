@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from chaos.brokers.beans import ActiveMQOptions, TimeStamping
-from chaos.clocks import ClockFile
-from chaos.processes import Supervisor
-from conformance.cli import main
-from conformance.exits import OK, SUITE, VIOLATED
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, TimeStamping
+from brokerproof.chaos.clocks import ClockFile
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.exits import OK, SUITE, VIOLATED
 from tests.live.bench import need_clocks
 from tests.live.managed import Managed, activemq, reference
 

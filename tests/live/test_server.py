@@ -88,7 +88,7 @@ def test_the_error_arrives_although_the_client_goes_on_sending(server: Server) -
 
 
 def test_a_port_in_use_exits_with_4(server: Server) -> None:
-    command = [sys.executable, "-m", "reference_broker.server", "--port", str(server.port)]
+    command = [sys.executable, "-m", "brokerproof.reference_broker.server", "--port", str(server.port)]
     second = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, cwd=ROOT, check=False)
     assert second.returncode == 4
     assert (
@@ -100,7 +100,15 @@ def test_a_port_in_use_exits_with_4(server: Server) -> None:
 
 
 def test_an_admin_port_in_use_exits_with_4(server: Server) -> None:
-    command = [sys.executable, "-m", "reference_broker.server", "--port", "0", "--admin-port", str(server.admin_port)]
+    command = [
+        sys.executable,
+        "-m",
+        "brokerproof.reference_broker.server",
+        "--port",
+        "0",
+        "--admin-port",
+        str(server.admin_port),
+    ]
     second = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, cwd=ROOT, check=False)
     assert second.returncode == 4
     assert f"port {server.admin_port} on 127.0.0.1 is in use" in second.stderr

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from chaos.brokers.jars import client_class_path
-from chaos.processes import Supervisor
-from chaos.tools import find_java, java_home
+from brokerproof.chaos.brokers.jars import client_class_path
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.tools import find_java, java_home
 from tests.live.managed import Managed, activemq, reference
 from tests.tools import not_run
 

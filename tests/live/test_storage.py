@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from reference_broker.storage.sqlite import SqliteJournal
+from brokerproof.reference_broker.storage.sqlite import SqliteJournal
 from tests.live.test_server import ROOT, Client, Server
 
 pytestmark = pytest.mark.live
@@ -87,7 +87,7 @@ def test_what_was_acknowledged_stays_away(tmp_path: Path) -> None:
 
 def test_a_directory_in_use_and_a_missing_storage_are_refused(tmp_path: Path) -> None:
     server = Server("--data", str(tmp_path))
-    command = [sys.executable, "-m", "reference_broker.server", "--port", "0"]
+    command = [sys.executable, "-m", "brokerproof.reference_broker.server", "--port", "0"]
     second = subprocess.run(
         [*command, "--data", tmp_path], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
     )

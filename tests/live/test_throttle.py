@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reference_broker.stomp.codec import encode
-from reference_broker.stomp.frames import V12, Frame
+from brokerproof.reference_broker.stomp.codec import encode
+from brokerproof.reference_broker.stomp.frames import V12, Frame
 from tests.live.test_server import Client, Server
 
 pytestmark = pytest.mark.live

@@ -22,11 +22,11 @@ from pathlib import Path
 import pytest
 import trustme
 
-from reference_broker.core.message import Message
-from reference_broker.openwire.commands import ConsumerInfo as Consumer
-from reference_broker.openwire.commands import ExceptionResponse, MessageDispatch, ProducerMessage, Response
-from reference_broker.openwire.links import ProducerInfo
-from reference_broker.security.passwords import Cost, hash_password
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.openwire.commands import ConsumerInfo as Consumer
+from brokerproof.reference_broker.openwire.commands import ExceptionResponse, MessageDispatch, ProducerMessage, Response
+from brokerproof.reference_broker.openwire.links import ProducerInfo
+from brokerproof.reference_broker.security.passwords import Cost, hash_password
 from tests.live.served import DEADLINE_S, ROOT, Client, OpenWireClient, Server, dial, until
 
 pytestmark = pytest.mark.live
@@ -267,7 +267,7 @@ def test_the_management_port_asks_for_an_administrator(tmp_path: Path) -> None:
 
 
 def test_beyond_loopback_without_users_it_does_not_start() -> None:
-    command = [sys.executable, "-m", "reference_broker.server", "--host", "0.0.0.0", "--port", "0"]  # noqa: S104
+    command = [sys.executable, "-m", "brokerproof.reference_broker.server", "--host", "0.0.0.0", "--port", "0"]  # noqa: S104
     refused = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, cwd=ROOT, check=False)
     assert refused.returncode == 2
     assert "host '0.0.0.0' is not a loopback address, and nobody is asked who he is" in refused.stderr

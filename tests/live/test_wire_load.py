@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.brokers.rabbitmq import RabbitMQ
-from chaos.brokers.stomp import Line
-from chaos.processes import Supervisor
-from chaos.tools import ToolFailed, ToolMissing
+from brokerproof.chaos.brokers.rabbitmq import RabbitMQ
+from brokerproof.chaos.brokers.stomp import Line
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from tests.live.test_server import ROOT, Server
 from tests.tools import not_run
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.live
 
 def run(port: int, *argv: str) -> dict[str, float]:
     words = [sys.executable, ROOT / "benchmarks" / "wire_load.py", "--port", str(port), "--seconds", "0.5", *argv]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60, env=environment)
     found: dict[str, float] = json.loads(done.stdout)
     return found

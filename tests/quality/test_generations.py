@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from conformance.corpus import programs
-from conformance.engine import run_program
-from conformance.generate.programs import program_for_seed
-from conformance.program import Program
-from conformance.requirements.catalogue import default_catalogue
-from conformance.verdict import VerdictKind
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.verdict import VerdictKind
 
 STORIES = [name for name in programs() if name.startswith("memory-")]
 SEEDS = range(40)

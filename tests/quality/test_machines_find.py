@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from conformance.machines.base import PromiseBroken, WorldMachine
-from conformance.machines.delay import DelayMachine
-from conformance.machines.expiry import ExpiryMachine
-from conformance.machines.inflight import InFlightMachine
+from brokerproof.conformance.machines.base import PromiseBroken, WorldMachine
+from brokerproof.conformance.machines.delay import DelayMachine
+from brokerproof.conformance.machines.expiry import ExpiryMachine
+from brokerproof.conformance.machines.inflight import InFlightMachine
 
 PLANTED: list[tuple[type[WorldMachine], str, str]] = [
     (InFlightMachine, "ledger-forgets-close", "INF-001"),

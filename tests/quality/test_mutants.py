@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.failure import failure_text
-from conformance.mutants import MUTANTS
-from conformance.mutants.command import CANARY
-from conformance.mutants.hunt import Kill, hunt
-from conformance.requirements.catalogue import AREAS, default_catalogue
+from brokerproof.conformance.failure import failure_text
+from brokerproof.conformance.mutants import MUTANTS
+from brokerproof.conformance.mutants.command import CANARY
+from brokerproof.conformance.mutants.hunt import Kill, hunt
+from brokerproof.conformance.requirements.catalogue import AREAS, default_catalogue
 
 #: Programs within which a mutant must be found; the seeds are fixed, so this is no lottery.
 BUDGET = 1500

@@ -11,18 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def judge(*options: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     installed = any(point.name == "brokerproof" for point in entry_points(group="pytest11"))
-    plugin = [] if installed else ["-p", "conformance.pytest_plugin"]
+    plugin = [] if installed else ["-p", "brokerproof.conformance.pytest_plugin"]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-q", "--pyargs", "conformance", *options],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *plugin,
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "--pyargs",
+            "brokerproof.conformance",
+            *options,
+        ],
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "CI": ""},
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "CI": ""},
         capture_output=True,
         text=True,
         check=False,

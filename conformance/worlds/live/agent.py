@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chaos.channels import ChannelError
-from conformance.agents.protocol import (
+from brokerproof.chaos.channels import ChannelError
+from brokerproof.conformance.agents.protocol import (
     PROTOCOL,
     REQUIRED,
     AgentError,
@@ -36,9 +36,9 @@ from conformance.agents.protocol import (
 )
 
 if TYPE_CHECKING:
-    from chaos.channels import Channel
-    from chaos.clocks import ClockFile
-    from chaos.processes import Process
+    from brokerproof.chaos.channels import Channel
+    from brokerproof.chaos.clocks import ClockFile
+    from brokerproof.chaos.processes import Process
 
 NS_PER_MS = 1_000_000
 #: How long an agent may take for what does not need the broker.

@@ -16,20 +16,20 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from conformance.agents import protocol
-from conformance.destinations import is_temporary
-from conformance.history import Abort, Begin, Commit, Connect, Operate, Unsubscribe
-from conformance.oracles.granted import UNASKED
-from conformance.program import stomp_beat_ms
-from conformance.worlds.base import NotOfferedError
-from conformance.worlds.live.clocks import NS_PER_MS
-from conformance.worlds.live.laboratory import JMS
-from conformance.worlds.live.observer import Observer
+from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.destinations import is_temporary
+from brokerproof.conformance.history import Abort, Begin, Commit, Connect, Operate, Unsubscribe
+from brokerproof.conformance.oracles.granted import UNASKED
+from brokerproof.conformance.program import stomp_beat_ms
+from brokerproof.conformance.worlds.base import NotOfferedError
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS
+from brokerproof.conformance.worlds.live.laboratory import JMS
+from brokerproof.conformance.worlds.live.observer import Observer
 
 if TYPE_CHECKING:
-    from conformance.steps.consume import Subscribe as SubscribeStep
-    from conformance.steps.send import Send as SendStep
-    from conformance.worlds.state import ClientState
+    from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
+    from brokerproof.conformance.steps.send import Send as SendStep
+    from brokerproof.conformance.worlds.state import ClientState
 
 
 #: How long hosts may take to see the end of their connections.

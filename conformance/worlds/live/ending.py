@@ -15,17 +15,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from conformance.destinations import is_topic
-from conformance.history import Ack, Arrive, Send
-from conformance.program import HostSpec, LinkSpec
-from conformance.steps.consume import Subscribe
-from conformance.worlds.base import DRAIN_HOST
-from conformance.worlds.live.clocks import NS_PER_MS, HostClock
-from conformance.worlds.live.links import Path
-from conformance.worlds.state import ClientState
+from brokerproof.conformance.destinations import is_topic
+from brokerproof.conformance.history import Ack, Arrive, Send
+from brokerproof.conformance.program import HostSpec, LinkSpec
+from brokerproof.conformance.steps.consume import Subscribe
+from brokerproof.conformance.worlds.base import DRAIN_HOST
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, HostClock
+from brokerproof.conformance.worlds.live.links import Path
+from brokerproof.conformance.worlds.state import ClientState
 
 if TYPE_CHECKING:
-    from conformance.worlds.live.world import LiveWorld
+    from brokerproof.conformance.worlds.live.world import LiveWorld
 
 _TURN_MS = 20
 

@@ -22,13 +22,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import conformance
-from chaos.clocks import ClockFile, clock_environment, scrubbed
-from chaos.links import LinkProxy, PlainForwarder
-from chaos.processes import Supervisor
-from chaos.tools import ToolFailed, ToolMissing
-from chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
-from conformance.worlds.live.agent import AgentHost
+import brokerproof
+from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
+from brokerproof.chaos.links import LinkProxy, PlainForwarder
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
+from brokerproof.chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
+from brokerproof.conformance.worlds.live.agent import AgentHost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,9 +39,9 @@ JMS = "jms"
 OPENWIRE = "openwire"
 #: Agent -> its module. ``OPENWIRE`` is brokerproof's own JMS client, ``JMS`` the stock Java one.
 _MODULES = {
-    STOMP: "conformance.agents.stomp_agent",
-    JMS: "conformance.agents.jms_agent",
-    OPENWIRE: "conformance.agents.openwire_agent",
+    STOMP: "brokerproof.conformance.agents.stomp_agent",
+    JMS: "brokerproof.conformance.agents.jms_agent",
+    OPENWIRE: "brokerproof.conformance.agents.openwire_agent",
 }
 
 
@@ -153,6 +153,6 @@ class Laboratory:
 
 def python_environment() -> dict[str, str]:
     """The environment of a Python child that must find our packages, whatever folder it starts in."""
-    root = str(Path(conformance.__file__).parent.parent)
+    root = str(Path(brokerproof.__file__).parents[1])
     rest = os.environ.get("PYTHONPATH")
     return {**scrubbed(os.environ), "PYTHONPATH": os.pathsep.join([root, *([rest] if rest else [])])}

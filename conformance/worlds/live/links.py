@@ -15,8 +15,8 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chaos.links import LinkEnd, LinkProxy, Toward
-    from conformance.history import Fault
+    from brokerproof.chaos.links import LinkEnd, LinkProxy, Toward
+    from brokerproof.conformance.history import Fault
 
 NS_PER_MS = 1_000_000
 #: How long held bytes may take to come through after a resume.

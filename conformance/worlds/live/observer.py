@@ -14,28 +14,39 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conformance.agents import protocol
-from conformance.agents.protocol import AgentError, AnyAgentEvent, AnyRequest, Reply
-from conformance.destinations import ADVISORIES, DEAD_LETTERS, is_composite, is_pattern, parts_of
-from conformance.exits import SuiteProblem
-from conformance.history import Arrive, Browse, ClockSample, Closed, Discard, Event, Header, History, Leave, Result
-from conformance.program import Program
-from conformance.steps.fault import Stall
-from conformance.worlds.base import Recorder, World
-from conformance.worlds.live import clocks
-from conformance.worlds.live.agent import OWN_MS, AgentHost, await_lines
-from conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
-from conformance.worlds.live.laboratory import JMS
-from conformance.worlds.live.links import Path
-from conformance.worlds.live.ordering import put_in_order
-from conformance.worlds.state import ClientState, HostState, WorldState
-from conformance.worlds.translation import logical, physical
+from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyRequest, Reply
+from brokerproof.conformance.destinations import ADVISORIES, DEAD_LETTERS, is_composite, is_pattern, parts_of
+from brokerproof.conformance.exits import SuiteProblem
+from brokerproof.conformance.history import (
+    Arrive,
+    Browse,
+    ClockSample,
+    Closed,
+    Discard,
+    Event,
+    Header,
+    History,
+    Leave,
+    Result,
+)
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.steps.fault import Stall
+from brokerproof.conformance.worlds.base import Recorder, World
+from brokerproof.conformance.worlds.live import clocks
+from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, await_lines
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
+from brokerproof.conformance.worlds.live.laboratory import JMS
+from brokerproof.conformance.worlds.live.links import Path
+from brokerproof.conformance.worlds.live.ordering import put_in_order
+from brokerproof.conformance.worlds.state import ClientState, HostState, WorldState
+from brokerproof.conformance.worlds.translation import logical, physical
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conformance.adapters.base import Adapter, Endpoint
-    from conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.conformance.adapters.base import Adapter, Endpoint
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 #: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
 #: need.

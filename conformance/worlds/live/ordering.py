@@ -11,7 +11,7 @@ What must change together: the oracles may rely on a ``send`` and a ``subscribe`
 
 from __future__ import annotations
 
-from conformance.history import Arrive, Event, Send, Subscribe
+from brokerproof.conformance.history import Arrive, Event, Send, Subscribe
 
 
 def put_in_order(events: list[Event]) -> list[Event]:

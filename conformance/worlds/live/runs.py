@@ -19,29 +19,29 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from chaos.brokers.jars import NotAHome, UnknownRelease
-from chaos.brokers.jolokia import JolokiaFailed
-from chaos.channels import ChannelError
-from chaos.processes import NotReady, ProcessDiedAtStart, SupervisorGone
-from chaos.tools import ToolFailed, ToolMissing
-from chaos.toxiproxy import ToxiproxyFailed
-from conformance.adapters import make_adapter
-from conformance.adapters.base import Adapter, NotApplicableError
-from conformance.corpus import programs
-from conformance.exits import SuiteProblem, UsageError
-from conformance.judge import judge_history
-from conformance.known import apply_known
-from conformance.program import Program
-from conformance.results import RunResult
-from conformance.steps.consume import Take
-from conformance.steps.passage import Advance
-from conformance.steps.visit import Pause, Visit
-from conformance.verdict import Verdict, VerdictKind
-from conformance.worlds.live.laboratory import Laboratory
-from conformance.worlds.live.world import LiveWorld
+from brokerproof.chaos.brokers.jars import NotAHome, UnknownRelease
+from brokerproof.chaos.brokers.jolokia import JolokiaFailed
+from brokerproof.chaos.channels import ChannelError
+from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, SupervisorGone
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
+from brokerproof.chaos.toxiproxy import ToxiproxyFailed
+from brokerproof.conformance.adapters import make_adapter
+from brokerproof.conformance.adapters.base import Adapter, NotApplicableError
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.exits import SuiteProblem, UsageError
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.known import apply_known
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.steps.consume import Take
+from brokerproof.conformance.steps.passage import Advance
+from brokerproof.conformance.steps.visit import Pause, Visit
+from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.world import LiveWorld
 
 if TYPE_CHECKING:
-    from conformance.suite import LiveRuns, SuiteOptions
+    from brokerproof.conformance.suite import LiveRuns, SuiteOptions
 
 #: Programs that let more real time pass than this run in the simulated world only.
 REAL_MS_MAX = 15_000
@@ -62,7 +62,7 @@ TROUBLE = (
 
 def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
-    from conformance.suite import LiveRuns
+    from brokerproof.conformance.suite import LiveRuns
 
     try:
         adapter = make_adapter(

@@ -17,19 +17,19 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from chaos.ports import LOOPBACK
-from conformance.adapters.base import NotApplicableError
-from conformance.agents.stranger import Broken, Part, Stranger
-from conformance.worlds.base import STRANGER, NotOfferedError
-from reference_broker.framing import Framing, FramingError, Limits
-from reference_broker.openwire.framing import ClientFraming
-from reference_broker.stomp.frames import HEARTBEAT, Frame
-from reference_broker.stomp.framing import StompFraming
+from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.conformance.adapters.base import NotApplicableError
+from brokerproof.conformance.agents.stranger import Broken, Part, Stranger
+from brokerproof.conformance.worlds.base import STRANGER, NotOfferedError
+from brokerproof.reference_broker.framing import Framing, FramingError, Limits
+from brokerproof.reference_broker.openwire.framing import ClientFraming
+from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
+from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
-    from conformance.history import Visit
-    from conformance.steps.visit import Visit as Step
-    from conformance.worlds.live.observer import Observer
+    from brokerproof.conformance.history import Visit
+    from brokerproof.conformance.steps.visit import Visit as Step
+    from brokerproof.conformance.worlds.live.observer import Observer
 
 NS_PER_MS = 1_000_000
 GROUP_MAX = 250

@@ -30,30 +30,42 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from conformance.agents import protocol
-from conformance.agents.protocol import AgentError
-from conformance.destinations import pattern_of
-from conformance.history import Ack, Consume, Counters, Fault, Leave, Nack, Pause, Poll, Send, Skipped, Subscribe
-from conformance.oracles.granted import UNASKED, window_of
-from conformance.steps.fault import Clock
-from conformance.steps.passage import Advance
-from conformance.worlds.base import NotOfferedError
-from conformance.worlds.live import clocks
-from conformance.worlds.live.agent import OWN_MS
-from conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, Sample
-from conformance.worlds.live.conduct import Conduct
-from conformance.worlds.live.ending import drain
-from conformance.worlds.live.laboratory import JMS
-from conformance.worlds.live.observer import OPEN_MS, Answer
-from conformance.worlds.live.visiting import visit
-from conformance.worlds.state import ClientState, ConsumerState, HostState
+from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.protocol import AgentError
+from brokerproof.conformance.destinations import pattern_of
+from brokerproof.conformance.history import (
+    Ack,
+    Consume,
+    Counters,
+    Fault,
+    Leave,
+    Nack,
+    Pause,
+    Poll,
+    Send,
+    Skipped,
+    Subscribe,
+)
+from brokerproof.conformance.oracles.granted import UNASKED, window_of
+from brokerproof.conformance.steps.fault import Clock
+from brokerproof.conformance.steps.passage import Advance
+from brokerproof.conformance.worlds.base import NotOfferedError
+from brokerproof.conformance.worlds.live import clocks
+from brokerproof.conformance.worlds.live.agent import OWN_MS
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, Sample
+from brokerproof.conformance.worlds.live.conduct import Conduct
+from brokerproof.conformance.worlds.live.ending import drain
+from brokerproof.conformance.worlds.live.laboratory import JMS
+from brokerproof.conformance.worlds.live.observer import OPEN_MS, Answer
+from brokerproof.conformance.worlds.live.visiting import visit
+from brokerproof.conformance.worlds.state import ClientState, ConsumerState, HostState
 
 if TYPE_CHECKING:
-    from conformance.steps import AnyStep
-    from conformance.steps.consume import Subscribe as SubscribeStep
-    from conformance.steps.protocol import Acknowledge
-    from conformance.steps.send import Send as SendStep
-    from conformance.steps.visit import Visit as VisitStep
+    from brokerproof.conformance.steps import AnyStep
+    from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
+    from brokerproof.conformance.steps.protocol import Acknowledge
+    from brokerproof.conformance.steps.send import Send as SendStep
+    from brokerproof.conformance.steps.visit import Visit as VisitStep
 
 #: Figures that do not change for so long are taken to be at rest.
 QUIET_MS = 40

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.history import Closed
-from conformance.worlds.simulated.agenda import Action
-from conformance.worlds.simulated.clock import NS_PER_MS
-from conformance.worlds.simulated.visitor import Visitor
-from reference_broker.actions import Answered, Close, Log, OutputReady, Sync, Throttle
-from reference_broker.core.instant import Now
-from reference_broker.node import TRANSPORT_LOGGER, Node
+from brokerproof.conformance.history import Closed
+from brokerproof.conformance.worlds.simulated.agenda import Action
+from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS
+from brokerproof.conformance.worlds.simulated.visitor import Visitor
+from brokerproof.reference_broker.actions import Answered, Close, Log, OutputReady, Sync, Throttle
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.node import TRANSPORT_LOGGER, Node
 
 if TYPE_CHECKING:
-    from conformance.worlds.simulated.link import Link
-    from conformance.worlds.simulated.stage import Stage
-    from reference_broker.core.events import Operation
-    from reference_broker.storage.memory import MemoryJournal
+    from brokerproof.conformance.worlds.simulated.link import Link
+    from brokerproof.conformance.worlds.simulated.stage import Stage
+    from brokerproof.reference_broker.core.events import Operation
+    from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 #: Time that the storage needs for one sync: long enough that a program can kill the broker in it.
 SYNC_NS = 410_000

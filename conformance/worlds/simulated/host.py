@@ -17,27 +17,27 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
 
-from conformance.agents.protocol import ORIGINAL_ID, letter_marks, number_in
-from conformance.destinations import temporary_of
-from conformance.history import Arrive, Browse, Closed, Discard, Leave
-from conformance.worlds.base import NotOfferedError
-from conformance.worlds.simulated.agenda import Action
-from conformance.worlds.simulated.clock import VirtualClock
-from conformance.worlds.simulated.link import Ended, Link, Opened
-from conformance.worlds.translation import logical
-from reference_broker.core.instant import Now
-from reference_broker.core.message import TEMP_QUEUE
-from reference_broker.notice import Closed as GaveUp
-from reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
-from reference_broker.openwire.requests import DELIVERY_TIME
+from brokerproof.conformance.agents.protocol import ORIGINAL_ID, letter_marks, number_in
+from brokerproof.conformance.destinations import temporary_of
+from brokerproof.conformance.history import Arrive, Browse, Closed, Discard, Leave
+from brokerproof.conformance.worlds.base import NotOfferedError
+from brokerproof.conformance.worlds.simulated.agenda import Action
+from brokerproof.conformance.worlds.simulated.clock import VirtualClock
+from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened
+from brokerproof.conformance.worlds.translation import logical
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import TEMP_QUEUE
+from brokerproof.reference_broker.notice import Closed as GaveUp
+from brokerproof.reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
+from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
-    from conformance.steps.consume import Subscribe
-    from conformance.steps.protocol import Acknowledge
-    from conformance.steps.send import Send
-    from conformance.worlds.simulated.stage import Stage
-    from conformance.worlds.state import ClientState, ConsumerState
-    from reference_broker.session import Client
+    from brokerproof.conformance.steps.consume import Subscribe
+    from brokerproof.conformance.steps.protocol import Acknowledge
+    from brokerproof.conformance.steps.send import Send
+    from brokerproof.conformance.worlds.simulated.stage import Stage
+    from brokerproof.conformance.worlds.state import ClientState, ConsumerState
+    from brokerproof.reference_broker.session import Client
 
 #: How long a host waits for an answer before the result is unknown.
 REQUEST_NS = 1_000_000_000

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.worlds.simulated.agenda import Action
+from brokerproof.conformance.worlds.simulated.agenda import Action
 
 if TYPE_CHECKING:
-    from conformance.worlds.simulated.stage import Stage
+    from brokerproof.conformance.worlds.simulated.stage import Stage
 
 #: How often an end notices that bytes of a frame have arrived that is not complete yet.
 PROGRESS_NS = 50_000_000

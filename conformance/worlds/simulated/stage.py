@@ -12,24 +12,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.history import ClockSample, Connect, Event, Header, Result
-from conformance.mutants import build
-from conformance.program import Program
-from conformance.worlds.base import Recorder, World
-from conformance.worlds.simulated.agenda import Agenda
-from conformance.worlds.simulated.broker import BrokerHost
-from conformance.worlds.simulated.clock import VirtualClock
-from conformance.worlds.simulated.host import REQUEST_NS, ClientHost
-from conformance.worlds.simulated.libraries import JmsHost, StompHost
-from conformance.worlds.simulated.link import Ended, Link, Opened, Some
-from conformance.worlds.state import ClientState, WorldState
-from conformance.worlds.translation import CAPABILITIES, broker_config
-from reference_broker.storage.memory import MemoryJournal
+from brokerproof.conformance.history import ClockSample, Connect, Event, Header, Result
+from brokerproof.conformance.mutants import build
+from brokerproof.conformance.program import Program
+from brokerproof.conformance.worlds.base import Recorder, World
+from brokerproof.conformance.worlds.simulated.agenda import Agenda
+from brokerproof.conformance.worlds.simulated.broker import BrokerHost
+from brokerproof.conformance.worlds.simulated.clock import VirtualClock
+from brokerproof.conformance.worlds.simulated.host import REQUEST_NS, ClientHost
+from brokerproof.conformance.worlds.simulated.libraries import JmsHost, StompHost
+from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened, Some
+from brokerproof.conformance.worlds.state import ClientState, WorldState
+from brokerproof.conformance.worlds.translation import CAPABILITIES, broker_config
+from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reference_broker.node import Node
+    from brokerproof.reference_broker.node import Node
 
 NS_PER_MS = 1_000_000
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.destinations import pattern_of
-from conformance.history import (
+from brokerproof.conformance.destinations import pattern_of
+from brokerproof.conformance.history import (
     Abort,
     Ack,
     Begin,
@@ -32,21 +32,21 @@ from conformance.history import (
     Subscribe,
     Unsubscribe,
 )
-from conformance.oracles.granted import window_of
-from conformance.program import HostSpec, LinkSpec
-from conformance.steps.consume import Subscribe as SubscribeStep
-from conformance.worlds.base import DRAIN_HOST, STRANGER, NotOfferedError
-from conformance.worlds.simulated.broker import DOWN_NS
-from conformance.worlds.simulated.host import REQUEST_NS, ClientHost
-from conformance.worlds.simulated.stage import NS_PER_MS, Stage, make_host
-from conformance.worlds.simulated.visitor import visit
-from conformance.worlds.state import ClientState, ConsumerState, HostState
-from conformance.worlds.translation import operation, physical
+from brokerproof.conformance.oracles.granted import window_of
+from brokerproof.conformance.program import HostSpec, LinkSpec
+from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
+from brokerproof.conformance.worlds.base import DRAIN_HOST, STRANGER, NotOfferedError
+from brokerproof.conformance.worlds.simulated.broker import DOWN_NS
+from brokerproof.conformance.worlds.simulated.host import REQUEST_NS, ClientHost
+from brokerproof.conformance.worlds.simulated.stage import NS_PER_MS, Stage, make_host
+from brokerproof.conformance.worlds.simulated.visitor import visit
+from brokerproof.conformance.worlds.state import ClientState, ConsumerState, HostState
+from brokerproof.conformance.worlds.translation import operation, physical
 
 if TYPE_CHECKING:
-    from conformance.steps.protocol import Acknowledge
-    from conformance.steps.send import Send as SendStep
-    from conformance.steps.visit import Visit as VisitStep
+    from brokerproof.conformance.steps.protocol import Acknowledge
+    from brokerproof.conformance.steps.send import Send as SendStep
+    from brokerproof.conformance.steps.visit import Visit as VisitStep
 
 #: Evidence of a fault that this world itself enacts.
 ENACTED = {"simulated": 1}

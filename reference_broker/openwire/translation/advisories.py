@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reference_broker.core.attendance import ConnectionTold, ConsumerTold, DestinationTold
-from reference_broker.core.message import Message
-from reference_broker.openwire.commands import ADD_DESTINATION, REMOVE_DESTINATION
-from reference_broker.openwire.translation.names import (
+from brokerproof.reference_broker.core.attendance import ConnectionTold, ConsumerTold, DestinationTold
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.openwire.commands import ADD_DESTINATION, REMOVE_DESTINATION
+from brokerproof.reference_broker.openwire.translation.names import (
     FOREIGN,
     connection_data,
     consumer_data,
     destination_data,
     destination_name,
 )
-from reference_broker.openwire.wire import consumption, ids, links
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Data
+from brokerproof.reference_broker.openwire.wire import consumption, ids, links
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Data
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.openwire.wire import messages as kinds
-from reference_broker.openwire.wire.body import INFLATED_MAX, decode_body
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.text import encode_text
+from brokerproof.reference_broker.openwire.wire import messages as kinds
+from brokerproof.reference_broker.openwire.wire.body import INFLATED_MAX, decode_body
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.text import encode_text
 
 #: Added to a kind's number in a message's ``form``.
 COMPRESSED: Final = 0x100

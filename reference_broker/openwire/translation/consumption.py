@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reference_broker.openwire import links
-from reference_broker.openwire.commands import (
+from brokerproof.reference_broker.openwire import links
+from brokerproof.reference_broker.openwire.commands import (
     Command,
     ConsumerInfo,
     EmptyDispatch,
@@ -19,8 +19,8 @@ from reference_broker.openwire.commands import (
     ProducerMessage,
     as_dispatch,
 )
-from reference_broker.openwire.translation.messages import core_message, read_message, written_message
-from reference_broker.openwire.translation.names import (
+from brokerproof.reference_broker.openwire.translation.messages import core_message, read_message, written_message
+from brokerproof.reference_broker.openwire.translation.names import (
     data_of,
     destination_name,
     flag,
@@ -30,14 +30,14 @@ from reference_broker.openwire.translation.names import (
     text,
     transaction_text,
 )
-from reference_broker.openwire.wire import consumption as kinds
-from reference_broker.openwire.wire import ids, messages
-from reference_broker.openwire.wire.kinds import Data, Kind, Throwable
+from brokerproof.reference_broker.openwire.wire import consumption as kinds
+from brokerproof.reference_broker.openwire.wire import ids, messages
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind, Throwable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reference_broker.openwire.translation.context import Context
+    from brokerproof.reference_broker.openwire.translation.context import Context
 
 
 # -- from the wire

@@ -6,15 +6,15 @@ choice; ``ClientContext`` gives them numbers.
 
 from __future__ import annotations
 
-from reference_broker.openwire.translation.messages import Renderer
-from reference_broker.openwire.translation.names import (
+from brokerproof.reference_broker.openwire.translation.messages import Renderer
+from brokerproof.reference_broker.openwire.translation.names import (
     connection_data,
     consumer_data,
     consumer_text,
     transaction_data,
 )
-from reference_broker.openwire.wire import ids
-from reference_broker.openwire.wire.kinds import Data
+from brokerproof.reference_broker.openwire.wire import ids
+from brokerproof.reference_broker.openwire.wire.kinds import Data
 
 
 class Context:

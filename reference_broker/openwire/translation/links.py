@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reference_broker.openwire import links
-from reference_broker.openwire.commands import (
+from brokerproof.reference_broker.openwire import links
+from brokerproof.reference_broker.openwire.commands import (
     LAST_DELIVERED_UNKNOWN,
     Command,
     ConnectionInfo,
@@ -20,7 +20,7 @@ from reference_broker.openwire.commands import (
     ShutdownInfo,
     TransactionInfo,
 )
-from reference_broker.openwire.translation.names import (
+from brokerproof.reference_broker.openwire.translation.names import (
     connection_data,
     connection_text,
     data_of,
@@ -34,14 +34,14 @@ from reference_broker.openwire.translation.names import (
     text,
     transaction_text,
 )
-from reference_broker.openwire.wire import ids
-from reference_broker.openwire.wire import links as kinds
-from reference_broker.openwire.wire.kinds import Data, Kind
+from brokerproof.reference_broker.openwire.wire import ids
+from brokerproof.reference_broker.openwire.wire import links as kinds
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reference_broker.openwire.translation.context import Context
+    from brokerproof.reference_broker.openwire.translation.context import Context
 
 
 # -- from the wire

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.statistics import LONG, Encoder, Entry
-from reference_broker.openwire.wire.messages import MAP_MESSAGE
-from reference_broker.openwire.wire.primitives import Long, Value, encode_map
+from brokerproof.reference_broker.core.statistics import LONG, Encoder, Entry
+from brokerproof.reference_broker.openwire.wire.messages import MAP_MESSAGE
+from brokerproof.reference_broker.openwire.wire.primitives import Long, Value, encode_map
 
 #: ``Message.form`` of a MapMessage that is not compressed.
 MAP: Final = MAP_MESSAGE.number

@@ -19,11 +19,11 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from reference_broker.core.message import OCTETS, TEXT, Message
-from reference_broker.openwire.commands import MessageDispatch, ProducerMessage, as_dispatch
-from reference_broker.openwire.translation.advisories import data_structure
-from reference_broker.openwire.translation.bodies import COMPRESSED, text_content
-from reference_broker.openwire.translation.names import (
+from brokerproof.reference_broker.core.message import OCTETS, TEXT, Message
+from brokerproof.reference_broker.openwire.commands import MessageDispatch, ProducerMessage, as_dispatch
+from brokerproof.reference_broker.openwire.translation.advisories import data_structure
+from brokerproof.reference_broker.openwire.translation.bodies import COMPRESSED, text_content
+from brokerproof.reference_broker.openwire.translation.names import (
     Destinations,
     destination_name,
     message_data,
@@ -32,14 +32,14 @@ from reference_broker.openwire.translation.names import (
     producer_text,
     transaction_text,
 )
-from reference_broker.openwire.wire import messages as kinds
-from reference_broker.openwire.wire.codec import Codec
-from reference_broker.openwire.wire.kinds import VERSION_MAX, Data, Kind
-from reference_broker.openwire.wire.packed import PackedProperties
-from reference_broker.openwire.wire.primitives import Long, encode_map
+from brokerproof.reference_broker.openwire.wire import messages as kinds
+from brokerproof.reference_broker.openwire.wire.codec import Codec
+from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX, Data, Kind
+from brokerproof.reference_broker.openwire.wire.packed import PackedProperties
+from brokerproof.reference_broker.openwire.wire.primitives import Long, encode_map
 
 if TYPE_CHECKING:
-    from reference_broker.core.message import Property
+    from brokerproof.reference_broker.core.message import Property
 
 _KINDS: Final[dict[int, Kind]] = {kind.number: kind for kind in kinds.KINDS}
 _SCHEDULER: Final = b"AMQ_SCHEDULED_"

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from reference_broker.openwire.commands import XA
-from reference_broker.openwire.wire import ids
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Data, Kind
+from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from brokerproof.reference_broker.openwire.commands import XA
+from brokerproof.reference_broker.openwire.wire import ids
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
 
 #: In place of numbers that a message id does not have.
 FOREIGN: Final = -7

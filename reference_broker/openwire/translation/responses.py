@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reference_broker.openwire.commands import Command, ConnectionFault, ExceptionResponse, Response
-from reference_broker.openwire.translation.names import number
-from reference_broker.openwire.wire import links
-from reference_broker.openwire.wire import responses as kinds
-from reference_broker.openwire.wire.kinds import Data, Kind, Throwable
+from brokerproof.reference_broker.openwire.commands import Command, ConnectionFault, ExceptionResponse, Response
+from brokerproof.reference_broker.openwire.translation.names import number
+from brokerproof.reference_broker.openwire.wire import links
+from brokerproof.reference_broker.openwire.wire import responses as kinds
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind, Throwable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reference_broker.openwire.translation.context import Context
+    from brokerproof.reference_broker.openwire.translation.context import Context
 
 _JMS: Final = "javax.jms.JMSException"
 _CLASSES: Final = {

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from reference_broker.openwire.translation import consumption, links, responses
-from reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.translation import consumption, links, responses
+from brokerproof.reference_broker.openwire.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from reference_broker.openwire.commands import Command
-    from reference_broker.openwire.translation.context import Context
-    from reference_broker.openwire.wire.kinds import Data
+    from brokerproof.reference_broker.openwire.commands import Command
+    from brokerproof.reference_broker.openwire.translation.context import Context
+    from brokerproof.reference_broker.openwire.wire.kinds import Data
 
 _READERS: Final[dict[int, Callable[[Context, Data], Command]]] = {
     kind.number: reader

@@ -11,10 +11,10 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from reference_broker.openwire.wire.buffers import Reader, Writer
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Data, Kind
-from reference_broker.openwire.wire.messages import (
+from brokerproof.reference_broker.openwire.wire.buffers import Reader, Writer
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
+from brokerproof.reference_broker.openwire.wire.messages import (
     BYTES_MESSAGE,
     MAP_MESSAGE,
     MESSAGE,
@@ -22,8 +22,8 @@ from reference_broker.openwire.wire.messages import (
     STREAM_MESSAGE,
     TEXT_MESSAGE,
 )
-from reference_broker.openwire.wire.primitives import Value, decode_map, encode_map, read_value, write_value
-from reference_broker.openwire.wire.text import decode_text, encode_text
+from brokerproof.reference_broker.openwire.wire.primitives import Value, decode_map, encode_map, read_value, write_value
+from brokerproof.reference_broker.openwire.wire.text import decode_text, encode_text
 
 #: The largest inflated body.
 INFLATED_MAX: Final = 104_857_600

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.errors import WireError
 
 _BYTE = struct.Struct(">b")
 _SHORT = struct.Struct(">h")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Data
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Data
 
 HEADROOM: Final = 100
 #: Indexes are signed shorts.

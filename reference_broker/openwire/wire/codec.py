@@ -20,15 +20,15 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from reference_broker.openwire.wire.buffers import Reader
-from reference_broker.openwire.wire.cache import ReadCache, WriteCache
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import VERSION_MAX, Data
-from reference_broker.openwire.wire.layout import LONG_COUNT, Layout, survey
-from reference_broker.openwire.wire.loose import LooseReader, LooseWriter, kind_of
-from reference_broker.openwire.wire.mould import Moulds
-from reference_broker.openwire.wire.registry import COMMANDS
-from reference_broker.openwire.wire.tight import TightReader, TightWriter
+from brokerproof.reference_broker.openwire.wire.buffers import Reader
+from brokerproof.reference_broker.openwire.wire.cache import ReadCache, WriteCache
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX, Data
+from brokerproof.reference_broker.openwire.wire.layout import LONG_COUNT, Layout, survey
+from brokerproof.reference_broker.openwire.wire.loose import LooseReader, LooseWriter, kind_of
+from brokerproof.reference_broker.openwire.wire.mould import Moulds
+from brokerproof.reference_broker.openwire.wire.registry import COMMANDS
+from brokerproof.reference_broker.openwire.wire.tight import TightReader, TightWriter
 
 _SIZE: Final = struct.Struct(">i")
 #: As ActiveMQ's distributed configuration has it.

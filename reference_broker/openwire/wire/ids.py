@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.openwire.wire.kinds import BYTES, CACHED, I32, I64, STR, Field, Kind
+from brokerproof.reference_broker.openwire.wire.kinds import BYTES, CACHED, I32, I64, STR, Field, Kind
 
 CONNECTION_ID: Final = Kind(120, "ConnectionId", Field("value", STR))
 SESSION_ID: Final = Kind(121, "SessionId", Field("connectionId", STR), Field("value", I64))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.errors import WireError
 
 VERSION_MAX: Final = 12
 

@@ -20,12 +20,12 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final
 
-from reference_broker.openwire.wire import kinds
-from reference_broker.openwire.wire.buffers import BitReader, Reader
-from reference_broker.openwire.wire.cache import ReadCache
-from reference_broker.openwire.wire.kinds import Data, Kind
-from reference_broker.openwire.wire.loose import kind_of
-from reference_broker.openwire.wire.text import decode_text
+from brokerproof.reference_broker.openwire.wire import kinds
+from brokerproof.reference_broker.openwire.wire.buffers import BitReader, Reader
+from brokerproof.reference_broker.openwire.wire.cache import ReadCache
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
+from brokerproof.reference_broker.openwire.wire.loose import kind_of
+from brokerproof.reference_broker.openwire.wire.text import decode_text
 
 #: A count of booleans from here on takes more than a byte.
 LONG_COUNT: Final = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.openwire.wire.kinds import (
+from brokerproof.reference_broker.openwire.wire.kinds import (
     ARRAY,
     BOOL,
     BYTES,

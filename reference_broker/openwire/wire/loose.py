@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-from reference_broker.openwire.wire import kinds
-from reference_broker.openwire.wire.buffers import Reader, Writer
-from reference_broker.openwire.wire.cache import FULL, ReadCache, WriteCache
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Data, Frame, Throwable
-from reference_broker.openwire.wire.registry import KINDS
-from reference_broker.openwire.wire.text import decode_text, encode_text
+from brokerproof.reference_broker.openwire.wire import kinds
+from brokerproof.reference_broker.openwire.wire.buffers import Reader, Writer
+from brokerproof.reference_broker.openwire.wire.cache import FULL, ReadCache, WriteCache
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Frame, Throwable
+from brokerproof.reference_broker.openwire.wire.registry import KINDS
+from brokerproof.reference_broker.openwire.wire.text import decode_text, encode_text
 
 
 class LooseWriter:

@@ -20,10 +20,10 @@ import struct
 from operator import itemgetter
 from typing import Any, Final
 
-from reference_broker.openwire.wire import kinds
-from reference_broker.openwire.wire.cache import WriteCache
-from reference_broker.openwire.wire.kinds import Data, Kind
-from reference_broker.openwire.wire.tight import TEXT_MAX, TightWriter
+from brokerproof.reference_broker.openwire.wire import kinds
+from brokerproof.reference_broker.openwire.wire.cache import WriteCache
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
+from brokerproof.reference_broker.openwire.wire.tight import TEXT_MAX, TightWriter
 
 #: From, below, and how it is written: a long by its size.
 _LONGS: Final = ((1, 1 << 16, "H"), (1 << 16, 1 << 32, "I"), (1 << 32, 1 << 63, "q"))

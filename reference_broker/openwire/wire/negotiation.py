@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.openwire.wire.cache import HEADROOM, SIZE_MAX
-from reference_broker.openwire.wire.codec import FRAME_MAX, Codec
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import VERSION_MAX, Data
-from reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
-from reference_broker.openwire.wire.primitives import Long, Value, decode_map, encode_map
+from brokerproof.reference_broker.openwire.wire.cache import HEADROOM, SIZE_MAX
+from brokerproof.reference_broker.openwire.wire.codec import FRAME_MAX, Codec
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX, Data
+from brokerproof.reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
+from brokerproof.reference_broker.openwire.wire.primitives import Long, Value, decode_map, encode_map
 
 VERSION_MIN: Final = 1
 #: The oldest version above 1 that today's clients have.

@@ -7,9 +7,9 @@ it back beside what the broker has changed. Bytes that are no map show nothing a
 
 from __future__ import annotations
 
-from reference_broker.core.message import Packed, Property
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.primitives import Value, decode_map, encode_map
+from brokerproof.reference_broker.core.message import Packed, Property
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.primitives import Value, decode_map, encode_map
 
 
 class PackedProperties(Packed):

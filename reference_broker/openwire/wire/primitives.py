@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from reference_broker.openwire.wire.buffers import Reader, Writer
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.text import decode_text, encode_text
+from brokerproof.reference_broker.openwire.wire.buffers import Reader, Writer
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.text import decode_text, encode_text
 
 _DOUBLE: Final = struct.Struct(">d")
 _FLOAT: Final = struct.Struct(">f")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.openwire.wire import consumption, ids, links, messages, responses
-from reference_broker.openwire.wire.kinds import Kind
+from brokerproof.reference_broker.openwire.wire import consumption, ids, links, messages, responses
+from brokerproof.reference_broker.openwire.wire.kinds import Kind
 
 KINDS: Final[dict[int, Kind]] = {
     kind.number: kind for kind in (*ids.KINDS, *links.KINDS, *consumption.KINDS, *responses.KINDS, *messages.KINDS)

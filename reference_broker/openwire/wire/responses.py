@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reference_broker.openwire.wire.kinds import ARRAY, I32, OBJECT, RESPONSE, THROWABLE, Field, Kind
+from brokerproof.reference_broker.openwire.wire.kinds import ARRAY, I32, OBJECT, RESPONSE, THROWABLE, Field, Kind
 
 ANSWER: Final = Kind(30, "Response", *RESPONSE)
 EXCEPTION_RESPONSE: Final = Kind(31, "ExceptionResponse", *RESPONSE, Field("exception", THROWABLE))

@@ -8,7 +8,7 @@ Rules (openwire.md 5.2)
 
 from __future__ import annotations
 
-from reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.errors import WireError
 
 
 def encode_text(text: str) -> bytes:

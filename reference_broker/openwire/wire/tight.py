@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-from reference_broker.openwire.wire import kinds
-from reference_broker.openwire.wire.buffers import BitReader, BitWriter, Reader, Writer
-from reference_broker.openwire.wire.cache import FULL, ReadCache, WriteCache
-from reference_broker.openwire.wire.errors import WireError
-from reference_broker.openwire.wire.kinds import Data, Frame, Throwable
-from reference_broker.openwire.wire.loose import kind_of
-from reference_broker.openwire.wire.text import decode_text, encode_text
+from brokerproof.reference_broker.openwire.wire import kinds
+from brokerproof.reference_broker.openwire.wire.buffers import BitReader, BitWriter, Reader, Writer
+from brokerproof.reference_broker.openwire.wire.cache import FULL, ReadCache, WriteCache
+from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.kinds import Data, Frame, Throwable
+from brokerproof.reference_broker.openwire.wire.loose import kind_of
+from brokerproof.reference_broker.openwire.wire.text import decode_text, encode_text
 
 #: Java reads the length of a tight text as a signed short.
 TEXT_MAX: Final = 32766

@@ -1,0 +1,7 @@
+"""``python -m brokerproof`` is the ``brokerproof`` script."""
+
+import sys
+
+from brokerproof.conformance.cli import main
+
+sys.exit(main())
