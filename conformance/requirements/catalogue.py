@@ -84,6 +84,14 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         """The area's three letters."""
         return self.id[:3]
 
+    def grade(self, outcome: str) -> str:
+        """The grade of one of its outcomes; ``ok`` for "" or another."""
+        return next((one.grade for one in self.outcomes if one.name == outcome), "ok")
+
+    def outcome_of(self, grade: str) -> str:
+        """Its first outcome of a grade; "" if there is none."""
+        return next((one.name for one in self.outcomes if one.grade == grade), "")
+
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     requirement: list[Requirement]

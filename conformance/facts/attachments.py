@@ -1,0 +1,334 @@
+"""Attachments: which hosts were connected, which consumers were attached, which subscriptions there were, which links
+were silent, as an outside observer can know it. The half of the recording pass that is not about messages.
+
+Rules
+* What a session held, unsettled, goes back to its queue when it ends (``_end``).
+* A session of a wildcard belongs to every destination that its pattern covers, those that are named later too.
+* A durable subscription is its host's (whose client id never changes) and begins with the session that made it; it
+  ends when it is unsubscribed, or when its name is used for another destination, selector or noLocal. One of unknown
+  result makes doubtful whatever it may have begun or ended.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance import destinations as names
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Stall, Subscription
+from brokerproof.conformance.facts.settling import come_back, release, settle
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.facts.traits import traits_of
+from brokerproof.conformance.history import (
+    Closed,
+    Connect,
+    Event,
+    Fault,
+    Kill,
+    Leave,
+    Start,
+    Stop,
+    Subscribe,
+    Unsubscribe,
+)
+
+
+class Attachments:
+    """Feed it events in order; it fills the tables."""
+
+    __slots__ = ("_current", "_doubted", "tables")
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        #: (host, name) -> the durable subscription; a subscription of that name may exist that nobody saw beginning.
+        self._current: dict[tuple[str, str], Subscription] = {}
+        self._doubted: dict[tuple[str, str], bool] = {}
+
+    # -- connections
+
+    def connect(self, event: Connect) -> None:
+        """A host tried to connect."""
+        client = self.tables.client(event.host)
+        self._connection_lost(client, event)
+        client.via = event.via
+        client.traits = traits_of(event)
+        client.connection += 1
+        client.connects.append(event)
+        if event.result == "ok":
+            client.connected = True
+            client.last_request_ns = event.t0
+            client.last_heard_ns = event.t1
+
+    def _connection_lost(self, client: Client, event: Event) -> None:
+        """Its open transaction is rolled back, its temporary queue is gone, if it was still there."""
+        transaction = client.transaction
+        if transaction is not None:
+            transaction.lost = event
+            transaction.committed = False if transaction.end is None else None
+            client.transaction = None
+            for send in transaction.sends:
+                send.refused = send.refused or transaction.committed is False
+                self.tables.unsure[send.event.dest] = True
+        temporary = self.tables.destinations.get(names.temporary_of(client.name))
+        if temporary is not None:
+            self.tables.marks.put(marks.OPERATOR, temporary.name, (event.t0, NEVER))
+            for copy in temporary.copies:
+                release(self.tables, copy)
+
+    def closed(self, event: Closed) -> None:
+        """A connection ended, as seen at one end."""
+        at_broker = event.host == self.tables.broker
+        name = event.link if at_broker else event.host
+        if name is None:
+            return
+        client = self.tables.client(name)
+        client.closes.append(event)
+        client.connected = False
+        client.connection += 1
+        for session in list(client.open.values()):
+            session.closed = event
+            session.uncertain = True
+            # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
+            low_ns = event.t0 if at_broker or event.who == "client" else session.opened[0]
+            self._end(session, "closed", low_ns, event.t1, event)
+            if at_broker:
+                session.gone_ns = event.t1
+        self._connection_lost(client, event)
+
+    def process(self, event: Start | Stop | Kill) -> None:
+        """A process was started, stopped or killed."""
+        if event.target == self.tables.broker:
+            self._broker_down(event)
+        elif not isinstance(event, Start):
+            self._host_gone(self.tables.client(event.target), "kill", event)
+
+    def _host_gone(self, client: Client, how: str, event: Event) -> None:
+        client.ends.append(event)
+        client.connection += 1
+        client.connected = False
+        for session in list(client.open.values()):
+            self._end(session, how, event.t0, event.t1, event)
+        self._connection_lost(client, event)
+
+    def _broker_down(self, event: Event) -> None:
+        """All connections end, and what is not kept in a store."""
+        tables = self.tables
+        tables.restarts.append(event)
+        tables.marks.put(marks.RESTART, "", (event.t0, event.t1))
+        for client in tables.clients.values():
+            client.connected = False
+            client.connection += 1
+            for session in list(client.open.values()):
+                self._end(session, "broker", event.t0, event.t1, event)
+                session.gone_ns = min(session.gone_ns, event.t1)
+            self._connection_lost(client, event)
+        for dest in tables.destinations.values():
+            for copy in dest.copies:
+                if not (copy.send.event.persistent and tables.declared.persistent):
+                    release(tables, copy)
+
+    # -- links
+
+    def fault(self, event: Fault) -> None:
+        """A clock, a link or the broker was disturbed."""
+        if event.evidence is None:
+            self.tables.unproved.setdefault(event.fault, event)
+        if event.fault == "clock":
+            self.tables.clock_steps.append(event)
+            self.tables.clock(event.target or "").jump(event)
+        elif event.fault == "restart":
+            self._broker_down(event)
+        elif event.link is not None and event.fault == "stall":
+            client = self.tables.client(event.link)
+            client.stall = Stall(event, client)
+            client.stalls.append(client.stall)
+            for session in client.open.values():
+                self._suspect(session, event.t0)
+        elif event.link is not None and event.fault == "resume":
+            self._resume(self.tables.client(event.link), event)
+
+    def _resume(self, client: Client, event: Fault) -> None:
+        if client.stall is None:
+            return
+        client.stall.end = event
+        client.stall = None
+
+    def _suspect(self, session: Session, since_ns: int) -> None:
+        """A monitored link stalls: the broker may close it without anybody seeing it."""
+        monitor = self.tables.declared.monitor.get(session.client.name)
+        if monitor is not None and monitor.read_ms > 0:
+            session.lost_ns = min(session.lost_ns, since_ns)
+
+    # -- sessions
+
+    def subscribe(self, event: Subscribe) -> None:
+        """A consumer or a browser attached, or may have."""
+        if event.result == "fail":
+            return
+        tables = self.tables
+        client = tables.client(event.host)
+        if event.result == "ok":
+            client.last_request_ns = event.t0
+            client.last_heard_ns = event.t1
+        if event.browser:
+            tables.browsers[event.consumer] = event
+            tables.marks.put(marks.BROWSER, event.dest, (event.t0, NEVER))
+            return
+        session = tables.sessions.get(event.consumer)
+        if session is None:
+            session = self.enlist(event.consumer, event.host, event.dest, event)
+            if not session.known and not client.connected:
+                self._end(session, "closed", event.t0, event.t1, event)  # it ended before an answer came
+        elif session.event is None:
+            self._describe(session, event)
+        if session.selective:
+            self._mark(session, marks.SELECTIVE)
+        if session.event is event:
+            self._subscription(session, event)
+
+    def _describe(self, session: Session, event: Subscribe) -> None:
+        """Messages had overtaken the receipt."""
+        session.describe_by(event)
+        if names.is_pattern(event.dest):
+            session.dest.sessions.remove(session)
+            session.dest.open.pop(session.name, None)
+            session.dest = self.tables.destination(event.dest)
+            session.dest.sessions.append(session)
+            if not session.end:
+                session.dest.open[session.name] = session
+            self._spread(session)
+        if not session.end:
+            session.lost_ns = NEVER
+        self._bound(session)
+        if session.ack == "auto":
+            for delivery in session.deliveries:
+                if delivery.fate == HELD:
+                    settle(self.tables, delivery, SETTLED if session.auto else DOUBTFUL)
+
+    def enlist(self, name: str, host: str, dest: str, event: Subscribe | None) -> Session:
+        """A consumer is there; ``event`` None: nobody saw it subscribing."""
+        client = self.tables.client(host)
+        session = Session(name, client, self.tables.destination(dest), event)
+        self.tables.sessions[name] = session
+        session.dest.sessions.append(session)
+        session.dest.open[name] = session
+        client.open[name] = session
+        self._bound(session)
+        if names.is_pattern(dest):
+            self._spread(session)
+        return session
+
+    def _bound(self, session: Session) -> None:
+        if not session.known:
+            # It may never have existed, or have ended at any time without anybody seeing it.
+            session.lost_ns = session.opened[0]
+        elif session.client.stall is not None:
+            self._suspect(session, session.opened[0])
+
+    def _spread(self, session: Session) -> None:
+        """A session of a wildcard is one of every destination's."""
+        session.wild = True
+        self.tables.wild.append(session)
+        for dest in self.tables.destinations.values():
+            plain = dest.kind not in {"pattern", "dead-letters", "advisory"} and "." not in dest.name
+            if plain and names.pattern_of(dest.name) == session.dest.name:
+                dest.sessions.append(session)
+        self._mark(session, marks.WILDCARD)
+
+    def _mark(self, session: Session, kind: int) -> None:
+        """On every destination that it may consume from, from its coming on: what it took may come back later."""
+        span = (session.opened[0], NEVER)
+        if not session.wild:
+            self.tables.marks.put(kind, session.dest.name, span)
+            return
+        for dest in self.tables.destinations.values():
+            if session in dest.sessions:
+                self.tables.marks.put(kind, dest.name, span)
+
+    def leave(self, event: Leave) -> None:
+        """A consumer said goodbye, or its host vanished."""
+        if event.consumer is None:
+            self._host_gone(self.tables.client(event.host), event.how, event)
+            return
+        session = self.tables.sessions.get(event.consumer)
+        if session is None:
+            return
+        if event.result == "fail":
+            session.known = False
+            session.lost_ns = min(session.lost_ns, event.t0)
+        else:
+            self._end(session, event.how, event.t0, event.t1, event)
+
+    def _end(self, session: Session, how: str, low_ns: int, high_ns: int, event: Event) -> None:
+        """It is gone from ``low_ns`` on, or the broker will come to think so; what it held goes back."""
+        session.lost_ns = min(session.lost_ns, low_ns)
+        if session.end:
+            return
+        session.end = how
+        session.leave = event
+        session.end_connection = session.client.connection
+        session.ended_ns = high_ns
+        session.dest.ended += 1
+        session.dest.open.pop(session.name, None)
+        session.client.open.pop(session.name, None)
+        session.held = 0
+        session.doubted = 0
+        for delivery in session.deliveries:
+            come_back(delivery)
+
+    # -- subscriptions
+
+    def _subscription(self, session: Session, event: Subscribe) -> None:
+        """Whose copies it gets: its own, or a durable subscription's."""
+        dest = session.dest
+        if not event.durable:
+            if dest.topic:
+                session.subscription = Subscription(session.name, session.client, event, doubtful=not session.known)
+                for delivery in session.deliveries:
+                    delivery.copy.subscription = session.subscription
+                session.subscription.sessions.append(session)
+                dest.subscriptions.append(session.subscription)
+                self.tables.subscriptions.append(session.subscription)
+            return
+        key = (event.host, event.durable)
+        known = event.result == "ok"
+        found = self._current.get(key)
+        if found is None or not _is_same(found, event):
+            if found is not None:
+                found.end, found.ended = event, True
+                found.doubtful = found.doubtful or not known
+            name = f"{event.host}:{event.durable}:{len(self.tables.subscriptions)}"
+            found = Subscription(name, session.client, event, doubtful=not known or key in self._doubted)
+            self._current[key] = found
+            dest.subscriptions.append(found)
+            self.tables.subscriptions.append(found)
+            if not known:
+                self._doubted[key] = True
+            else:
+                self._doubted.pop(key, None)
+        session.subscription = found
+        found.sessions.append(session)
+        for delivery in session.deliveries:  # they had overtaken the receipt
+            copy = delivery.copy
+            if copy.subscription is None and copy.holder == session.name:
+                copy.subscription, copy.holder = found, found.name
+                copy.send.copies[found.name] = copy.send.copies.pop(session.name)
+
+    def unsubscribe(self, event: Unsubscribe) -> None:
+        """A durable subscription was ended, or may have been."""
+        self.tables.durable_ends.append(event)
+        key = (event.host, event.durable)
+        found = self._current.get(key)
+        if event.result == "ok":
+            self._doubted.pop(key, None)
+            if found is not None:
+                found.end, found.ended = event, True
+                del self._current[key]
+        elif event.result == "unknown" and found is not None:
+            found.doubtful = self._doubted[key] = True
+
+
+def _is_same(subscription: Subscription, event: Subscribe) -> bool:
+    """Whether a session takes this subscription up again."""
+    begin = subscription.begin
+    same = begin is not None and (begin.dest, begin.selector, begin.no_local)
+    return same == (event.dest, event.selector, event.no_local)

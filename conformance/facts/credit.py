@@ -1,0 +1,154 @@
+"""Credit: whether a session had room for a message, and nothing excuses a broker that does not give it one.
+
+A message that is visible from some instant of ``[from, to]`` on must arrive by ``to`` plus the declared lateness if,
+over that time,
+
+1. at least one session was attached for certain, and its window had room for certain: its prefetch is not less than the
+   number of messages that can have been visible and unsettled there at any instant of it;
+2. no other session of the destination can have swallowed it: none came or went unclearly, none left, no stalled link;
+3. no link was stalled at all if somebody is served synchronously (the dispatching thread may wait for it);
+4. nothing else excuses the broker: a process that stood still, a restart, scarce memory, a session that chooses.
+
+On topics only sessions that were attached before the send count, and each must get it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.deliveries import settled
+from brokerproof.conformance.facts.presence import departed_ns, leaving_ns, rest_after
+from brokerproof.conformance.facts.rows import Copy, Destination, Send, Session
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
+from brokerproof.conformance.facts.tables import Tables
+
+#: What may rightly keep a message waiting on a destination that is otherwise calm.
+DISTURBED: Final = marks.RESTART | marks.OPERATOR | marks.WILDCARD | marks.BROWSER | marks.SELECTIVE | marks.PAUSE
+EXCUSES: Final = DISTURBED | marks.MEMORY | marks.LIMIT
+
+
+class Traffic:
+    """Messages of one destination over time, as sorted instants."""
+
+    __slots__ = ("settled_ns", "visible_ns")
+
+    def __init__(self, dest: Destination) -> None:
+        #: From when on each may have been visible; when they had certainly left.
+        self.visible_ns: list[int] = []
+        self.settled_ns: list[int] = []
+        for send in dest.sends:
+            event = send.event
+            if event.result == "fail":
+                continue
+            delay_ms = event.delay_ms if event.deliver_at_ms is None else 0
+            self.visible_ns.append(event.t0 + delay_ms * NS_PER_MS)
+            copy = send.copies.get(dest.name)
+            if not dest.topic and copy is not None:
+                gone = _gone_ns(copy)
+                if gone < NEVER:
+                    self.settled_ns.append(gone)
+        self.visible_ns.sort()
+        self.settled_ns.sort()
+
+    def most(self, t0: int, t1: int) -> int:
+        """The most messages that can have been visible and unsettled at an instant of ``[t0, t1]``."""
+        return bisect_right(self.visible_ns, t1) - bisect_right(self.settled_ns, t0)
+
+
+def _gone_ns(copy: Copy) -> int:
+    """By when a copy had certainly left its queue."""
+    bound = NEVER
+    for delivery in copy.deliveries:
+        for event in delivery.settlements:
+            if getattr(event, "result", "") == "ok" and getattr(event, "tx", None) is None:
+                bound = min(bound, event.t1)
+        if delivery.session.auto:
+            bound = min(bound, delivery.event.t1)
+    return min([bound, *(delivery.event.t1 for delivery in copy.dead_letters)])
+
+
+class Credit:
+    """Answers for one run; keeps what it has counted per destination."""
+
+    __slots__ = ("_tables", "_traffic")
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._traffic: dict[str, Traffic] = {}
+
+    def most(self, dest: Destination, t0: int, t1: int) -> int:
+        """The most messages that can have been visible and unsettled there at an instant of ``[t0, t1]``."""
+        traffic = self._traffic.get(dest.name)
+        if traffic is None:
+            traffic = self._traffic[dest.name] = Traffic(dest)
+        return traffic.most(t0, t1)
+
+    def waiting(
+        self, send: Send, dest: Destination, span: Span, *, excused: int = EXCUSES | marks.MEMORY
+    ) -> list[Session]:
+        """The sessions that waited for a message with room in their windows, if the destination was calm from the
+        beginning of ``span`` until the lateness after its end; else none. ``excused``: marks that excuse the broker.
+        """
+        tables = self._tables
+        from_ns, until_ns = span[0], span[1] + tables.declared.lateness_ms * NS_PER_MS
+        end = tables.phases.get("end")
+        if end is None or until_ns > end.t1 or not dest.sessions:
+            return []
+        if tables.marks.on(dest.name, (from_ns, until_ns)) & excused:
+            return []
+        if any(session.sync for session in tables.sessions.values()) and _any_stall(tables, from_ns, until_ns):
+            return []
+        attached: list[Session] = []
+        for session in dest.sessions:
+            if session.opened[0] > until_ns or departed_ns(session) < from_ns:
+                continue
+            stalled = session.client.stalled(from_ns, until_ns)
+            if session.uncertain or not session.known or stalled or leaving_ns(session) <= until_ns:
+                return []
+            if session.opened[1] <= (send.event.t0 if dest.topic else from_ns):
+                attached.append(session)
+        if not attached:
+            return []
+        most = self.most(dest, from_ns, until_ns)
+        return [session for session in attached if session.prefetch >= most or session.auto]
+
+
+def _any_stall(tables: Tables, t0: int, t1: int) -> bool:
+    return any(client.stalled(t0, t1) for client in tables.clients.values())
+
+
+def arrived_ns(send: Send, dest: Destination, waiting: list[Session]) -> Span:
+    """Bounds of the time at which a message had arrived where it had to: at anybody (queue), at all who waited (topic);
+    ``NEVER`` if it did not.
+    """
+    if not dest.topic:
+        copy = send.copies.get(dest.name)
+        if copy is None or not copy.deliveries:
+            return NEVER, NEVER
+        event = copy.deliveries[0].event
+        return event.t0, event.t1
+    low, high = 0, 0
+    for session in waiting:
+        found = next((d.event for d in session.deliveries if d.event.message == send.message), None)
+        if found is None:
+            return NEVER, NEVER
+        low, high = max(low, found.t0), max(high, found.t1)
+    return low, high
+
+
+def surely_free(tables: Tables, session: Session, from_ns: int, to_ns: int) -> bool:
+    """Whether a session was there and had a free slot all the time, for certain."""
+    if session.event is None or session.event.t1 > from_ns or session.lost_ns <= to_ns:
+        return False
+    if session.prefetch == 0 or session.client.stalls or rest_after(tables, to_ns) >= session.ended_ns:
+        return False
+    held = 0
+    for delivery in session.deliveries:
+        settlement = delivery.settlement
+        if delivery.send.event.t0 > to_ns:
+            continue
+        if settlement is None or settlement.t1 > from_ns or not settled(tables, delivery):
+            held += 1
+    return held < session.prefetch

@@ -1,0 +1,61 @@
+"""Deliveries: whether one was settled for certain, and whether two of one copy can be the work of a correct broker."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.facts.presence import rest_after
+from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
+from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.history import Discard
+
+
+def settled(tables: Tables, delivery: Delivery) -> bool:
+    """Whether the broker took the settlement of this delivery, for certain."""
+    settlement = delivery.settlement
+    if delivery.fate != SETTLED or isinstance(settlement, Discard):
+        return False
+    session = delivery.session
+    if settlement is not None and session.traits.awaits_receipt:
+        return True
+    if settlement is not None and session.end in {"", "close"} and session.lost_ns >= settlement.t1:
+        # A library need not wait for an answer, but what it wrote before its goodbye was read before it.
+        return True
+    taken_ns = settlement.t1 if settlement is not None else delivery.event.t1
+    return rest_after(tables, taken_ns) < session.lost_ns
+
+
+def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
+    """Whether no correct broker can have made both deliveries of a copy, the first of which arrived first."""
+    one, other = first.session, second.session
+    if other.lost_ns <= first.event.t1 or (one is other and one.lost_ns <= second.event.t1):
+        return False
+    if tables.restarted(first.send.event.t0, second.event.t1):
+        return False
+    refused = first.settlement
+    if isinstance(refused, Discard) and refused.t0 <= second.event.t1:
+        return False  # an expired-ack with which the broker's clock disagrees gives the message back
+    return one is other or one.lost_ns > second.event.t1 or settled(tables, first)
+
+
+def came_back(delivery: Delivery) -> bool:
+    """Its session left it, and never tried to settle it."""
+    return delivery.fate == RETURNED and delivery.settlement is None
+
+
+def may_be_given_up(copy: Copy) -> bool:
+    """Whether it may have died for another reason than expiry: somebody rejected it, or a library gave it up."""
+    if copy.rejected:
+        return True
+    consumed = sum(delivery.consumed is not None for delivery in copy.deliveries)
+    rounds = max([len(copy.deliveries), consumed, *(delivery.rollbacks + 1 for delivery in copy.deliveries)])
+    limits = [d.session.traits.gives_up_after for d in copy.deliveries if d.session.traits.gives_up_after]
+    return bool(limits) and rounds >= min(limits) - 1
+
+
+def departure(session: Session) -> str:
+    """How a session went, as a situation."""
+    return {
+        "close": "the consumer closed",
+        "drop": "the consumer's connection was lost",
+        "kill": "the consumer's process was killed",
+        "closed": "the consumer's link was closed",
+    }.get(session.end, "the consumer left")

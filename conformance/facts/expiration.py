@@ -1,0 +1,119 @@
+"""Expiration: what is certain about the life and death of a message by the broker's clock.
+
+Rules
+* A message is dead when the broker's clock, in whole milliseconds, is *greater* than its expiration; in that
+  millisecond itself it lives. An expiration <= 0 never comes.
+* *Dead* and *alive* are certainties over every instant and reading within their bounds; what is neither is open.
+* A time to live by the broker's clock counts from acceptance, whatever expiration arrives. Otherwise the expiration in
+  force is the one that was sent, unless the broker stamps: then the one that an arrival shows, or what the rule allows.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance.facts.clock import NO_EVENT
+from brokerproof.conformance.facts.policy import stamping_of
+from brokerproof.conformance.facts.rows import Copy, Send
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
+from brokerproof.conformance.facts.stamping import Force, force_of, relative_force, skew_of
+from brokerproof.conformance.facts.tables import Tables
+
+
+class Death:
+    """When one message dies. Thresholds are wall times (ns) from which on it may be (``low_ns``) and must be
+    (``high_ns``) dead; ``low_ms`` is the expiration itself. ``taken``: when the broker took it over, with the event by
+    whose end it had. ``skew``: how its producer's clock stood to the broker's, as a situation.
+    """
+
+    __slots__ = ("alive_at_first", "dead_at_first", "high_ns", "low_ms", "low_ns", "mortal", "seq", "skew", "taken")
+
+    def __init__(self, taken: Span, seq: int, force: Force, skew: str) -> None:
+        self.taken = taken
+        self.seq = seq
+        self.mortal = force.high_ms > 0
+        self.low_ms = force.low_ms
+        self.low_ns = (force.low_ms + 1) * NS_PER_MS
+        self.high_ns = (force.high_ms + 1) * NS_PER_MS
+        self.skew = skew
+        #: Certain on its arrival at the broker.
+        self.dead_at_first = False
+        self.alive_at_first = not self.mortal
+
+
+def may_die(tables: Tables, send: Send) -> bool:
+    """Whether it has an expiration, or the broker may give it one."""
+    spec = tables.declared.timestamping
+    return send.event.mortal() or (spec is not None and spec.zero_expiration_override_ms > 0)
+
+
+def death_of(tables: Tables, send: Send) -> Death | None:
+    """What is known of a message's death; None where it is not known that the broker took it over, or when."""
+    event = send.event
+    if send.refused or not (send.confirmed or send.seen is not None):
+        return None
+    proof = send.seen if send.seen is not None and send.seen.t1 < send.accepted[1] else None
+    taken = (event.t0, proof.t1 if proof is not None else send.accepted[1])
+    seq = proof.seq if proof is not None else event.seq if send.transaction is None else NO_EVENT
+    if not may_die(tables, send):
+        return Death(taken, seq, Force(0, 0), "")
+    clock = tables.broker_clock
+    if not clock.known or taken[1] >= NEVER:
+        return None
+    low_ns, high_ns = clock.bounds_ns(taken[0], taken[1], event.seq, seq)
+    low_ms, high_ms = low_ns // NS_PER_MS, high_ns // NS_PER_MS
+    spec = stamping_of(tables.declared.timestamping, event)
+    shown = next((d.event.expiration_ms for copy in send.copies.values() for d in copy.deliveries[:1]), None)
+    if event.life_ms > 0:
+        force = relative_force(spec, event.life_ms, low_ms, high_ms)
+    elif spec is None:
+        force = Force(event.expiration_ms, event.expiration_ms)
+    elif shown is not None:
+        force = Force(shown, shown)
+    else:
+        force = force_of(spec, event, low_ms, high_ms)
+    death = Death(taken, seq, force, skew_of(event.timestamp_ms, low_ms, high_ms))
+    if death.mortal:
+        death.dead_at_first = low_ns >= death.high_ns
+        death.alive_at_first = high_ns < death.low_ns
+    return death
+
+
+def dead(tables: Tables, death: Death, t0: int, t1: int, seq: int = NO_EVENT, end_seq: int = NO_EVENT) -> bool:
+    """Certainly dead at every instant of ``[t0, t1]``."""
+    return death.mortal and tables.broker_clock.bounds_ns(t0, t1, seq, end_seq)[0] >= death.high_ns
+
+
+def alive(tables: Tables, death: Death, t0: int, t1: int, seq: int = NO_EVENT, end_seq: int = NO_EVENT) -> bool:
+    """Certainly alive at every instant of ``[t0, t1]``."""
+    return not death.mortal or tables.broker_clock.bounds_ns(t0, t1, seq, end_seq)[1] < death.low_ns
+
+
+def maybe_expired(tables: Tables, expiration_ms: int, t0: int, t1: int) -> bool:
+    """Whether the broker's clock may have shown more than ``expiration_ms`` in ``[t0, t1]``; 0 never expires."""
+    if expiration_ms <= 0:
+        return False
+    clock = tables.broker_clock
+    return not clock.known or clock.bounds_ns(t0, t1)[1] > expiration_ms * NS_PER_MS
+
+
+def surely_expired(tables: Tables, expiration_ms: int, t0: int, t1: int) -> bool:
+    """Whether the broker's clock had passed ``expiration_ms``, for certain, at every instant of ``[t0, t1]``."""
+    clock = tables.broker_clock
+    if expiration_ms <= 0 or not clock.known:
+        return False
+    return clock.bounds_ns(t0, t1)[0] >= (expiration_ms + 1) * NS_PER_MS
+
+
+def maybe_restamped(tables: Tables, send: Send) -> bool:
+    """Whether the broker may have given a message another expiration than its sender did."""
+    return tables.declared.timestamping is not None or send.event.life_ms > 0
+
+
+def maybe_timed_out(tables: Tables, copy: Copy, until_ns: int) -> bool:
+    """Whether a copy may have expired by then, by whatever expiration the broker may have given it."""
+    event = copy.send.event
+    if tables.declared.timestamping is not None:
+        return may_die(tables, copy.send)
+    if event.life_ms > 0 or maybe_expired(tables, event.expiration_ms, event.t0, until_ns):
+        return True
+    shown = [delivery.event.expiration_ms for delivery in copy.deliveries]
+    return any(maybe_expired(tables, expiration_ms, event.t0, until_ns) for expiration_ms in shown)

@@ -1,0 +1,98 @@
+"""What applies to a destination: the one policy entry of those that a tester declares, and what follows from it.
+
+Rules
+* Exactly one entry applies; entries are not merged. The most specific wins: element by element from the left a name
+  beats ``*`` beats ``>``; of equals the first. None: the defaults.
+* A pattern may say ``queue://`` or ``topic://``; then it covers only these, and beats the same pattern without.
+* Property-tested against the reference broker's own resolution (``tests/fast/conformance/test_facts_policy.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.destinations import is_topic, own_letters_of
+from brokerproof.conformance.history import Send
+from brokerproof.conformance.program import DeadLetterSpec, DeclaredSpec, DestinationSpec, TimeStampingSpec
+
+_RANKS: Final = {">": 2, "*": 1}
+PREFIXES: Final = ("queue://", "topic://")
+#: How much of a limit may be in use before anybody may be kept waiting for memory.
+PRESSURE_PERCENT: Final = 50
+
+
+def matches(pattern: str, dest: str) -> bool:
+    """Whether a pattern covers a destination's name: ``*`` is one element, a last ``>`` all that follow, or none."""
+    kind = "topic://" if is_topic(dest) else "queue://"
+    for prefix in PREFIXES:
+        if pattern.startswith(prefix):
+            if prefix != kind:
+                return False
+            pattern = pattern[len(prefix) :]
+    wanted, given = pattern.split("."), dest.split(".")
+    if wanted[-1] == ">":
+        wanted.pop()
+        given = given[: len(wanted)]
+    return len(given) == len(wanted) and all(want in {"*", have} for want, have in zip(wanted, given, strict=True))
+
+
+def specificity(pattern: str) -> tuple[list[int], int]:
+    """Sort key: smaller is more specific."""
+    for prefix in PREFIXES:
+        if pattern.startswith(prefix):
+            return [_RANKS.get(element, 0) for element in pattern[len(prefix) :].split(".")], 0
+    return [_RANKS.get(element, 0) for element in pattern.split(".")], 1
+
+
+def entry_for(declared: DeclaredSpec, dest: str) -> DestinationSpec | None:
+    """The one entry that applies; None: none does."""
+    best: DestinationSpec | None = None
+    for entry in declared.destinations:
+        if matches(entry.match, dest) and (best is None or specificity(entry.match) < specificity(best.match)):
+            best = entry
+    return best
+
+
+class Applied:
+    """What a tester declares about one destination. Times are milliseconds, limits bytes; 0 is none."""
+
+    __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "memory_limit_bytes")
+
+    def __init__(self, declared: DeclaredSpec, dest: str) -> None:
+        entry = entry_for(declared, dest)
+        self.dest = dest
+        #: The entry, or the defaults.
+        self.entry = entry if entry is not None else DestinationSpec(expire_period_ms=0)
+        self.dead_letter = self.entry.dead_letter or DeadLetterSpec(
+            process_non_persistent=declared.dead_letter_non_persistent
+        )
+        self.memory_limit_bytes = self.entry.memory_limit_bytes or 0
+        #: Between two sweeps; 0 or less: none.
+        self.expire_period_ms = (
+            self.entry.expire_period_ms if declared.expire_period_ms is None else declared.expire_period_ms
+        )
+
+    def keeps_dead_letter(self, *, persistent: bool, expired: bool) -> bool:
+        """Whether a message that dies there leaves a copy on some dead-letter queue."""
+        strategy = self.dead_letter
+        if strategy.strategy == "discarding" or (expired and not strategy.process_expired):
+            return False
+        return persistent or strategy.process_non_persistent
+
+    def is_shared(self) -> bool:
+        """Whether its dead letters go to the queue for all."""
+        return self.dead_letter.strategy == "shared"
+
+    def own_dead_letters(self) -> str:
+        """The dead-letter queue of its own; "" if it has none."""
+        return own_letters_of(self.dest) if self.dead_letter.strategy == "individual" else ""
+
+
+def believes_clients(declared: DeclaredSpec) -> bool:
+    """Whether the broker takes a client's word for it that a message has expired; undeclared, it is taken to."""
+    return declared.generation.get("expiry", "classic-5.14") == "classic-5.14"
+
+
+def stamping_of(spec: TimeStampingSpec | None, send: Send) -> TimeStampingSpec | None:
+    """The plug-in as this message finds it: absent for one that came over a bridge, unless it acts on those, too."""
+    return spec if spec is None or not send.network or spec.process_network_messages else None

@@ -1,0 +1,76 @@
+"""Presence: by when the broker had let a session go, who else may have been served, who stayed undisturbed.
+
+At a reading at rest nothing was moving, so what was on its way before has arrived: goodbyes, settlements, messages.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from brokerproof.conformance.facts.rows import Copy, Delivery, Session
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables
+
+
+def rest_after(tables: Tables, true_ns: int) -> int:
+    """The first instant from ``true_ns`` on at which nothing was moving; ``NEVER`` if there is none."""
+    rests = tables.rests_ns
+    index = bisect_left(rests, true_ns)
+    return rests[index] if index < len(rests) else NEVER
+
+
+def gone_ns(tables: Tables, session: Session) -> int:
+    """By when the broker had let a session go, for certain; ``NEVER`` while it is open."""
+    return min(session.gone_ns, rest_after(tables, session.ended_ns)) if session.end else NEVER
+
+
+def departed_ns(session: Session) -> int:
+    """When its goodbye was written, or had crossed a stalled link: all that is left to it is the way to the broker.
+    ``NEVER``: it stays, or nobody knows.
+    """
+    leave = session.leave
+    if leave is None or session.end in {"closed", "broker"}:
+        return session.gone_ns
+    for stall in session.client.stalls:
+        low, high = stall.span()
+        if low <= leave.t1 <= high:
+            return high
+    return leave.t1
+
+
+def leaving_ns(session: Session) -> int:
+    """The broker may have taken its messages back from here on; ``NEVER`` while it is open."""
+    if session.leave is None:
+        return NEVER
+    bound = min(session.lost_ns, session.leave.t0)
+    for stall in session.client.stalls:
+        low, high = stall.span()
+        if low <= session.leave.t1 <= high:
+            bound = min(bound, low)
+    return bound
+
+
+def undisturbed(tables: Tables, session: Session) -> bool:
+    """It stayed to the end, or was closed in the drain, when nothing was on its way any more."""
+    if session.uncertain:
+        return False
+    if session.leave is None:
+        return True
+    drain = tables.phases.get("drain")
+    return drain is not None and session.end == "close" and leaving_ns(session) >= drain.t0
+
+
+def sessions_of(copy: Copy) -> list[Session]:
+    """Who may be given a copy: the sessions of its queue, or of its subscription."""
+    return copy.dest.sessions if copy.subscription is None else copy.subscription.sessions
+
+
+def maybe_elsewhere(tables: Tables, delivery: Delivery) -> bool:
+    """Whether another session may have been assigned the copy, and have lost it, before this arrival."""
+    at_ns, since_ns = delivery.event.t1, delivery.send.event.t0
+    for session in delivery.dest.sessions if delivery.copy.subscription is None else sessions_of(delivery.copy):
+        if session is delivery.session or session.opened[0] > at_ns or session.lost_ns > at_ns:
+            continue
+        if gone_ns(tables, session) >= since_ns:
+            return True
+    return tables.restarted(since_ns, at_ns)

@@ -1,0 +1,85 @@
+"""Readings: what is known when counters are read. A part of the recording pass.
+
+A reading at rest freezes what each open session has: nothing was moving, so the broker's view and the clients' agree.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance import destinations as names
+from brokerproof.conformance.facts.rows import Destination, Reading, Window
+from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.history import Counters
+
+
+def read(tables: Tables, event: Counters) -> None:
+    """Counters were read."""
+    dest = None if event.dest is None else tables.destination(event.dest)
+    reading = Reading(event, dest)
+    reading.drain = tables.phase in {"drain", "end"}
+    reading.moved_seq = tables.moved_seq
+    reading.sent_bytes = tables.sent_bytes
+    reading.rejected = tables.rejected
+    reading.restarts = len(tables.restarts)
+    reading.unsure = bool(tables.unsure) if dest is None else dest.name in tables.unsure
+    if tables.uncommitted:
+        open_here = tables.uncommitted.values() if dest is None else [tables.uncommitted.get(dest.name, (0, 0))]
+        reading.uncommitted = sum(count for count, _ in open_here)
+        reading.uncommitted_bytes = sum(size for _, size in open_here)
+    if event.at_rest and (not tables.rests_ns or tables.rests_ns[-1] < event.t0):
+        tables.rests_ns.append(event.t0)
+    tables.readings.append(reading)
+    if dest is None:
+        tables.destination(names.DEAD_LETTERS)
+        reading.empty = _is_empty(tables, event)
+        tables.broker_readings.append(reading)
+    else:
+        _look(tables, reading, dest)
+        dest.readings.append(reading)
+
+
+def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
+    """Note what is known of a destination."""
+    reading.charged_elsewhere = tables.charged - dest.charged
+    if reading.charged_elsewhere:
+        reading.most_elsewhere = max(other.charged for other in tables.destinations.values() if other is not dest)
+    reading.ended = dest.ended > 0
+    reading.arrived = dest.arrived
+    reading.again = dest.again
+    reading.sent_here_bytes = dest.sent_bytes
+    reading.kept = dest.kept
+    reading.charged = dest.charged
+    reading.timed = dest.timed > 0
+    if not reading.at_rest:
+        return
+    room = False
+    for session in dest.open.values():
+        window = Window(session)
+        reading.windows.append(window)
+        room = room or window.room()
+    if room and dest.waiting:
+        reading.waiting = list(dest.waiting.values())
+
+
+def _is_empty(tables: Tables, event: Counters) -> bool:
+    """Whether nothing is anywhere; only the broker's own total speaks for what others may have left there."""
+    if not event.at_rest or event.size != 0 or event.scheduled:
+        return False
+    durable = any(subscription.durable for subscription in tables.subscriptions)
+    if durable and any(dest.topic and dest.sent_bytes for dest in tables.destinations.values()):
+        return False
+    return all(_is_drained(tables, dest) for dest in tables.destinations.values())
+
+
+def _is_drained(tables: Tables, dest: Destination) -> bool:
+    """Whether a reading at rest since the last event found nothing there, or nothing can be there."""
+    shared_dead_letters = dest.name == names.DEAD_LETTERS
+    if not dest.sent_bytes and not shared_dead_letters:
+        return True
+    event = dest.readings[-1].event if dest.readings else None
+    if event is not None and event.at_rest and event.seq > tables.moved_seq and not event.scheduled:
+        if dest.topic:
+            return not dest.open and (event.scheduled == 0 or not dest.timed)
+        return event.size == 0 and event.in_flight == 0
+    # Nobody read it, but somebody who would take anything holds nothing: that is how dead letters are known gone.
+    idle = any(s.known and not s.held and not s.doubted for s in dest.open.values())
+    return shared_dead_letters and idle

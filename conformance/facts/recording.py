@@ -1,0 +1,462 @@
+"""Recording: one pass over a history that makes the rows of the tables. It trusts events only, and never assumes that
+the broker did what it should.
+
+Model. A queue's copy is *waiting*, or *held* by the one session that it arrived at, or gone. A settlement takes it from
+held to gone; the end of a session takes what it held, unsettled, back to waiting. What nobody can know is *doubtful*:
+unknown results, settlements in open transactions, a client's expired-ack, whose effect depends on the broker.
+Readings: ``reading.py``; connections and sessions: ``attachments.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from brokerproof.conformance import destinations as names
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.attachments import Attachments
+from brokerproof.conformance.facts.reading import read
+from brokerproof.conformance.facts.rows import (
+    DOUBTFUL,
+    HELD,
+    LATE,
+    RETURNED,
+    SETTLED,
+    Copy,
+    Delivery,
+    Destination,
+    Send,
+    Session,
+    Subscription,
+)
+from brokerproof.conformance.facts.settling import OVERHEAD_MAX_BYTES, accept, hold, release, settle, undo
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.history import (
+    Abort,
+    Ack,
+    Acknowledge,
+    Arrive,
+    Begin,
+    Browse,
+    ClockSample,
+    Closed,
+    Commit,
+    Connect,
+    Consume,
+    Counters,
+    Discard,
+    Event,
+    Fault,
+    History,
+    Kill,
+    Leave,
+    Nack,
+    Operate,
+    Pause,
+    Phase,
+    Poll,
+    Start,
+    Stop,
+    Subscribe,
+    Unsubscribe,
+    Visit,
+)
+from brokerproof.conformance.history import Send as SendEvent
+
+Handler = Callable[[Any], None]
+
+
+def record(history: History, tables: Tables) -> None:
+    """Fill the tables of a run, before any tightening."""
+    announced: dict[str, SendEvent] = {}
+    for event in history.events:
+        if type(event) is SendEvent:
+            announced.setdefault(event.message, event)
+    handlers = Recording(tables, announced).handlers()
+    for event in history.events:
+        kind = type(event)
+        if kind is not Counters:
+            tables.moved_seq = event.seq
+        handler = handlers.get(kind)
+        if handler is not None:
+            handler(event)
+
+
+class Recording:
+    """The pass. ``tables`` is what it fills."""
+
+    __slots__ = ("_announced", "_attachments", "_expired_ack_settles", "_rejects", "tables")
+
+    def __init__(self, tables: Tables, announced: dict[str, SendEvent]) -> None:
+        self.tables = tables
+        self._attachments = Attachments(tables)
+        #: Message -> the event of its send, which may still be to come in the order of the history.
+        self._announced = announced
+        # Where that is declared, and, as it is the default, in the simulated broker, which is ours.
+        default = "classic-5.14" if tables.simulated else ""
+        self._expired_ack_settles = tables.declared.generation.get("expiry", default) == "classic-5.14"
+        #: A rejected message is a dead letter for certain; otherwise nobody knows what becomes of it.
+        self._rejects = "dead-letter" in tables.header.capabilities
+
+    def handlers(self) -> dict[type[Event], Handler]:
+        """Kind of event -> what takes it."""
+        to, tables = self._attachments, self.tables
+        return {
+            SendEvent: self._send,
+            Arrive: self._arrive,
+            Consume: self._consume,
+            Ack: self._ack,
+            Nack: self._ack,
+            Discard: self._discard,
+            Acknowledge: self._acknowledge,
+            Counters: lambda event: read(tables, event),
+            ClockSample: lambda event: tables.clock(event.host).sample(event),
+            Connect: to.connect,
+            Subscribe: to.subscribe,
+            Unsubscribe: to.unsubscribe,
+            Leave: to.leave,
+            Closed: to.closed,
+            Start: to.process,
+            Stop: to.process,
+            Kill: to.process,
+            Fault: to.fault,
+            Pause: self._pause,
+            Phase: self._phase,
+            Begin: self._begin,
+            Commit: self._ended,
+            Abort: self._ended,
+            Browse: self._browse,
+            Operate: self._operate,
+            Poll: tables.polls.append,
+            Visit: tables.probes.append,
+        }
+
+    def _heard(self, host: str, event: Event) -> None:
+        """The broker answered."""
+        client = self.tables.client(host)
+        client.last_request_ns = event.t0
+        client.last_heard_ns = event.t1
+
+    # -- sends
+
+    def _send(self, event: SendEvent) -> None:
+        tables = self.tables
+        if event.result == "ok":
+            self._heard(event.host, event)
+        send = self._row(event.message)
+        if send is None or send.event is not event:
+            return  # the same message once more: what was sent first counts
+        send.connection = send.client.connection
+        bytes_max = event.size + OVERHEAD_MAX_BYTES
+        tables.sent_bytes += bytes_max
+        timed = event.mortal() or event.delay_ms > 0 or event.deliver_at_ms is not None
+        for part in self._parts(event.dest):
+            part.sends.append(send)
+            part.sent_bytes += bytes_max
+            part.timed += timed
+            part.priorities[event.priority] = True
+            if event.group:
+                tables.marks.put(marks.SELECTIVE, part.name, (event.t0, NEVER))
+            if len(part.priorities) == 2:
+                tables.marks.put(marks.PRIORITY, part.name, (0, NEVER))
+        if event.tx is not None:
+            self._send_in_transaction(send, event.tx)
+        elif event.result == "ok":
+            accept(tables, send, (event.t0, event.t1))
+
+    def _row(self, message: str) -> Send | None:
+        """The row of a message; frames can overtake the receipt of their send. None: nobody ever sent it."""
+        tables = self.tables
+        send = tables.sends.get(message)
+        if send is None:
+            event = self._announced.get(message)
+            if event is None:
+                return None
+            send = tables.sends[message] = Send(event, tables.client(event.host), tables.destination(event.dest))
+            for part in self._parts(event.dest):
+                if not part.topic:
+                    self._copy(send, part.name, part, None)
+        return send
+
+    def _parts(self, dest: str) -> list[Destination]:
+        """The destinations that a name stands for."""
+        if not names.is_composite(dest):
+            return [self.tables.destination(dest)]
+        return [self.tables.destination(part) for part in names.parts_of(dest)]
+
+    def _copy(self, send: Send, holder: str, dest: Destination, subscription: Subscription | None) -> Copy:
+        copy = send.copies[holder] = Copy(send, holder, dest, subscription)
+        if send.copy is None:
+            send.copy = copy
+        dest.copies.append(copy)
+        self.tables.copies.append(copy)
+        return copy
+
+    def _send_in_transaction(self, send: Send, name: str) -> None:
+        tables, event = self.tables, send.event
+        transaction = tables.transaction(name, event.host)
+        send.transaction = transaction
+        transaction.sends.append(send)
+        if event.result == "fail":
+            transaction.mixed = True
+        elif event.result == "unknown":
+            tables.unsure[event.dest] = True
+        else:
+            count, size = tables.uncommitted.get(event.dest, (0, 0))
+            tables.uncommitted[event.dest] = (count + 1, size + event.size)
+
+    # -- deliveries
+
+    def _arrive(self, event: Arrive) -> None:
+        tables = self.tables
+        session = tables.sessions.get(event.consumer)
+        if session is None:
+            session = self._attachments.enlist(event.consumer, event.host, event.dest, None)
+        session.client.last_heard_ns = event.t1
+        dest = session.dest if session.dest.name == event.dest else tables.destination(event.dest)
+        if dest.kind == "advisory":
+            tables.advisories.append(event)
+            return
+        send = self._row(event.message)
+        if send is None:
+            tables.ghosts.append(event)
+            return
+        if send.seen is None:
+            send.seen = event
+        copy = self._copy_at(send, dest, session)
+        if session.end:
+            fate = LATE
+        elif session.auto:
+            fate = SETTLED
+        elif session.ack == "auto" and not session.client.traits.known:
+            fate = DOUBTFUL
+        else:
+            fate = HELD
+        delivery = Delivery(copy, dest, session, event, fate)
+        tables.deliveries.append(delivery)
+        session.deliveries.append(delivery)
+        session.seen[event.message] = delivery
+        dest.arrived += 1
+        if delivery.is_dead_letter:
+            self._dead_letter(copy, delivery)
+        else:
+            dest.again += bool(copy.deliveries)
+            copy.deliveries.append(delivery)
+            if fate != LATE:
+                hold(tables, delivery)
+
+    def _dead_letter(self, copy: Copy, delivery: Delivery) -> None:
+        """What died is found again."""
+        if copy.dead_letter_due:
+            copy.dead_letter_due = False
+            self.tables.rejected -= 1
+        copy.dead_letters.append(delivery)
+        release(self.tables, copy)
+        if delivery.fate == HELD:
+            delivery.session.held += 1
+        elif delivery.fate == DOUBTFUL:
+            delivery.session.doubted += 1
+
+    def _copy_at(self, send: Send, dest: Destination, session: Session) -> Copy:
+        """Which of a message's copies this is."""
+        subscription = session.subscription
+        holder = subscription.name if dest.topic and subscription is not None else dest.name
+        if dest.topic and subscription is None:
+            holder = session.name  # its receipt is still to come, or it consumes from a wildcard
+        found = send.copies.get(holder)
+        if found is not None:
+            return found
+        if not dest.topic and send.copy is not None and send.copy.subscription is None and not _is_copied(send, dest):
+            return send.copy  # a dead letter, or what an operator moved
+        return self._copy(send, holder, dest if dest.kind != "dead-letters" else send.dest, subscription)
+
+    def _consume(self, event: Consume) -> None:
+        delivery = self._delivery(event.consumer, event.message)
+        if delivery is None:
+            return
+        delivery.consumed = event
+        session = delivery.session
+        if session.traits.widens_window:
+            session.freed_ns.append(event.t0)
+        if session.ack == "auto" and delivery.fate in {HELD, RETURNED}:
+            # The library settles it by itself, at a moment that nobody sees unless it is recorded.
+            settle(self.tables, delivery, DOUBTFUL)
+
+    def _delivery(self, consumer: str, message: str) -> Delivery | None:
+        session = self.tables.sessions.get(consumer)
+        return session.seen.get(message) if session is not None else None
+
+    # -- settlements
+
+    def _ack(self, event: Ack | Nack) -> None:
+        tables = self.tables
+        if event.result == "ok":
+            self._heard(event.host, event)
+        session = tables.sessions.get(event.consumer)
+        if session is None:
+            return
+        transaction = None
+        if event.tx is not None:
+            transaction = tables.transaction(event.tx, event.host)
+            transaction.acks.append(event)
+            transaction.mixed = transaction.mixed or event.result == "fail" or isinstance(event, Nack)
+        fate = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
+        for message in event.messages:
+            delivery = session.seen.get(message)
+            if delivery is None:
+                continue
+            if not session.traits.widens_window:
+                session.freed_ns.append(event.t0)
+            self._settled_by(delivery, event)
+            if event.result == "fail":
+                settle(tables, delivery, DOUBTFUL)
+            elif isinstance(event, Nack):
+                self._reject(delivery, event, fate)
+            else:
+                settle(tables, delivery, fate)
+            if transaction is not None and event.result == "ok":
+                transaction.settled.append(delivery)
+                delivery.transaction = transaction
+
+    def _settled_by(self, delivery: Delivery, event: Ack | Nack | Discard) -> None:
+        """The first try counts, or what came after a refusal, or a discard after a rollback."""
+        was = delivery.settlement
+        delivery.settlements.append(event)
+        if was is None:
+            delivery.session.tried += 1
+            delivery.settlement = event
+        elif not isinstance(was, Discard):
+            undone = isinstance(event, Discard) and was.tx is not None and delivery.rollbacks > 0
+            if undone or was.result == "fail":
+                delivery.settlement = event
+
+    def _reject(self, delivery: Delivery, event: Nack, fate: int) -> None:
+        """A dead letter follows at once where that is promised; the broker may try again where it is told to."""
+        tables, copy = self.tables, delivery.copy
+        copy.rejected = True
+        if delivery.dest.applied.entry.redelivery is not None:
+            tables.marks.put(marks.REDELIVERY, delivery.dest.name, (event.t0, NEVER))
+            fate = DOUBTFUL
+        elif not self._rejects:
+            fate = DOUBTFUL
+        settle(tables, delivery, fate)
+        if fate != SETTLED or delivery.dest.topic or not delivery.session.traits.awaits_receipt or copy.dead_letters:
+            return
+        applied = copy.dest.applied
+        kept = applied.is_shared() and applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=False)
+        if kept and not copy.dead_letter_due and not delivery.is_dead_letter:
+            copy.dead_letter_due = True
+            tables.rejected += 1
+
+    def _discard(self, event: Discard) -> None:
+        delivery = self._delivery(event.consumer, event.message)
+        if delivery is None:
+            return
+        if delivery.session.traits.widens_window:
+            delivery.session.freed_ns.append(event.t0)
+        self._settled_by(delivery, event)
+        settle(self.tables, delivery, SETTLED if self._expired_ack_settles else DOUBTFUL)
+
+    def _acknowledge(self, event: Acknowledge) -> None:
+        self.tables.acknowledges.append(event)
+        for message in event.messages if event.type == "expired" else ():
+            delivery = self._delivery(event.consumer, message)
+            if delivery is not None:
+                delivery.copy.called_expired = True
+
+    # -- transactions
+
+    def _begin(self, event: Begin) -> None:
+        if event.result == "fail":
+            return
+        transaction = self.tables.transaction(event.tx, event.host)
+        transaction.client.transaction = transaction
+
+    def _ended(self, event: Commit | Abort) -> None:
+        """What was sent in it is accepted or never was; what was acknowledged is settled, or held as before."""
+        tables = self.tables
+        if event.result == "ok":
+            self._heard(event.host, event)
+        transaction = tables.transaction(event.tx, event.host)
+        transaction.end = event
+        if transaction.client.transaction is transaction:
+            transaction.client.transaction = None
+        committed = isinstance(event, Commit)
+        transaction.committed = committed if event.result == "ok" else None
+        for send in transaction.sends:
+            if send.event.result == "ok":
+                self._no_longer_open(send, sure=event.result == "ok")
+            if event.result != "ok":
+                continue
+            if not committed:
+                send.refused = True
+            elif send.event.result == "ok":
+                accept(tables, send, (event.t0, event.t1))
+        for delivery in transaction.settled if event.result == "ok" else ():
+            if delivery.transaction is not transaction:
+                continue
+            delivery.transaction = None
+            if committed:
+                settle(tables, delivery, SETTLED)
+                continue
+            delivery.rollbacks += 1
+            gives_up = delivery.session.traits.gives_up_after
+            if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
+                undo(delivery)
+
+    def _no_longer_open(self, send: Send, *, sure: bool) -> None:
+        tables, dest = self.tables, send.event.dest
+        count, size = tables.uncommitted.get(dest, (0, 0))
+        if count > 1:
+            tables.uncommitted[dest] = (count - 1, size - send.event.size)
+        else:
+            tables.uncommitted.pop(dest, None)
+        if not sure:
+            tables.unsure[dest] = True
+
+    # -- operators, browsers, phases
+
+    def _operate(self, event: Operate) -> None:
+        """Messages may have gone from a queue: nobody knows which."""
+        tables = self.tables
+        tables.operations.append(event)
+        if event.result == "fail":
+            return
+        if event.op == "limit":
+            tables.limits.append(event)
+            tables.marks.put(marks.LIMIT, "", (event.t0, NEVER))
+        elif event.op == "reset":
+            tables.resets.append(event)
+        else:
+            for name in (event.dest, event.to) if event.op == "move" else (event.dest,):
+                dest = tables.destination(name)
+                dest.purges.append(event)
+                tables.marks.put(marks.OPERATOR, name, (event.t0, NEVER))
+            for copy in list(tables.destination(event.dest).waiting.values()):
+                release(tables, copy)
+
+    def _browse(self, event: Browse) -> None:
+        tables = self.tables
+        tables.browses.append(event)
+        tables.destination(event.dest).browsed.append(event)
+        for message in event.messages:
+            send = self._row(message)
+            if send is not None and send.seen is None:
+                send.seen = event
+
+    def _pause(self, event: Pause) -> None:
+        self.tables.pauses.append(event)
+        self.tables.marks.put(marks.PAUSE, "", (event.t0, event.t1 if event.t1 > event.t0 else NEVER))
+
+    def _phase(self, event: Phase) -> None:
+        self.tables.phases[event.name] = event
+        self.tables.phase = event.name
+
+
+def _is_copied(send: Send, dest: Destination) -> bool:
+    """Whether what was sent to that name becomes a copy on this queue."""
+    kind = send.dest.kind
+    if kind == "composite":
+        return dest.name in names.parts_of(send.dest.name)
+    return kind == "virtual" and names.virtual_topic_of(dest.name) == send.dest.name

@@ -1,0 +1,482 @@
+"""Rows: what the tables of facts hold of messages, copies, deliveries, sessions, clients, destinations, readings.
+
+Rules: plain records, filled by ``recording.py`` and the passes. Times are true nanoseconds of the observer. Where the
+broker's view can differ from the client's, a row keeps both bounds. ``event`` is what was recorded, verbatim.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.facts.policy import Applied
+from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.facts.traits import UNKNOWN, Traits
+from brokerproof.conformance.history import (
+    Abort,
+    Ack,
+    Arrive,
+    Browse,
+    Closed,
+    Commit,
+    Connect,
+    Consume,
+    Counters,
+    Discard,
+    Event,
+    Fault,
+    Nack,
+    Operate,
+    Subscribe,
+    Unsubscribe,
+)
+from brokerproof.conformance.history import (
+    Send as SendEvent,
+)
+
+# What became of a delivery.
+HELD: Final = 0  # its session has it, unsettled
+SETTLED: Final = 1
+DOUBTFUL: Final = 2  # it may be settled
+RETURNED: Final = 3  # its session ended before it was settled
+LATE: Final = 4  # it arrived at a session that had left already: bytes that were on their way
+FATES: Final = ("held", "settled", "perhaps settled", "returned", "late")
+
+
+class Transaction:
+    """A local transaction of one host. ``committed``: None where its end is not known."""
+
+    __slots__ = ("acks", "client", "committed", "end", "lost", "marks", "mixed", "name", "sends", "settled")
+
+    def __init__(self, name: str, client: Client) -> None:
+        self.name = name
+        self.client = client
+        self.sends: list[Send] = []
+        self.acks: list[Ack | Nack] = []
+        #: The deliveries that were acknowledged in it, for certain.
+        self.settled: list[Delivery] = []
+        self.end: Commit | Abort | None = None
+        #: Its host's connection went before it ended: it is rolled back.
+        self.lost: Event | None = None
+        self.committed: bool | None = None
+        #: It refused something, or rejected a message.
+        self.mixed = False
+        self.marks = 0
+
+
+class Send:
+    """One message, as its producer sent it. ``confirmed``: the broker has taken it over, for certain (outside of a
+    transaction, or committed); ``refused``: it has not. ``accepted``: when it did, if it did.
+    """
+
+    # fmt: off
+    __slots__ = ("accepted", "client", "confirmed", "connection", "copies", "copy", "dest", "event", "marks", "message",
+                 "refused", "seen", "transaction")
+    # fmt: on
+
+    def __init__(self, event: SendEvent, client: Client, dest: Destination) -> None:
+        self.event = event
+        self.message = event.message
+        self.client = client
+        self.dest = dest
+        #: Which of its host's connections it was sent on.
+        self.connection = 0
+        self.transaction: Transaction | None = None
+        self.confirmed = event.result == "ok" and event.tx is None
+        self.refused = event.result == "fail"
+        self.accepted: Span = (event.t0, event.t1 if self.confirmed else NEVER)
+        #: Its copies, one per queue or subscription that may have got it; the first one.
+        self.copies: dict[str, Copy] = {}
+        self.copy: Copy | None = None
+        #: The first sight of it anywhere: nobody can see what was not accepted.
+        self.seen: Event | None = None
+        self.marks = 0
+
+    @property
+    def timed(self) -> bool:
+        """Whether its producer wanted it to die, or to wait."""
+        return self.event.timed()
+
+
+class Copy:
+    """A message on one queue, or of one subscription to a topic."""
+
+    # fmt: off
+    __slots__ = ("accepted_beyond", "called_expired", "charged", "dead_letter_due", "dead_letters", "deliveries",
+                 "dest", "holder", "marks", "rejected", "send", "steady", "subscription")
+    # fmt: on
+
+    def __init__(self, send: Send, holder: str, dest: Destination, subscription: Subscription | None) -> None:
+        self.send = send
+        #: The queue's name, or the subscription's.
+        self.holder = holder
+        self.dest = dest
+        self.subscription = subscription
+        #: Its arrivals in order, but for those of its dead letters: ``dead_letters``.
+        self.deliveries: list[Delivery] = []
+        self.dead_letters: list[Delivery] = []
+        #: A confirmed, persistent message of a queue that no timer can touch: if nobody holds it, it is waiting.
+        self.steady = False
+        #: Bytes that it is known to keep on its queue; when it was accepted, more than a limit had been.
+        self.charged = 0
+        self.accepted_beyond = False
+        #: Somebody tried to reject it.
+        self.rejected = False
+        #: A confirmed rejection should have made a dead letter of it, which has not been seen yet.
+        self.dead_letter_due = False
+        #: The program itself has called it expired, past the library and its clock.
+        self.called_expired = False
+        self.marks = 0
+
+    @property
+    def message(self) -> str:
+        """The suite's id."""
+        return self.send.message
+
+    def discards(self) -> list[Discard]:
+        """What libraries said they threw away, in order."""
+        found = [delivery.settlement for delivery in self.deliveries]
+        return [event for event in found if isinstance(event, Discard)]
+
+
+class Delivery:
+    """One arrival of one copy, and what became of it.
+
+    ``settlement`` is the first attempt to settle it, whatever its result, or the next one after a refusal, or a discard
+    after the rollback of the first. ``assigned``: when the broker gave it to its session.
+    """
+
+    # fmt: off
+    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "fate", "marks", "place", "rollbacks", "session",
+                 "settlement", "settlements", "transaction")
+    # fmt: on
+
+    def __init__(self, copy: Copy, dest: Destination, session: Session, event: Arrive, fate: int) -> None:
+        self.copy = copy
+        #: Where it came from: a dead-letter queue, another queue by an operator's hand, one of a wildcard's.
+        self.dest = dest
+        self.session = session
+        self.event = event
+        self.fate = fate
+        #: How many arrivals its session had before.
+        self.place = len(session.deliveries)
+        self.consumed: Consume | None = None
+        self.settlement: Ack | Nack | Discard | None = None
+        #: All attempts, in order.
+        self.settlements: list[Ack | Nack | Discard] = []
+        #: The open transaction that settled it last.
+        self.transaction: Transaction | None = None
+        #: How often it was acknowledged in a transaction that was rolled back.
+        self.rollbacks = 0
+        self.assigned: Span = (max(copy.send.event.t0, session.opened[0]), event.t1)
+        self.marks = 0
+
+    @property
+    def send(self) -> Send:
+        """Its message."""
+        return self.copy.send
+
+    @property
+    def seq(self) -> int:
+        """Of its arrival."""
+        return self.event.seq
+
+    @property
+    def is_dead_letter(self) -> bool:
+        """It arrived from a dead-letter queue that it was not sent to."""
+        return self.dest is not self.copy.dest and self.dest.kind == "dead-letters"
+
+    def is_latest(self) -> bool:
+        """Nobody got the copy, or its dead letter, afterwards."""
+        arrivals = self.copy.dead_letters if self.is_dead_letter else self.copy.deliveries
+        return arrivals[-1] is self
+
+    def returned(self) -> bool:
+        """A session that certainly existed left it unsettled."""
+        return self.fate == RETURNED and self.session.known
+
+
+class Subscription:
+    """Who is owed copies of a topic's messages: a durable subscription from its beginning to its end, or the one
+    session of a consumer that is not durable. ``doubtful``: nobody knows when it began or ended.
+    """
+
+    __slots__ = ("begin", "client", "doubtful", "durable", "end", "ended", "name", "sessions")
+
+    def __init__(self, name: str, client: Client, begin: Subscribe | None, *, doubtful: bool) -> None:
+        self.name = name
+        self.client = client
+        self.begin = begin
+        self.durable = begin.durable if begin is not None else ""
+        self.doubtful = doubtful
+        #: What ended it: an ``unsubscribe``, or another subscription of the same name.
+        self.end: Subscribe | Unsubscribe | None = None
+        self.ended = False
+        self.sessions: list[Session] = []
+
+
+class Session:
+    """One consumer's stay. ``known`` False: its ``subscribe`` has an unknown result, so perhaps it never was.
+
+    ``lost_ns``: the earliest time at which the broker may have taken it for gone; ``gone_ns``: by then it has.
+    """
+
+    # fmt: off
+    __slots__ = (
+        "ack",
+        "arrivals",
+        "auto",
+        "client",
+        "closed",
+        "connection",
+        "deliveries",
+        "dest",
+        "doubted",
+        "end",
+        "end_connection",
+        "ended_ns",
+        "event",
+        "freed_ns",
+        "gone_ns",
+        "held",
+        "known",
+        "leave",
+        "lost_ns",
+        "marks",
+        "name",
+        "opened",
+        "overdrawn",
+        "prefetch",
+        "seen",
+        "selective",
+        "subscription",
+        "sync",
+        "tried",
+        "uncertain",
+        "wanted",
+        "wild",
+    )
+    # fmt: on
+
+    def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
+        self.name = name
+        self.client = client
+        self.dest = dest
+        #: Of a wildcard: it is a consumer of every destination that the pattern covers.
+        self.wild = False
+        self.subscription: Subscription | None = None
+        self.deliveries: list[Delivery] = []
+        #: Message -> its latest delivery here.
+        self.seen: dict[str, Delivery] = {}
+        self.held = 0
+        self.doubted = 0
+        #: Messages that it tried to settle.
+        self.tried = 0
+        #: A transaction that was rolled back had made room in its window.
+        self.overdrawn = False
+        #: "" while it is open, then ``close``, ``drop``, ``kill``, ``closed`` (its connection ended) or ``broker``.
+        self.end = ""
+        self.leave: Event | None = None
+        #: How its connection was seen to end.
+        self.closed: Closed | None = None
+        #: The broker may have ended it at any time.
+        self.uncertain = False
+        #: Its host's connection when it came and when it went.
+        self.connection = client.connection
+        self.end_connection = -1
+        self.ended_ns = NEVER
+        self.lost_ns = NEVER
+        self.gone_ns = NEVER
+        #: Times before which a slot of its window cannot have been freed, one per message that it settled, sorted.
+        self.freed_ns: list[int] = []
+        self.marks = 0
+        self.describe_by(event)
+
+    def describe_by(self, event: Subscribe | None) -> None:
+        """Take the options of its ``subscribe``; None: nobody saw it subscribing, so nothing is taken for granted."""
+        self.event = event
+        self.known = event is not None and event.result == "ok"
+        self.prefetch = event.prefetch if event is not None else NEVER
+        self.ack = event.ack if event is not None else "client"
+        self.sync = event is not None and event.dispatch == "sync"
+        #: It may rightly be without a message that waits, or others because of it, whatever its window.
+        self.selective = event is not None and is_selective(event)
+        #: The broker settles each message as it writes it.
+        self.auto = self.ack == "auto" and self.client.traits.settles_on_write
+        self.opened: Span = (event.t0, event.t1) if event is not None else (0, NEVER)
+
+    @property
+    def traits(self) -> Traits:
+        """What its client's library does."""
+        return self.client.traits
+
+    def durable(self) -> bool:
+        """Whether it serves a durable subscription."""
+        return self.event is not None and bool(self.event.durable)
+
+
+class Stall:
+    """A period in which a link held bytes back, and the last sign of life before it in either direction."""
+
+    __slots__ = ("begin", "end", "last_heard_ns", "last_request_ns", "toward")
+
+    def __init__(self, begin: Fault, client: Client) -> None:
+        self.begin = begin
+        self.end: Fault | None = None
+        self.toward = begin.toward or "both"
+        self.last_request_ns = client.last_request_ns
+        self.last_heard_ns = client.last_heard_ns
+
+    def span(self) -> Span:
+        """From its beginning to its end."""
+        return self.begin.t0, self.end.t1 if self.end is not None else NEVER
+
+
+class Client:
+    """A client's host and its one connection at a time."""
+
+    # fmt: off
+    __slots__ = ("closes", "connected", "connection", "connects", "ends", "last_heard_ns", "last_request_ns", "name",
+                 "open", "stall", "stalls", "traits", "transaction", "via")
+    # fmt: on
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.traits: Traits = UNKNOWN
+        #: The transport by name, for texts and for rules about a transport itself.
+        self.via = ""
+        #: Attempts to connect, whatever their result; ends as seen at either end; ends by its own doing.
+        self.connects: list[Connect] = []
+        self.closes: list[Closed] = []
+        self.ends: list[Event] = []
+        #: It has a connection that was not seen to end, or nobody told of any.
+        self.connected = True
+        #: Rises with every connection and every end of one.
+        self.connection = 0
+        self.open: dict[str, Session] = {}
+        self.stalls: list[Stall] = []
+        self.stall: Stall | None = None
+        self.transaction: Transaction | None = None
+        #: When it began to write the last thing that the broker confirmed; when the last thing from there reached it.
+        self.last_request_ns = 0
+        self.last_heard_ns = 0
+
+    def stalled(self, t0: int, t1: int) -> bool:
+        """Whether its link was stalled at any instant of ``[t0, t1]``."""
+        return any(low <= t1 and high >= t0 for low, high in (stall.span() for stall in self.stalls))
+
+
+class Window:
+    """What one open session had at a reading at rest."""
+
+    __slots__ = ("arrived", "doubted", "held", "session", "tried")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.held = session.held
+        self.doubted = session.doubted
+        self.tried = session.tried
+        self.arrived = len(session.deliveries)
+
+    def room(self) -> bool:
+        """The broker has credit for it, for certain."""
+        return self.session.auto or self.held + self.doubted < self.session.prefetch
+
+    def open(self) -> bool:
+        """The same, and it has no reason to leave any message."""
+        return not self.session.selective and self.room()
+
+
+class Reading:
+    """Counters that were read, and what was known then. ``dest`` None: the broker's own. ``windows`` is filled at
+    rest, ``waiting`` if one of them has room.
+    """
+
+    # fmt: off
+    __slots__ = ("again", "arrived", "at_rest", "charged", "charged_elsewhere", "dest", "drain", "empty", "ended",
+                 "event", "kept", "marks", "most_elsewhere", "moved_seq", "rejected", "restarts", "sent_bytes",
+                 "sent_here_bytes", "timed", "uncommitted", "uncommitted_bytes", "unsure", "waiting", "windows")
+    # fmt: on
+
+    def __init__(self, event: Counters, dest: Destination | None) -> None:
+        self.event = event
+        self.dest = dest
+        self.at_rest = event.at_rest
+        self.windows: list[Window] = []
+        self.waiting: list[Copy] = []
+        #: It was read in the drain phase. The last event before it that was no reading.
+        self.drain = False
+        self.moved_seq = -1
+        #: The broker's own: the same settle found nothing on any destination.
+        self.empty = False
+        #: Of its destination: a session had ended; arrivals, and those of copies that had arrived before; messages that
+        #: a timer may act on; messages that it is known to keep, and a lower bound of their bytes.
+        self.ended = False
+        self.arrived = 0
+        self.again = 0
+        self.timed = False
+        self.kept = 0
+        self.charged = 0
+        #: Rejected messages that are dead letters by now and were not seen yet.
+        self.rejected = 0
+        #: Upper bounds of the bytes that were ever sent: to all destinations, to this one. Lower bounds of what other
+        #: destinations keep: all of them, the one that keeps most.
+        self.sent_bytes = 0
+        self.sent_here_bytes = 0
+        self.charged_elsewhere = 0
+        self.most_elsewhere = 0
+        #: What open transactions have sent here (the broker's: anywhere): messages, bytes; there may be others.
+        self.uncommitted = 0
+        self.uncommitted_bytes = 0
+        self.unsure = False
+        #: How often the broker had been restarted: its totals begin anew.
+        self.restarts = 0
+        self.marks = 0
+
+    @property
+    def span(self) -> Span:
+        """When it was read."""
+        return self.event.t0, self.event.t1
+
+
+class Destination:
+    """A queue or a topic. ``kind``: ``queue``, ``topic``, ``temporary``, ``composite``, ``virtual``, ``dead-letters``,
+    ``advisory`` or ``pattern``.
+    """
+
+    # fmt: off
+    __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "kept", "kind", "name", "open",
+                 "priorities", "purges", "readings", "sends", "sent_bytes", "sessions", "subscriptions", "timed",
+                 "topic", "waiting")
+    # fmt: on
+
+    def __init__(self, name: str, kind: str, applied: Applied, *, topic: bool) -> None:
+        self.name = name
+        self.kind = kind
+        self.topic = topic
+        self.applied = applied
+        self.sessions: list[Session] = []
+        self.open: dict[str, Session] = {}
+        self.subscriptions: list[Subscription] = []
+        #: What was sent to it, whatever the result; the copies that are or were here, in order of acceptance.
+        self.sends: list[Send] = []
+        self.copies: list[Copy] = []
+        #: Steady copies that are held by nobody.
+        self.waiting: dict[str, Copy] = {}
+        self.readings: list[Reading] = []
+        self.browsed: list[Browse] = []
+        self.ended = 0
+        self.timed = 0
+        self.arrived = 0
+        self.again = 0
+        self.charged = 0
+        self.kept = 0
+        self.sent_bytes = 0
+        self.priorities: dict[int, bool] = {}
+        #: Requests of operators that took messages from here, or moved some here.
+        self.purges: list[Operate] = []
+
+
+def is_selective(event: Subscribe) -> bool:
+    """Whether this consumer may rightly be without a message that waits, or others because of it."""
+    wants = bool(event.selector) or bool(event.durable) or event.no_local or event.exclusive
+    return wants or event.priority != 0 or event.prefetch == 0

@@ -1,0 +1,107 @@
+"""Settling: the only place where the fate of a delivery, and what a queue is known to keep, changes while recording.
+
+Rules
+* A settlement moves a delivery from held to settled, or to doubtful where nobody knows; nothing moves it back but the
+  rollback of its transaction, and a refusal that leaves it held.
+* What a queue is known to keep is a lower bound: what may be gone is not counted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, RETURNED, SETTLED, Copy, Delivery, Send
+from brokerproof.conformance.facts.spans import Span
+from brokerproof.conformance.facts.tables import Tables
+
+#: What a message costs a broker beyond its body, at most and at least (bytes).
+OVERHEAD_MAX_BYTES: Final = 2048
+OVERHEAD_MIN_BYTES: Final = 1024
+
+
+def accept(tables: Tables, send: Send, span: Span) -> None:
+    """The broker has taken a message over, for certain, in that span."""
+    event = send.event
+    send.confirmed = True
+    send.accepted = span
+    for copy in send.copies.values():
+        dest = copy.dest
+        if dest.topic or copy.subscription is not None:
+            continue
+        copy.steady = event.persistent and not send.timed and not _gets_expiration(tables)
+        last = copy.deliveries[-1] if copy.deliveries else None
+        # Frames can overtake the receipt: by now it may be held, or even be back.
+        if copy.dead_letters or (last is not None and last.fate not in {HELD, RETURNED}):
+            continue
+        copy.charged = event.size + OVERHEAD_MIN_BYTES
+        dest.charged += copy.charged
+        dest.kept += 1
+        tables.charged += copy.charged
+        limit, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
+        copy.accepted_beyond = 0 < limit < tables.charged or 0 < own < dest.charged
+        if copy.steady and (last is None or last.returned()):
+            dest.waiting[copy.message] = copy
+
+
+def _gets_expiration(tables: Tables) -> bool:
+    """Whether the broker itself gives messages an expiration."""
+    spec = tables.declared.timestamping
+    return spec is not None and spec.zero_expiration_override_ms > 0
+
+
+def hold(tables: Tables, delivery: Delivery) -> None:
+    """It has just arrived."""
+    session, copy = delivery.session, delivery.copy
+    copy.dest.waiting.pop(copy.message, None)
+    if delivery.fate == HELD:
+        session.held += 1
+    elif delivery.fate == DOUBTFUL:
+        session.doubted += 1
+    elif delivery.fate == SETTLED:
+        release(tables, copy)
+
+
+def release(tables: Tables, copy: Copy) -> None:
+    """It is, or may be, no longer where it was."""
+    dest = copy.dest
+    dest.waiting.pop(copy.message, None)
+    if copy.charged:
+        dest.charged -= copy.charged
+        dest.kept -= 1
+        tables.charged -= copy.charged
+        copy.charged = 0
+
+
+def settle(tables: Tables, delivery: Delivery, fate: int) -> None:
+    """Its session settled it (``SETTLED``) or may have (``DOUBTFUL``), perhaps after it was seen to leave."""
+    session, was = delivery.session, delivery.fate
+    if was in {SETTLED, LATE}:
+        return
+    delivery.fate = fate
+    if was == HELD:
+        session.held -= 1
+        session.doubted += fate == DOUBTFUL
+    elif was == DOUBTFUL and fate == SETTLED and not session.end:
+        session.doubted -= 1
+    release(tables, delivery.copy)
+
+
+def undo(delivery: Delivery) -> None:
+    """The transaction that settled it was rolled back: its session holds it as before."""
+    session = delivery.session
+    if delivery.fate == DOUBTFUL and not session.end:
+        delivery.fate = HELD
+        session.doubted -= 1
+        session.held += 1
+        session.overdrawn = True
+
+
+def come_back(delivery: Delivery) -> None:
+    """Its session is gone and left it unsettled."""
+    if delivery.fate != HELD:
+        return
+    delivery.fate = RETURNED
+    copy = delivery.copy
+    # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
+    if copy.steady and delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter:
+        copy.dest.waiting[copy.message] = copy

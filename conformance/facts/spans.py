@@ -1,0 +1,31 @@
+"""Spans: instants that were not observed, as bounds; comparisons in three values (contracts, section 4).
+
+A span is (earliest, latest) in true nanoseconds. ``NEVER`` is later than any instant of a run and more than any count.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.history import Event
+
+Span = tuple[int, int]
+NEVER: Final = 1 << 61
+NS_PER_MS: Final = 1_000_000
+
+
+def before(one: Span, other: Span) -> bool | None:
+    """Whether ``one`` is the earlier instant: for certain, certainly not, or None."""
+    if one[1] < other[0]:
+        return True
+    return False if one[0] >= other[1] else None
+
+
+def precedes(one: Event, other: Event) -> bool:
+    """Whether ``one`` had ended when ``other`` began, for certain: by time, or by the order of one host."""
+    return one.t1 <= other.t0 or (one.host == other.host != "" and one.seq < other.seq and one.t1 <= other.t1)
+
+
+def ms(true_ns: int) -> str:
+    """An instant or a duration for a text."""
+    return "never" if true_ns >= NEVER else f"{true_ns / NS_PER_MS:.3f} ms"

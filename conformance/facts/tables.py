@@ -1,0 +1,181 @@
+"""Tables: everything that is known of one run, as rows. Filled by ``recording.py``, tightened by the passes.
+
+Decides what a name means (the kind of a destination) and nothing else. What follows from the rows is asked of the
+modules beside this one; ``facts.py`` is what a rule gets.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance import destinations as names
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.clock import Clock
+from brokerproof.conformance.facts.policy import Applied
+from brokerproof.conformance.facts.rows import (
+    Client,
+    Copy,
+    Delivery,
+    Destination,
+    Reading,
+    Send,
+    Session,
+    Subscription,
+    Transaction,
+)
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.history import (
+    Acknowledge,
+    Arrive,
+    Browse,
+    Event,
+    Fault,
+    Header,
+    Operate,
+    Pause,
+    Phase,
+    Poll,
+    Subscribe,
+    Unsubscribe,
+    Visit,
+)
+
+
+def kind_of(dest: str) -> str:
+    """What a destination is, as far as its name says it."""
+    if dest == names.DEAD_LETTERS or (names.is_aside(dest) and not dest.startswith(names.ADVISORIES)):
+        return "dead-letters"
+    if names.is_aside(dest):
+        return "advisory"
+    if names.is_pattern(dest):
+        return "pattern"
+    if names.is_temporary(dest):
+        return "temporary"
+    if names.is_composite(dest):
+        return "composite"
+    if names.virtual_topic_of(dest) == dest:
+        return "virtual"
+    return "topic" if names.is_topic(dest) else "queue"
+
+
+class Tables:
+    """One run's. Rows come in the order of the history."""
+
+    # fmt: off
+    __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged", "clients",
+                 "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations", "durable_ends", "ghosts",
+                 "header", "limits", "marks", "moved_seq", "operations", "pauses", "phase", "phases", "polls", "probes",
+                 "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions",
+                 "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "wild")
+    # fmt: on
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.declared = header.declared
+        self.broker = header.broker_host
+        #: Virtual time: instants are exact, and a timer cannot act while something is read.
+        self.simulated = header.world == "simulated"
+        self.clocks: dict[str, Clock] = {}
+        self.marks = marks.Marks()
+        # -- rows
+        self.sends: dict[str, Send] = {}
+        self.copies: list[Copy] = []
+        self.deliveries: list[Delivery] = []
+        self.destinations: dict[str, Destination] = {}
+        self.sessions: dict[str, Session] = {}
+        self.subscriptions: list[Subscription] = []
+        self.clients: dict[str, Client] = {}
+        self.transactions: dict[str, Transaction] = {}
+        #: Of destinations and of the broker, in order; the broker's own.
+        self.readings: list[Reading] = []
+        self.broker_readings: list[Reading] = []
+        # -- events that are rows of their own
+        self.ghosts: list[Arrive] = []
+        self.advisories: list[Arrive] = []
+        self.browsers: dict[str, Subscribe] = {}
+        self.browses: list[Browse] = []
+        self.polls: list[Poll] = []
+        self.probes: list[Visit] = []
+        self.acknowledges: list[Acknowledge] = []
+        self.operations: list[Operate] = []
+        self.limits: list[Operate] = []
+        self.resets: list[Operate] = []
+        self.durable_ends: list[Unsubscribe] = []
+        self.restarts: list[Event] = []
+        self.pauses: list[Pause] = []
+        self.clock_steps: list[Fault] = []
+        self.phases: dict[str, Phase] = {}
+        #: Kinds of faults that were injected without evidence, with the first such event.
+        self.unproved: dict[str, Fault] = {}
+        # -- the state of the recording pass
+        self.phase = ""
+        #: The last event that was no reading; starts of readings at rest, rising.
+        self.moved_seq = -1
+        self.rests_ns: list[int] = []
+        self.wild: list[Session] = []
+        #: Rejected messages whose dead letter was not seen yet; bytes that queues are known to keep; bytes ever sent.
+        self.rejected = 0
+        self.charged = 0
+        self.sent_bytes = 0
+        #: What open transactions sent where: messages and bytes of their bodies; destinations where others may have.
+        self.uncommitted: dict[str, tuple[int, int]] = {}
+        self.unsure: dict[str, bool] = {}
+
+    # -- rows by name; made when they are first named
+
+    def destination(self, name: str) -> Destination:
+        """The row of a destination."""
+        found = self.destinations.get(name)
+        if found is None:
+            kind = kind_of(name)
+            topic = kind != "temporary" and names.is_topic(name)
+            found = Destination(name, kind, Applied(self.declared, name), topic=topic)
+            self.destinations[name] = found
+            if kind not in {"pattern", "dead-letters", "advisory"} and "." not in name:
+                pattern = names.pattern_of(name)
+                for session in self.wild:
+                    if session.dest.name == pattern:
+                        found.sessions.append(session)
+                        kinds = marks.WILDCARD | (marks.SELECTIVE if session.selective else 0)
+                        self.marks.put(kinds, name, (session.opened[0], NEVER))
+        return found
+
+    def client(self, name: str) -> Client:
+        """The row of a client's host."""
+        found = self.clients.get(name)
+        if found is None:
+            found = self.clients[name] = Client(name)
+        return found
+
+    def clock(self, host: str) -> Clock:
+        """A host's clock, perhaps one that was never read."""
+        found = self.clocks.get(host)
+        if found is None:
+            found = self.clocks[host] = Clock(host)
+        return found
+
+    def transaction(self, name: str, host: str) -> Transaction:
+        """The row of a transaction."""
+        found = self.transactions.get(name)
+        if found is None:
+            found = self.transactions[name] = Transaction(name, self.client(host))
+        return found
+
+    @property
+    def broker_clock(self) -> Clock:
+        """The one that decides about expiry."""
+        return self.clock(self.broker)
+
+    @property
+    def drain_seq(self) -> int:
+        """The event with which the drain began; later than any if it did not."""
+        phase = self.phases.get("drain")
+        return phase.seq if phase is not None else NEVER
+
+    @property
+    def end_ns(self) -> int:
+        """The end of the run; 0 if it never came to that."""
+        phase = self.phases.get("end")
+        return phase.t0 if phase is not None else 0
+
+    def restarted(self, t0: int, t1: int) -> bool:
+        """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""
+        return any(event.t0 <= t1 and event.t1 >= t0 for event in self.restarts)

@@ -1,0 +1,180 @@
+"""Who gets what: loss, duplication, order, ghosts, refusals (GEN-001 to GEN-006, GEN-012, GEN-027)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from brokerproof.conformance.facts.absence import ended, missing
+from brokerproof.conformance.facts.deliveries import repeated, settled
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.presence import maybe_elsewhere
+from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session
+from brokerproof.conformance.facts.spans import ms
+from brokerproof.conformance.history import Arrive
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import copies_again, queue_copies, sends
+
+#: What an observer of one copy can see past.
+ANYTHING = ("restart", "operator", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory", "limit",
+            "redelivery", "repeated")  # fmt: skip
+
+
+def confirmed(facts: Facts) -> list[Copy]:
+    """Copies that a queue has accepted for certain."""
+    return [copy for copy in queue_copies(facts) if copy.send.confirmed]
+
+
+@rule("GEN-001", over=confirmed, handles=ANYTHING)
+def nothing_is_lost(facts: Facts, copy: Copy) -> Findings:
+    """No message that a queue accepted is lost: it is settled, drained, dead-lettered, or it expires."""
+    if missing(facts, copy):
+        yield broken("lost", copy, *copy.deliveries[-1:], why="it was never settled, drained or found dead")
+    elif (copy.deliveries or copy.dead_letters) and ended(facts):
+        situation = "it became a dead letter" if copy.dead_letters else ""
+        if any(delivery.fate == RETURNED for delivery in copy.deliveries):
+            situation = "its consumer left before settling it"
+        yield held("accounted-for", situation)
+
+
+@rule("GEN-002", over=copies_again, handles=("restart", "browser", "selective", "priority", "stall", "pause", "memory",
+                                             "limit", "wildcard"))  # fmt: skip
+def one_at_a_time(facts: Facts, copy: Copy) -> Findings:
+    """A queue gives a message to one consumer at a time: again only if the former holder left, or lost its link, before
+    settling it.
+    """
+    for first, second in pairwise(copy.deliveries):
+        if repeated(facts, first, second):
+            state = "had settled it" if settled(facts, first) else "still held it"
+            yield broken("duplicated", first, second, why=f"{first.session.name} {state}")
+            return
+        yield held("one-at-a-time", "the first holder left, and another consumer got it")
+
+
+def unsure_sends(facts: Facts) -> list[Send]:
+    """Messages of which nobody knows whether, or by which connection, the broker took them."""
+    return [
+        send
+        for send in facts.sends.values()
+        if send.event.tx is None and (send.event.again or send.event.result == "unknown")
+    ]
+
+
+def _taken_once(facts: Facts, send: Send, *, again: bool) -> Findings:
+    if send.event.again is not again:
+        return
+    for copy in send.copies.values():
+        durable = copy.subscription is not None and copy.subscription.durable
+        for first, second in pairwise(copy.deliveries):
+            twice = (
+                first.session is second.session and not durable if copy.dest.topic else repeated(facts, first, second)
+            )
+            if twice:
+                yield broken("twice", send, first, second, why="it was taken twice")
+                return
+    if not ended(facts):
+        return
+    if again:
+        yield held("once", "on a topic" if send.dest.topic else "on a queue")
+    else:
+        yield held("once-or-never", "it happened" if send.seen is not None else "it did not happen")
+
+
+@rule("GEN-012", over=unsure_sends, handles=ANYTHING)
+def once_or_never(facts: Facts, send: Send) -> Findings:
+    """A send with an unknown result happens once or never, not twice."""
+    return _taken_once(facts, send, again=False)
+
+
+@rule("GEN-027", over=unsure_sends, handles=ANYTHING)
+def repeated_send_is_taken_once(facts: Facts, send: Send) -> Findings:
+    """A message that a client sends again over a new connection, because it does not know whether the broker has it, is
+    delivered once.
+    """
+    return _taken_once(facts, send, again=True)
+
+
+def with_arrivals(facts: Facts) -> list[Session]:
+    """Consumers at which more than one message arrived."""
+    return [s for s in facts.sessions.values() if len(s.deliveries) > 1 and s.dest.kind != "dead-letters"]
+
+
+ORDERED = ("restart", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory", "limit")
+
+
+@rule("GEN-003", over=with_arrivals, handles=ORDERED)
+def in_order(facts: Facts, session: Session) -> Findings:
+    """What one producer sends to one destination arrives at one consumer in the order of sending."""
+    newest: dict[tuple[object, ...], Delivery] = {}
+    for delivery in session.deliveries:
+        send, event = delivery.send, delivery.send.event
+        if not send.confirmed or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
+            continue
+        if delivery.dest is not delivery.copy.dest:
+            continue
+        # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
+        loose = not event.persistent and not send.client.traits.awaits_receipt
+        connection = send.connection if loose else 0
+        key = (event.dest, event.host, event.priority, event.persistent, connection, event.group)
+        before = newest.get(key)
+        if before is None or before.send.event.t0 <= event.t0:
+            newest[key] = delivery
+            if before is not None:
+                yield held("in-order", "on a topic" if delivery.dest.topic else "on a queue")
+        elif event.t1 <= before.send.event.t0 and _first_here(facts, delivery):
+            yield broken("overtaken", send, before, delivery, why=f"{event.host} sent it earlier")
+            return
+
+
+def _first_here(facts: Facts, delivery: Delivery) -> bool:
+    """Nobody can have had it before, so that nothing but disorder explains its place."""
+    if delivery.copy.deliveries[0] is not delivery:
+        return False
+    return delivery.dest.topic or not maybe_elsewhere(facts, delivery)
+
+
+def seen(facts: Facts) -> list[Send]:
+    """Messages that arrived somewhere."""
+    return [send for send in facts.sends.values() if isinstance(send.seen, Arrive)]
+
+
+def origins(facts: Facts) -> list[Send | Arrive]:
+    """Whatever arrived: messages that were sent, and arrivals of what nobody sent."""
+    return [*seen(facts), *facts.ghosts]
+
+
+@rule("GEN-005", over=origins, handles=ANYTHING)
+def nothing_from_nowhere(_facts: Facts, row: Send | Arrive) -> Findings:
+    """Nothing arrives that was not sent to that destination before."""
+    if isinstance(row, Arrive):
+        yield broken("ghost", row, why="nobody sent it")
+        return
+    event = row.event
+    for copy in row.copies.values():
+        moved = bool(copy.dest.purges)
+        for delivery in (*copy.deliveries, *copy.dead_letters):
+            arrival, origin = delivery.event, delivery.event.original_dest
+            if delivery.dest is not copy.dest and not delivery.is_dead_letter and not moved:
+                yield broken("misrouted", row, delivery)
+                return
+            if arrival.t1 < event.t0:
+                yield broken("too-early", row, delivery, slack_ns=arrival.t1 - event.t0)
+                return
+            if delivery.is_dead_letter and origin is not None and origin != copy.dest.name and not moved:
+                yield broken("misrouted", row, delivery, why="the dead letter names another origin")
+                return
+    letters = any(copy.dead_letters for copy in row.copies.values())
+    yield held("sent-before", "a dead letter" if letters else "")
+
+
+def refused(facts: Facts) -> list[Send]:
+    """Messages whose sending was refused."""
+    return [send for send in sends(facts) if send.event.result == "fail"]
+
+
+@rule("GEN-006", over=refused, handles=ANYTHING)
+def refused_is_never_delivered(facts: Facts, send: Send) -> Findings:
+    """A message whose sending was refused is never delivered."""
+    if send.seen is not None:
+        yield broken("delivered", send, send.seen, why=f"refused at {ms(send.event.t1)}")
+    elif ended(facts):
+        yield held("never-delivered")

@@ -1,0 +1,167 @@
+"""The judge: runs the rules over the facts of one history and joins what they find into one verdict per requirement.
+
+Rules
+* A run is *violated* if any row is, for certain; else *satisfied* if at least one row was decided; else *inconclusive*
+  if rows could not be decided; else *not exercised*.
+* A requirement whose capability the header does not list is *not applicable*, naming the capability.
+* A fault without evidence makes every verdict that depends on that kind of fault *not run* (DESIGN section 7).
+* The judge knows no broker: a history written by anybody is judged by the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.describing import describe, witness_of
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.spans import NEVER, ms
+from brokerproof.conformance.history import Fault, History
+from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement, default_catalogue
+from brokerproof.conformance.rules.areas import RULES
+from brokerproof.conformance.rules.rule import Finding, Rule
+from brokerproof.conformance.verdict import Verdict, VerdictKind
+
+
+class Claim:
+    """What one run says about one requirement, row by row. The first violation is the witness; a later one with a
+    worse slack replaces it.
+    """
+
+    __slots__ = ("_requirement", "broken", "decided", "held", "marks", "situations", "slack_ns", "undecided", "widest")
+
+    def __init__(self, requirement: Requirement) -> None:
+        self._requirement = requirement
+        self.decided = 0
+        self.undecided = 0
+        self.broken: Finding | None = None
+        self.held: Finding | None = None
+        self.widest: Finding | None = None
+        self.situations: dict[str, None] = {}
+        self.slack_ns: int | None = None
+        #: Bits of the marks that kept rows from being decided.
+        self.marks = 0
+
+    def add(self, finding: Finding, unhandled: int) -> None:
+        """One finding, about a row with these marks that its rule does not handle."""
+        if finding.holds is None or unhandled:
+            self.undecided += 1
+            self.marks |= unhandled
+            if self.widest is None or finding.width_ns > self.widest.width_ns:
+                self.widest = finding
+            return
+        self.decided += 1
+        if finding.holds:
+            self._hold(finding)
+        elif self.broken is None or _slack(finding) < _slack(self.broken):
+            self.broken = finding
+
+    def _hold(self, finding: Finding) -> None:
+        if finding.situation:
+            self.situations[finding.situation] = None
+        slack = finding.slack_ns
+        if slack is not None and (self.slack_ns is None or slack < self.slack_ns):
+            self.slack_ns = slack
+        if self.held is None or self._is_lesser(finding.outcome):
+            self.held = finding
+
+    def _is_lesser(self, outcome: str) -> bool:
+        """The worst grade is kept."""
+        held = self.held
+        return held is not None and outcome != held.outcome and self._requirement.grade(outcome) == "acceptable"
+
+    def verdict(self) -> Verdict:
+        """The joined result of all rows."""
+        requirement, situations = self._requirement, sorted(self.situations)
+        if self.broken is not None:
+            found = self.broken
+            outcome = found.outcome or requirement.outcome_of("violated")
+            return Verdict(
+                requirement.id,
+                VerdictKind.VIOLATED,
+                outcome,
+                "violated",
+                situations,
+                _witness(found),
+                found.slack_ns,
+                _text(found, outcome),
+            )
+        if self.held is not None:
+            outcome = self.held.outcome or requirement.outcome_of("ok")
+            grade = requirement.grade(outcome)
+            return Verdict(requirement.id, VerdictKind.SATISFIED, outcome, grade, situations, slack_ns=self.slack_ns)
+        if self.widest is None:
+            return Verdict(requirement.id, VerdictKind.NOT_EXERCISED)
+        text = _text(self.widest, "undecided")
+        if self.widest.width_ns:
+            text += f" (undecided by {ms(self.widest.width_ns)})"
+        elif self.marks:
+            text += f" (not known: {'; '.join(marks.KINDS[kind] for kind in marks.names(self.marks))})"
+        return Verdict(
+            requirement.id, VerdictKind.INCONCLUSIVE, situations=situations, witness=_witness(self.widest), text=text
+        )
+
+
+def _slack(finding: Finding) -> int:
+    return finding.slack_ns if finding.slack_ns is not None else NEVER
+
+
+def _witness(finding: Finding) -> list[int]:
+    return sorted({seq for row in finding.witness for seq in witness_of(row)})
+
+
+def _text(finding: Finding, outcome: str) -> str:
+    said = "; ".join(dict.fromkeys(describe(row) for row in finding.witness))
+    return f"{finding.why or outcome.replace('-', ' ')}: {said}" if said else finding.why or outcome
+
+
+def judge_facts(facts: Facts, wanted: Iterable[str] | None = None, catalogue: Catalogue | None = None) -> list[Verdict]:
+    """One verdict per wanted requirement (default: all that are judged), sorted by id."""
+    known = catalogue if catalogue is not None else default_catalogue()
+    ids = sorted(wanted) if wanted is not None else sorted(entry.id for entry in known.judged())
+    selected: dict[Callable[[Facts], Sequence[Any]], Sequence[Any]] = {}
+    verdicts: list[Verdict] = []
+    for name in ids:
+        rule = RULES.get(name)
+        requirement = known[name]
+        lacking = [need for need in requirement.needs if need not in facts.header.capabilities]
+        if lacking:
+            text = f"the broker (or its transport) does not offer: {', '.join(lacking)}"
+            verdicts.append(Verdict(name, VerdictKind.NOT_APPLICABLE, text=text))
+        elif rule is None:
+            verdicts.append(Verdict(name, VerdictKind.NOT_EXERCISED, text="no rule of this release judges it"))
+        else:
+            rows = selected.get(rule.over)
+            if rows is None:
+                rows = selected[rule.over] = rule.over(facts)
+            verdicts.append(_judged(facts, rule, requirement, rows))
+    return verdicts
+
+
+def _judged(facts: Facts, rule: Rule, requirement: Requirement, rows: Sequence[Any]) -> Verdict:
+    if not rows:
+        return Verdict(rule.requirement, VerdictKind.NOT_EXERCISED)
+    claim = Claim(requirement)
+    judge, unhandled = rule.judge, rule.unhandled
+    for row in rows:
+        marked = getattr(row, "marks", 0) & unhandled
+        for finding in judge(facts, row):
+            claim.add(finding, marked)
+    verdict = claim.verdict()
+    unproved = _unproved(facts, rule)
+    if unproved is None or verdict.verdict is VerdictKind.NOT_EXERCISED:
+        return verdict
+    text = f"fault {unproved.fault!r} (event {unproved.seq}) left no evidence that it took effect"
+    return Verdict(rule.requirement, VerdictKind.NOT_RUN, witness=[unproved.seq], text=text)
+
+
+def _unproved(facts: Facts, rule: Rule) -> Fault | None:
+    return next((facts.unproved[name] for name in rule.faults if name in facts.unproved), None)
+
+
+def judge_history(
+    history: History, catalogue: Catalogue | None = None, wanted: Iterable[str] | None = None
+) -> list[Verdict]:
+    """Judge a finished history."""
+    return judge_facts(Facts(history), wanted, catalogue)
