@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from brokerproof.conformance.verdict import Verdict, join_all
+from brokerproof.conformance.experiment.verdict import Verdict, join_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerproof.conformance.results import RunResult
+    from brokerproof.conformance.experiment.results import RunResult
 
 #: Key of the property that carries an item's verdicts.
 PROPERTY = "brokerproof"
@@ -79,7 +79,7 @@ class Collector:
         """Counts per verdict and the digest."""
         if not self.digests:
             return
-        from brokerproof.conformance.results import combined_digest
+        from brokerproof.conformance.experiment.results import combined_digest
 
         counts: dict[str, int] = {}
         for cell in self.cells.values():
@@ -91,7 +91,7 @@ class Collector:
 
 def report_results(results: Sequence[RunResult], properties: list[tuple[str, object]]) -> None:
     """Attach the verdicts of an item's runs to its report."""
-    from brokerproof.conformance.results import run_digest
+    from brokerproof.conformance.experiment.results import run_digest
 
     digests = [run_digest(result.run, result.program.digest(), result.verdicts) for result in results]
     cells = join_all(verdict for result in results for verdict in result.verdicts)

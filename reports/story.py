@@ -22,17 +22,17 @@ from typing import Any
 
 import msgspec
 
-from brokerproof.conformance.destinations import is_topic, pattern_of
-from brokerproof.conformance.program import HostSpec, LinkSpec, Program
-from brokerproof.conformance.steps import AnyStep
-from brokerproof.conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from brokerproof.conformance.steps.fault import Clock, Resume, Stall
-from brokerproof.conformance.steps.operation import Operate, Restart
-from brokerproof.conformance.steps.passage import Advance, Counters, Settle
-from brokerproof.conformance.steps.protocol import SINGLE, Acknowledge
-from brokerproof.conformance.steps.send import Send
-from brokerproof.conformance.steps.transaction import Begin, Commit, Rollback
-from brokerproof.conformance.steps.visit import Pause, Visit
+from brokerproof.conformance.experiment.destinations import is_topic, pattern_of
+from brokerproof.conformance.experiment.program import HostSpec, LinkSpec, Program
+from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.experiment.steps.operation import Operate, Restart
+from brokerproof.conformance.experiment.steps.passage import Advance, Counters, Settle
+from brokerproof.conformance.experiment.steps.protocol import SINGLE, Acknowledge
+from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
+from brokerproof.conformance.experiment.steps.visit import Pause, Visit
 from brokerproof.conformance.worlds.state import ClientState, ConsumerState, WorldState
 from brokerproof.reports.units import bytes_text, duration_text, milliseconds_text
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from brokerproof.conformance.program import BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
+from brokerproof.conformance.experiment.program import BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
 
 Predicate = Callable[[Program], bool]
 #: Candidates tried before the best one so far is returned.

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_composite, is_temporary, is_topic, temporary_of
+from brokerproof.conformance.experiment.destinations import (
+    DEAD_LETTERS,
+    is_composite,
+    is_temporary,
+    is_topic,
+    temporary_of,
+)
+from brokerproof.conformance.experiment.program import HostSpec, LinkSpec, Program
+from brokerproof.conformance.experiment.steps.consume import Subscribe
 from brokerproof.conformance.oracles.strategies import letter_queues
-from brokerproof.conformance.program import HostSpec, LinkSpec, Program
-from brokerproof.conformance.steps.consume import Subscribe
 
 AckMode = Literal["auto", "client", "individual"]
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.program import (
+from brokerproof.conformance.experiment.program import (
     FORMAT,
     MonitorSpec,
     ProgramError,
@@ -19,6 +18,7 @@ from brokerproof.conformance.program import (
     parse_program,
     read_program,
 )
+from brokerproof.conformance.generate.programs import program_for_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = {

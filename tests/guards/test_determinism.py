@@ -15,7 +15,7 @@ ROOMS = ("reference_broker/core", "conformance/worlds/simulated", "conformance/g
 BANNED_MODULES = {"time", "random", "uuid", "secrets", "os", "datetime", "threading", "asyncio", "socket"}
 BANNED_CALLS = {"hash", "id"}
 #: The one module that owns randomness, and the one that lends a program to Hypothesis.
-MAY_IMPORT = {"brokerproof.conformance.generate.chooser": {"random"}}
+MAY_IMPORT = {"brokerproof.conformance.experiment.chooser": {"random"}}
 
 
 def room_files() -> list[Path]:

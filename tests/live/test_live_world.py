@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from brokerproof.chaos.processes import pid_alive
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
 from brokerproof.conformance.agents.protocol import AgentError
-from brokerproof.conformance.exits import SuiteProblem
-from brokerproof.conformance.history import (
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.history import (
     Arrive,
     ClockSample,
     Connect,
@@ -30,17 +30,17 @@ from brokerproof.conformance.history import (
     Skipped,
     parse_history,
 )
+from brokerproof.conformance.experiment.program import ClockSpec, HostSpec
+from brokerproof.conformance.experiment.steps import Ack as AckStep
+from brokerproof.conformance.experiment.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Leave as LeaveStep
+from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.program import ClockSpec, HostSpec
-from brokerproof.conformance.steps import Ack as AckStep
-from brokerproof.conformance.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
-from brokerproof.conformance.steps import Leave as LeaveStep
-from brokerproof.conformance.steps import Send as SendStep
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.running.live import run_live
+from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live import laboratory as laboratory_module
 from brokerproof.conformance.worlds.live.laboratory import Laboratory, python_environment
-from brokerproof.conformance.worlds.live.runs import run_live
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import events, make_laboratory, need_clocks, program
 
@@ -203,7 +203,7 @@ def test_nothing_is_left_running(tmp_path: Path) -> None:
 RUNNER = """
 import sys
 from pathlib import Path
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
