@@ -22,7 +22,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, run_state_machine_as_test
 
 from brokerproof.conformance.experiment.chooser import SeededChooser
-from brokerproof.conformance.experiment.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, Program
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     REGISTRY,
     Ack,

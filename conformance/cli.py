@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "prove that every oracle can fail: plant each defect and find it",
     ),
     "parity": (
-        "conformance.running.parity:main",
+        "conformance.commands.parity:main",
         "compare the simulated and the live world on the reference broker",
     ),
     "campaign": ("reports.campaign:main", "large randomized runs on Spark"),

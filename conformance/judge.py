@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from brokerproof.conformance.experiment.configuration import beyond
 from brokerproof.conformance.experiment.destinations import is_aside
 from brokerproof.conformance.experiment.history import (
     Arrive,
@@ -29,7 +30,6 @@ from brokerproof.conformance.experiment.history import (
     Send,
     Subscribe,
 )
-from brokerproof.conformance.experiment.program import beyond
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles import ORACLES
 from brokerproof.conformance.oracles.base import Oracle

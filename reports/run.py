@@ -16,11 +16,11 @@ import msgspec
 from brokerproof.conformance.brokers import ADAPTERS, CLIENTS, check_place
 from brokerproof.conformance.commands.judge import INCONCLUSIVE_PERCENT_MAX, exit_code
 from brokerproof.conformance.experiment.exits import SUITE, UsageError, under_ci
-from brokerproof.conformance.experiment.results import SuiteFinished
+from brokerproof.conformance.experiment.results import REFERENCE, SuiteFinished
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.running.engine import REFERENCE
-from brokerproof.conformance.running.suite import PROGRAMS, SuiteOptions, run_suite
+from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions
+from brokerproof.conformance.running.suite import run_suite
 from brokerproof.reports.command import OUT, ReportWriter, failure_of
 from brokerproof.reports.render.progress import ProgressWriter
 from brokerproof.reports.render.terminal import make_console, print_report

@@ -127,7 +127,7 @@ def failed_row(seed: int, mutant: str | None, problem: str, took_us: int) -> dic
 
 
 def _engine() -> Runner:
-    from brokerproof.conformance.running.engine import run_seed  # only in the executor
+    from brokerproof.conformance.running.engine import run_seed
 
     return run_seed
 

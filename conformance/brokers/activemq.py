@@ -30,13 +30,13 @@ from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.reference import policy_pattern
-from brokerproof.conformance.experiment.program import BrokerSpec, DestinationSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec
 from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.experiment.program import Program
-    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 CAPABILITIES = [
     "advisories",

@@ -17,19 +17,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from brokerproof.conformance.known import load_known
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.chaos.processes import Supervisor
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
-    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 
 class NotApplicableError(Exception):
     """This broker, or the transport to it, cannot be what the program asks for. The text names what."""
+
+
+class Laboratory(Protocol):
+    """What an adapter needs of the place where live runs happen (``worlds/live/laboratory.py``)."""
+
+    @property
+    def folder(self) -> Path:
+        """For the files of this place's processes; it goes with the place."""
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Who starts and ends processes."""
+
+    def clock(self, name: str, offset_ms: int) -> tuple[ClockFile | None, dict[str, str]]:
+        """A clock file, None where none can be had nor is needed, and the environment of a process on it."""
+
+    def fresh_name(self, stem: str) -> str:
+        """A name that was never given before."""
 
 
 class Operated:

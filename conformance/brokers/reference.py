@@ -25,10 +25,10 @@ import msgspec
 
 from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.translation import ADVISORIES, CAPABILITIES, monitor_settings, redelivery_settings
 from brokerproof.conformance.experiment.exits import SuiteProblem
-from brokerproof.conformance.worlds.live.laboratory import JMS, OPENWIRE
 from brokerproof.reference_broker.core.config import resolve_generation
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
     from brokerproof.chaos.clocks import ClockFile
     from brokerproof.chaos.processes import Process
-    from brokerproof.conformance.experiment.program import BrokerSpec, Program
-    from brokerproof.conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.experiment.configuration import BrokerSpec
+    from brokerproof.conformance.experiment.program import Program
 
 START_MS = 15_000
 STOP_MS = 2000

@@ -19,13 +19,13 @@ import msgspec
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.probing import Found, ProbeError, probe, read_clock
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
-from brokerproof.conformance.experiment.program import BrokerSpec, DestinationSpec, TimeStampingSpec
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockReading
+    from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.experiment.program import Program
-    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 DEFAULT_PORT = 61613
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.experiment.results import THROUGH_OPENWIRE
-from brokerproof.conformance.worlds.live.laboratory import JMS, OPENWIRE
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockReading
+    from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
-    from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 #: What the client can be asked for, whatever the broker's own adapter says: JMS consumers choose how they are served.
 OFFERED = ("expiry-check", "nack", "pull", "sync-dispatch")

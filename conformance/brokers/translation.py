@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DeadLetterSpec, RedeliverySpec
 from brokerproof.conformance.experiment.destinations import (
     DEAD_LETTERS,
     is_aside,
@@ -15,7 +16,7 @@ from brokerproof.conformance.experiment.destinations import (
     parts_of,
     virtual_topic_of,
 )
-from brokerproof.conformance.experiment.program import BrokerSpec, DeadLetterSpec, Program, RedeliverySpec
+from brokerproof.conformance.experiment.program import Program
 from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
     BrokerConfig,

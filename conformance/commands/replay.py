@@ -16,12 +16,12 @@ from brokerproof.conformance.commands.judge import exit_code
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.program import Program, read_program
-from brokerproof.conformance.experiment.results import RunResult, verdict_digest
+from brokerproof.conformance.experiment.results import REFERENCE, RunResult, verdict_digest
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.running.engine import REFERENCE, run_program
+from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.failure import failure_text
 from brokerproof.conformance.running.folder import make_folder
 from brokerproof.conformance.running.shrinking import shrink_violation

@@ -22,17 +22,16 @@ import msgspec
 
 from brokerproof.conformance.corpus.chapters import feature_stories
 from brokerproof.conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
-from brokerproof.conformance.experiment.program import (
-    FORMAT,
+from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
     ClockSpec,
     DestinationSpec,
     HostSpec,
     LinkSpec,
     MonitorSpec,
-    Program,
     TimeStampingSpec,
 )
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from brokerproof.conformance.experiment.program import DeclaredSpec
+from brokerproof.conformance.experiment.configuration import DeclaredSpec
 from brokerproof.conformance.experiment.sight import Heard, Said
 
 FORMAT = "brokerproof/history/1"

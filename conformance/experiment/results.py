@@ -20,6 +20,8 @@ from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.verdict import Verdict
 
+#: The column of the embedded reference broker.
+REFERENCE = "reference"
 #: How the column of a broker ends whose hosts were all played by our OpenWire client (``adapters/through.py``).
 THROUGH_OPENWIRE = " openwire"
 

@@ -17,17 +17,16 @@ Rules:
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.chooser import Chooser, SeededChooser
-from brokerproof.conformance.experiment.program import (
-    FORMAT,
+from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
     ClockSpec,
     DestinationSpec,
     HostSpec,
     LinkSpec,
     MonitorSpec,
-    Program,
     TimeStampingSpec,
 )
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     REGISTRY,
     Ack,

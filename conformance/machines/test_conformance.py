@@ -1,4 +1,4 @@
-"""What ``pytest --pyargs conformance`` runs: one item per corpus program, one per shard of seeds (see
+"""What ``pytest --pyargs brokerproof.conformance`` runs: one item per corpus program, one per shard of seeds (see
 ``pytest_plugin.py``).
 """
 
@@ -10,15 +10,16 @@ import pytest
 
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import under_ci
-from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from brokerproof.conformance.pytest_plugin import SHARD, report_results
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.running.engine import REFERENCE, run_program
+from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.failure import failure_text
+from brokerproof.conformance.running.items import SHARD, report_results
+from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
 from brokerproof.conformance.running.shrinking import shrink_violation
-from brokerproof.conformance.running.suite import SuiteOptions, live_runs_for
+from brokerproof.conformance.running.suite import live_runs_for
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

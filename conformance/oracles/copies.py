@@ -20,6 +20,7 @@ request; topics.
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.destinations import is_composite, is_topic, parts_of, virtual_topic_of
 from brokerproof.conformance.experiment.history import (
     Arrive,
@@ -33,7 +34,6 @@ from brokerproof.conformance.experiment.history import (
     Send,
     Subscribe,
 )
-from brokerproof.conformance.experiment.program import BrokerSpec
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.wall import WallClocks
 

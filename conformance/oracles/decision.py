@@ -35,8 +35,8 @@ from brokerproof.conformance.oracles.stamp import AHEAD, BEHIND, spec_for
 from brokerproof.conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.configuration import DeclaredSpec
     from brokerproof.conformance.experiment.history import Arrive, Consume, Discard, Header
-    from brokerproof.conformance.experiment.program import DeclaredSpec
     from brokerproof.conformance.oracles.base import Claim
     from brokerproof.conformance.oracles.dial import Dial
     from brokerproof.conformance.oracles.fate import Fate, Mortality

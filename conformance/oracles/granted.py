@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.oracles.records import fitting
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.experiment.program import DestinationSpec
+    from brokerproof.conformance.experiment.configuration import DestinationSpec
 
 #: A consumer that asks for no number.
 UNASKED: Final = -1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_topic
 from brokerproof.conformance.experiment.history import (
     Ack,
@@ -23,7 +24,6 @@ from brokerproof.conformance.experiment.history import (
     Send,
     Subscribe,
 )
-from brokerproof.conformance.experiment.program import DestinationSpec
 from brokerproof.conformance.oracles.lens import is_choosy
 
 #: Later than any instant of a run, and more than any count.

@@ -28,7 +28,7 @@ from brokerproof.conformance.oracles.dial import Dial
 from brokerproof.conformance.oracles.stamp import INT64_MAX
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.experiment.program import TimeStampingSpec
+    from brokerproof.conformance.experiment.configuration import TimeStampingSpec
     from brokerproof.conformance.oracles.wall import WallClocks
 
 

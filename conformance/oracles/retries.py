@@ -23,9 +23,9 @@ broker.
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.configuration import RedeliverySpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Nack, Send
-from brokerproof.conformance.experiment.program import RedeliverySpec
 from brokerproof.conformance.oracles.base import NS_PER_MS
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import Message, Passage

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DeadLetterSpec, DestinationSpec
 from brokerproof.conformance.experiment.destinations import own_letters_of
-from brokerproof.conformance.experiment.program import BrokerSpec, DeadLetterSpec, DestinationSpec
 from brokerproof.conformance.oracles.records import matches
 
 SHARED: Final = "shared"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.experiment.program import ConnectorSpec, DeclaredSpec, MonitorSpec
+from brokerproof.conformance.experiment.configuration import ConnectorSpec, DeclaredSpec, MonitorSpec
 from brokerproof.conformance.oracles.base import NS_PER_MS
 
 if TYPE_CHECKING:

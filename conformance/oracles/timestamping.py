@@ -59,7 +59,7 @@ from brokerproof.conformance.oracles.stamp import (
 )
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.experiment.program import TimeStampingSpec
+    from brokerproof.conformance.experiment.configuration import TimeStampingSpec
     from brokerproof.conformance.oracles.wall import WallClocks
 
 #: If the broker's clock is known no better than this at acceptance, a kept timestamp cannot be told from a replaced

@@ -37,9 +37,9 @@ of the broker, messages with a delay or an expiration where they matter.
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.experiment.history import Send
-from brokerproof.conformance.experiment.program import DestinationSpec
 from brokerproof.conformance.oracles.books import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.oracles.inference import PRESSURE_PERCENT, BookOracle
 from brokerproof.conformance.oracles.memory import MARK_PERCENT, names_memory

@@ -34,8 +34,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from brokerproof.conformance.experiment.configuration import ConnectorSpec
 from brokerproof.conformance.experiment.history import Header, Visit
-from brokerproof.conformance.experiment.program import ConnectorSpec
 from brokerproof.conformance.oracles.base import NS_PER_MS, Oracle
 from brokerproof.conformance.oracles.inference import ms
 from brokerproof.conformance.oracles.terms import Agreement, agreement

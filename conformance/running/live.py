@@ -15,7 +15,6 @@ import queue
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from brokerproof.chaos.brokers.jars import NotAHome, UnknownRelease
 from brokerproof.chaos.brokers.jolokia import JolokiaFailed
@@ -35,11 +34,9 @@ from brokerproof.conformance.experiment.steps.visit import Pause, Visit
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.known import apply_known
+from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
-
-if TYPE_CHECKING:
-    from brokerproof.conformance.running.suite import LiveRuns, SuiteOptions
 
 #: Programs that let more real time pass than this run in the simulated world only.
 REAL_MS_MAX = 15_000
@@ -58,10 +55,20 @@ TROUBLE = (
 )
 
 
+class LiveRuns:
+    """Runs in real processes: how many there are, in which column they belong, and the runs themselves."""
+
+    def __init__(self, column: str, total: int, runs: Iterator[RunResult]) -> None:
+        self.column = column
+        self.total = total
+        self._runs = runs
+
+    def __iter__(self) -> Iterator[RunResult]:
+        return self._runs
+
+
 def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
-    from brokerproof.conformance.running.suite import LiveRuns
-
     try:
         adapter = make_adapter(
             options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client

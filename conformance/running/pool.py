@@ -15,10 +15,10 @@ import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 
-from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.running.engine import REFERENCE, run_program
+from brokerproof.conformance.running.engine import run_program
 
 #: Seeds per task: large enough that starting one costs nothing, small enough that progress is seen.
 CHUNK = 50

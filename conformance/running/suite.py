@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import (
+    REFERENCE,
     RunFinished,
     RunResult,
     SuiteEvent,
@@ -29,59 +31,16 @@ from brokerproof.conformance.experiment.results import (
 )
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.running.engine import REFERENCE, run_program
+from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
 from brokerproof.conformance.running.shrinking import shrink_violation
 
+if TYPE_CHECKING:
+    from brokerproof.conformance.running.live import LiveRuns
+
 #: Violated requirements whose first program is shrunk for the report.
 SHRINKS_MAX = 10
-#: Programs of the main job: what two cores do in well under a minute.
-PROGRAMS = 1500
-
-
-class SuiteOptions:
-    """What ``brokerproof run`` was asked for."""
-
-    __slots__ = (
-        "broker",
-        "budget_s",
-        "client",
-        "home",
-        "jobs",
-        "mutant",
-        "programs",
-        "requirement",
-        "seed",
-        "tier",
-        "url",
-    )
-
-    def __init__(
-        self,
-        *,
-        broker: str = REFERENCE,
-        tier: str = "both",
-        seed: int = 0,
-        programs: int = PROGRAMS,
-        budget_s: float | None = None,
-        requirement: str | None = None,
-        jobs: int = 2,
-        mutant: str | None = None,
-        url: str | None = None,
-        home: str | None = None,
-        client: str = "as-written",
-    ) -> None:
-        self.broker = broker
-        self.tier = tier
-        self.seed = seed
-        self.programs = programs
-        self.budget_s = budget_s
-        self.requirement = requirement
-        self.jobs = jobs
-        self.mutant = mutant
-        self.url = url
-        self.home = home
-        self.client = client
 
 
 def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
@@ -126,19 +85,8 @@ def _simulated_runs(options: SuiteOptions, wanted: tuple[str, ...], started: flo
             break
 
 
-class LiveRuns:
-    """Runs in real processes: how many there are, in which column they belong, and the runs themselves."""
-
-    def __init__(self, column: str, total: int, runs: Iterator[RunResult]) -> None:
-        self.column = column
-        self.total = total
-        self._runs = runs
-
-    def __iter__(self) -> Iterator[RunResult]:
-        return self._runs
-
-
 def live_runs_for(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
-    from brokerproof.conformance.running.live import live_runs
+    """The live tier. Raises ``UsageError`` for a broker that cannot exist."""
+    from brokerproof.conformance.running.live import live_runs  # its tools are an extra
 
     return live_runs(options, wanted)

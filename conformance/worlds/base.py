@@ -37,16 +37,16 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.history import Acknowledge as Acknowledged
 from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState, WorldState
+from brokerproof.conformance.experiment.steps.consume import Subscribe
 from brokerproof.conformance.experiment.steps.protocol import settled_by
 from brokerproof.conformance.oracles.granted import UNASKED, policy_window
-from brokerproof.conformance.worlds.state import ClientState, ConsumerState, HostState, WorldState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from brokerproof.conformance.experiment.history import Result
     from brokerproof.conformance.experiment.steps import AnyStep
-    from brokerproof.conformance.experiment.steps.consume import Subscribe
     from brokerproof.conformance.experiment.steps.protocol import Acknowledge
     from brokerproof.conformance.experiment.steps.send import Send
     from brokerproof.conformance.experiment.steps.visit import Visit
@@ -173,6 +173,7 @@ class World(ABC):
         for client in self.state.clients:
             for name in client.idle_durables():
                 dest, step = client.durables[name]
+                assert isinstance(step, Subscribe), "the worlds keep their own steps"
                 plain = msgspec.structs.replace(step, prefetch=1000, ack="individual", dispatch="async")
                 self.subscribe(client, dest, plain)
 

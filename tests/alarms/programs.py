@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from brokerproof.conformance.experiment.chooser import SeededChooser
-from brokerproof.conformance.experiment.program import FORMAT, BrokerSpec, DestinationSpec, HostSpec, LinkSpec, Program
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     REGISTRY,
     Acknowledge,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from brokerproof.conformance.brokers.translation import CAPABILITIES
+from brokerproof.conformance.experiment.configuration import DeclaredSpec
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
@@ -36,7 +37,6 @@ from brokerproof.conformance.experiment.history import (
     Subscribe,
     Visit,
 )
-from brokerproof.conformance.experiment.program import DeclaredSpec
 from brokerproof.conformance.experiment.sight import Heard, Said
 from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.conformance.oracles.base import Oracle

@@ -5,6 +5,14 @@ Long names, markup in texts, skewed and jumping clocks.
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.configuration import (
+    BrokerSpec,
+    ClockSpec,
+    HostSpec,
+    LinkSpec,
+    MonitorSpec,
+    TimeStampingSpec,
+)
 from brokerproof.conformance.experiment.history import (
     FORMAT,
     Ack,
@@ -23,18 +31,8 @@ from brokerproof.conformance.experiment.history import (
     Skipped,
     Subscribe,
 )
-from brokerproof.conformance.experiment.program import (
-    FORMAT as PROGRAM_FORMAT,
-)
-from brokerproof.conformance.experiment.program import (
-    BrokerSpec,
-    ClockSpec,
-    HostSpec,
-    LinkSpec,
-    MonitorSpec,
-    Program,
-    TimeStampingSpec,
-)
+from brokerproof.conformance.experiment.program import FORMAT as PROGRAM_FORMAT
+from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps.consume import Ack as AckStep
 from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep

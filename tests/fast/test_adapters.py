@@ -15,8 +15,8 @@ from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 from brokerproof.conformance.brokers.through import ThroughEndpoint
 from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import UsageError
-from brokerproof.conformance.experiment.program import BrokerSpec, DestinationSpec, TimeStampingSpec
 from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
 from brokerproof.reference_broker.core.matching import matches
 from brokerproof.reference_broker.settings import broker_config as settings_config

@@ -6,8 +6,9 @@ from typing import Literal
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
 from brokerproof.conformance.experiment.history import Arrive, Fault, History, Phase
-from brokerproof.conformance.experiment.program import FORMAT, BrokerSpec, HostSpec, Program
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history

@@ -18,7 +18,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.running import live as runs
 from brokerproof.conformance.running.live import REAL_MS_MAX, live_runs, plan_of, real_ms, run_live
-from brokerproof.conformance.running.suite import SuiteOptions
+from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 

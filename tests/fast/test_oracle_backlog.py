@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.program import DestinationSpec
+from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.backlog import BacklogOracle
 from tests.fast.chronicle import EPOCH_MS, Chronicle

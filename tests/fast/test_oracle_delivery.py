@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.program import TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.delivery import DeliveryOracle
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.program import DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import DestinationSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.decision import (
     BROKER_BEHIND,

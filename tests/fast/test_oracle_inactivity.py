@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.program import ConnectorSpec, MonitorSpec
+from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.oracles.inactivity import InactivityOracle

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.brokers.translation import logical, physical
+from brokerproof.conformance.experiment.configuration import DeadLetterSpec, DestinationSpec, RedeliverySpec, beyond
 from brokerproof.conformance.experiment.destinations import expiries_of, is_aside, is_topic, own_letters_of, presence_of
-from brokerproof.conformance.experiment.program import DeadLetterSpec, DestinationSpec, RedeliverySpec, beyond
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.oracles.ownletters import OwnLetterOracle

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.program import DestinationSpec
+from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.loading import LoadingOracle
 from tests.fast.chronicle import Chronicle

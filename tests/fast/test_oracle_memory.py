@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.history import Operate
-from brokerproof.conformance.experiment.program import DestinationSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.memory import MemoryOracle
 from tests.fast.chronicle import DLQ, Chronicle

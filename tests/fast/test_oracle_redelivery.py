@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from brokerproof.conformance.experiment.program import MonitorSpec
+from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.redelivery import RedeliveryOracle
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle

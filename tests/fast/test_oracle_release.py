@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.history import Pause, Poll, Unsubscribe
-from brokerproof.conformance.experiment.program import DestinationSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.durability import DurabilityOracle
 from brokerproof.conformance.oracles.onlookers import OnlookerOracle

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.history import Operate
-from brokerproof.conformance.experiment.program import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.restamping import RestampingOracle
 from brokerproof.conformance.oracles.stamp import INT64_MAX

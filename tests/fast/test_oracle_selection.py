@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.history import Browse, Poll, Send
-from brokerproof.conformance.experiment.program import DestinationSpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles import wishes
 from brokerproof.conformance.oracles.onlookers import OnlookerOracle

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.program import TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.stamp import AHEAD, BEHIND, INT64_MAX, UNSTAMPED, stamps_of
 from brokerproof.conformance.oracles.timestamping import TimeStampingOracle

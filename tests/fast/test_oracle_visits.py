@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.program import ConnectorSpec, MonitorSpec
+from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.sight import Heard, Said
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.visits import VisitOracle

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.history import Browse
-from brokerproof.conformance.experiment.program import DestinationSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.figures import FiguresOracle
 from brokerproof.conformance.oracles.granted import DURABLE, QUEUE, TOPIC, UNASKED, window_of

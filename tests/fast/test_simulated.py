@@ -12,16 +12,9 @@ from typing import Literal, TypeVar
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.history import Arrive, Closed, Counters, Event, Fault, History, Phase, Send
-from brokerproof.conformance.experiment.program import (
-    FORMAT,
-    BrokerSpec,
-    ClockSpec,
-    HostSpec,
-    LinkSpec,
-    MonitorSpec,
-    Program,
-)
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Advance,
     AnyStep,

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.history import Arrive, Closed, History
 from brokerproof.conformance.experiment.history import Send as Sent
-from brokerproof.conformance.experiment.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
 from brokerproof.conformance.worlds.simulated.link import FRAME_BYTES
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.agents.stranger import StompTongue
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ConnectorSpec, HostSpec
 from brokerproof.conformance.experiment.history import Consume, Counters, Visit
 from brokerproof.conformance.experiment.history import Pause as Paused
 from brokerproof.conformance.experiment.history import Send as Sent
-from brokerproof.conformance.experiment.program import FORMAT, BrokerSpec, ConnectorSpec, HostSpec, Program
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Pause, Send, Settle, Subscribe, Take
 from brokerproof.conformance.experiment.steps import Visit as Step
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
@@ -22,7 +23,7 @@ from brokerproof.conformance.experiment.history import (
     Unsubscribe,
 )
 from brokerproof.conformance.experiment.history import Subscribe as Subscribed
-from brokerproof.conformance.experiment.program import FORMAT, BrokerSpec, HostSpec, Program
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Ack as AckStep
 from brokerproof.conformance.experiment.steps import AnyStep, Begin, Leave, Restart, Rollback, Settle, Subscribe
 from brokerproof.conformance.experiment.steps import Commit as CommitStep

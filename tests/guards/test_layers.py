@@ -15,10 +15,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "brokerproof.conformance": ("brokerproof.conformance", "brokerproof.reference_broker", "brokerproof.chaos"),
     "brokerproof.conformance.oracles": (
         "brokerproof.conformance.oracles",
-        "brokerproof.conformance.experiment.destinations",
-        "brokerproof.conformance.experiment.history",
-        "brokerproof.conformance.experiment.verdict",
-        "brokerproof.conformance.experiment.program",
+        "brokerproof.conformance.experiment",
         "brokerproof.conformance.requirements",
     ),
     "brokerproof.conformance.requirements": ("brokerproof.conformance.requirements",),
@@ -28,11 +25,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 #: What the writers may know of conformance: data types, not machinery.
 DATA_ONLY = (
-    "brokerproof.conformance.experiment.destinations",
-    "brokerproof.conformance.experiment.history",
-    "brokerproof.conformance.experiment.verdict",
-    "brokerproof.conformance.experiment.program",
-    "brokerproof.conformance.experiment.results",
+    "brokerproof.conformance.experiment",
     "brokerproof.conformance.running.failure",
     "brokerproof.conformance.requirements",
 )

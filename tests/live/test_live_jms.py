@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.library import DELAY_LEAST_MS
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.history import (
     Ack,
     Arrive,
@@ -26,7 +28,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.history import Commit as Committed
 from brokerproof.conformance.experiment.history import Unsubscribe as Unsubscribed
-from brokerproof.conformance.experiment.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Ack as AckStep
 from brokerproof.conformance.experiment.steps import (
     Advance,
@@ -43,7 +45,7 @@ from brokerproof.conformance.experiment.steps import Leave as LeaveStep
 from brokerproof.conformance.experiment.steps import Nack as NackStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.running.outcomes import outcomes
-from brokerproof.conformance.worlds.live.laboratory import JMS, Laboratory
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, events, make_laboratory
 

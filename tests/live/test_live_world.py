@@ -16,6 +16,7 @@ import pytest
 from brokerproof.chaos.processes import pid_alive
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.experiment.configuration import ClockSpec, HostSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.history import (
     Arrive,
@@ -30,7 +31,6 @@ from brokerproof.conformance.experiment.history import (
     Skipped,
     parse_history,
 )
-from brokerproof.conformance.experiment.program import ClockSpec, HostSpec
 from brokerproof.conformance.experiment.steps import Ack as AckStep
 from brokerproof.conformance.experiment.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
 from brokerproof.conformance.experiment.steps import Leave as LeaveStep

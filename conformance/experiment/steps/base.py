@@ -5,8 +5,7 @@ Rules:
 * A step is *total*. Its references are ordinals; ``normalise(state)`` reduces them modulo what exists and fits, and
   returns None when nothing fits. The world then records ``skipped``. Hence any subset of a program is a program.
 * ``normalise`` is idempotent: a normalised step normalises to itself in the same state (a guard tests every step).
-* ``perform`` speaks to the world only through the operations of ``conformance.worlds.base.World``, which both worlds
-  implement.
+* ``perform`` speaks to the world only through the operations of ``experiment/world.py``, which both worlds implement.
 
 To add a step: a class here with its fields, ``draw``, ``normalise`` and ``perform``, and its name in
 ``conformance/experiment/steps/__init__.py``. From that follow the Hypothesis rule, the seeded chooser and the JSON.
@@ -20,8 +19,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.worlds.base import World
-    from brokerproof.conformance.worlds.state import WorldState
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.world import World
 
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.worlds.base import World
-    from brokerproof.conformance.worlds.state import ClientState, ConsumerState, WorldState
+    from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
+    from brokerproof.conformance.experiment.world import World
 
 PREFETCHES = (1, 2, 10, 1000)
 ACKS = ("client", "individual", "auto")

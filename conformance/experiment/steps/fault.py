@@ -11,8 +11,8 @@ from brokerproof.conformance.experiment.steps.send import Ordinal, SignedDuratio
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.worlds.base import World
-    from brokerproof.conformance.worlds.state import WorldState
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.world import World
 
 
 class Clock(Step, frozen=True, tag="clock"):

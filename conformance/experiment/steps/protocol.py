@@ -15,8 +15,8 @@ from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.worlds.base import World
-    from brokerproof.conformance.worlds.state import ConsumerState, WorldState
+    from brokerproof.conformance.experiment.state import ConsumerState, WorldState
+    from brokerproof.conformance.experiment.world import World
 
 AckType = Literal["delivered", "poison", "standard", "redelivered", "individual", "unmatched", "expired"]
 #: OpenWire's numbers are the places.

@@ -10,8 +10,8 @@ from brokerproof.conformance.experiment.steps.base import MS_MAX, Shape, Step
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.worlds.base import World
-    from brokerproof.conformance.worlds.state import WorldState
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.world import World
 
 Duration = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
 SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]

@@ -16,8 +16,8 @@ from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.worlds.base import World
-    from brokerproof.conformance.worlds.state import ClientState, WorldState
+    from brokerproof.conformance.experiment.state import ClientState, WorldState
+    from brokerproof.conformance.experiment.world import World
 
 
 class Begin(Step, frozen=True, tag="begin"):

@@ -11,8 +11,8 @@ from brokerproof.conformance.experiment.steps.send import Duration, Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.worlds.base import World
-    from brokerproof.conformance.worlds.state import WorldState
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.world import World
 
 #: A period as a peer may write it, sensible or not.
 Period = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

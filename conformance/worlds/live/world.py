@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment.destinations import pattern_of
 from brokerproof.conformance.experiment.history import (
@@ -44,6 +45,7 @@ from brokerproof.conformance.experiment.history import (
     Skipped,
     Subscribe,
 )
+from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState
 from brokerproof.conformance.experiment.steps.fault import Clock
 from brokerproof.conformance.experiment.steps.passage import Advance
 from brokerproof.conformance.oracles.granted import UNASKED, window_of
@@ -53,10 +55,8 @@ from brokerproof.conformance.worlds.live.agent import OWN_MS
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, Sample
 from brokerproof.conformance.worlds.live.conduct import Conduct
 from brokerproof.conformance.worlds.live.ending import drain
-from brokerproof.conformance.worlds.live.laboratory import JMS
 from brokerproof.conformance.worlds.live.observer import OPEN_MS, Answer
 from brokerproof.conformance.worlds.live.visiting import visit
-from brokerproof.conformance.worlds.state import ClientState, ConsumerState, HostState
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.steps import AnyStep

@@ -32,11 +32,11 @@ from brokerproof.reference_broker.notice import Connected, Delivered, Discarded,
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.state import ClientState, ConsumerState
     from brokerproof.conformance.experiment.steps.consume import Subscribe
     from brokerproof.conformance.experiment.steps.protocol import Acknowledge
     from brokerproof.conformance.experiment.steps.send import Send
     from brokerproof.conformance.worlds.simulated.stage import Stage
-    from brokerproof.conformance.worlds.state import ClientState, ConsumerState
     from brokerproof.reference_broker.session import Client
 
 #: How long a host waits for an answer before the result is unknown.

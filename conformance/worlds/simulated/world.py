@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.brokers.translation import operation, physical
+from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import pattern_of
 from brokerproof.conformance.experiment.history import (
     Abort,
@@ -33,7 +34,7 @@ from brokerproof.conformance.experiment.history import (
     Subscribe,
     Unsubscribe,
 )
-from brokerproof.conformance.experiment.program import HostSpec, LinkSpec
+from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState
 from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
 from brokerproof.conformance.oracles.granted import window_of
 from brokerproof.conformance.worlds.base import DRAIN_HOST, STRANGER, NotOfferedError
@@ -41,7 +42,6 @@ from brokerproof.conformance.worlds.simulated.broker import DOWN_NS
 from brokerproof.conformance.worlds.simulated.host import REQUEST_NS, ClientHost
 from brokerproof.conformance.worlds.simulated.stage import NS_PER_MS, Stage, make_host
 from brokerproof.conformance.worlds.simulated.visitor import visit
-from brokerproof.conformance.worlds.state import ClientState, ConsumerState, HostState
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.steps.protocol import Acknowledge

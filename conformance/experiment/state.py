@@ -7,8 +7,10 @@ virtual or real, so both worlds normalise a step alike; parity depends on it.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
 
+from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import (
     DEAD_LETTERS,
     is_composite,
@@ -16,11 +18,28 @@ from brokerproof.conformance.experiment.destinations import (
     is_topic,
     temporary_of,
 )
-from brokerproof.conformance.experiment.program import HostSpec, LinkSpec, Program
-from brokerproof.conformance.experiment.steps.consume import Subscribe
-from brokerproof.conformance.oracles.strategies import letter_queues
 
 AckMode = Literal["auto", "client", "individual"]
+
+
+class Subscription(Protocol):
+    """What is kept of the step that attached a consumer (``steps/consume.py``)."""
+
+    @property
+    def ack(self) -> AckMode:
+        """How it acknowledges."""
+
+    @property
+    def durable(self) -> str:
+        """The durable subscription that it uses; "" is none."""
+
+    @property
+    def browser(self) -> bool:
+        """It looks at a queue and takes nothing."""
+
+    @property
+    def prefetch(self) -> int:
+        """Its window; 0: it asks for each message."""
 
 
 class HostState:
@@ -38,7 +57,7 @@ class ConsumerState:
 
     __slots__ = ("ack", "browser", "client", "dest", "durable", "name", "places", "pledged", "pulls", "unsettled")
 
-    def __init__(self, name: str, client: ClientState, dest: str, step: Subscribe) -> None:
+    def __init__(self, name: str, client: ClientState, dest: str, step: Subscription) -> None:
         self.name = name
         self.client = client
         self.dest = dest
@@ -93,7 +112,7 @@ class ClientState(HostState):
         self.transaction_count = 0
         #: Durable subscriptions that may exist, oldest first: name -> the destination and the options of its latest
         #: consumer.
-        self.durables: dict[str, tuple[str, Subscribe]] = {}
+        self.durables: dict[str, tuple[str, Subscription]] = {}
 
     def idle_durables(self) -> list[str]:
         """Durable subscriptions that no consumer uses now, oldest first."""
@@ -135,21 +154,30 @@ class WorldState:
 
     __slots__ = ("broker", "clients", "dests", "durable", "hosts", "letters", "persistent", "temporaries")
 
-    def __init__(self, program: Program) -> None:
-        self.persistent = program.broker.persistent
+    def __init__(
+        self,
+        hosts: Sequence[HostSpec],
+        links: Mapping[str, LinkSpec],
+        dests: Sequence[str],
+        *,
+        letters: Sequence[str] = (),
+        persistent: bool = False,
+        durable: bool = False,
+    ) -> None:
+        self.persistent = persistent
         #: Some consumer of the program wants a durable subscription: then hosts keep their client id from one
         #: connection to the next, and otherwise they need not.
-        self.durable = any(isinstance(step, Subscribe) and bool(step.durable) for step in program.steps)
-        self.dests: list[str] = list(program.dests)
+        self.durable = durable
+        self.dests: list[str] = list(dests)
         #: Where dead letters come to light: the shared queue, and those of destinations that have one of their own.
-        self.letters = [DEAD_LETTERS, *letter_queues(program.broker, self.dests)]
+        self.letters = [DEAD_LETTERS, *letters]
         #: Temporary queues, by the suite's names: what their owners have told others that they are called.
         self.temporaries: dict[str, str] = {}
         self.clients: list[ClientState] = []
         self.hosts: list[HostState] = []
-        for spec in program.hosts:
+        for spec in hosts:
             if spec.role == "client":
-                client = ClientState(spec, len(self.clients), program.link_of(spec.name))
+                client = ClientState(spec, len(self.clients), links.get(spec.name, LinkSpec(spec.name)))
                 self.clients.append(client)
                 self.hosts.append(client)
             else:
