@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from brokerproof.chaos.processes import pid_alive
+from brokerproof.conformance.agents import kinds
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.configuration import ClockSpec, HostSpec
@@ -39,7 +40,6 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.running.live import run_live
 from brokerproof.conformance.running.outcomes import outcomes
-from brokerproof.conformance.worlds.live import laboratory as laboratory_module
 from brokerproof.conformance.worlds.live.laboratory import Laboratory, python_environment
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import events, make_laboratory, need_clocks, program
@@ -259,7 +259,7 @@ def test_an_agent_that_talks_nonsense_is_the_suites_failure(
     (tmp_path / "nonsense.py").write_text(
         "import sys\nsys.stdin.readline()\nprint('how do you do', flush=True)\nsys.stdin.read()\n"
     )
-    monkeypatch.setitem(laboratory_module._MODULES, "stomp", "nonsense")
+    monkeypatch.setitem(kinds.MODULES, "stomp", "nonsense")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     fresh = make_laboratory(tmp_path / "own")
     with fresh, pytest.raises(AgentError, match="how do you do") as caught:
@@ -268,7 +268,7 @@ def test_an_agent_that_talks_nonsense_is_the_suites_failure(
 
 
 def test_an_agent_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(laboratory_module._MODULES, "stomp", "no_such_module")
+    monkeypatch.setitem(kinds.MODULES, "stomp", "no_such_module")
     with make_laboratory(tmp_path / "own") as fresh:
         result = run_live(ReferenceAdapter(), fresh, program(SendStep()), "x", wanted=("GEN-001",))
     assert "no_such_module" in result.problem
