@@ -21,13 +21,25 @@ from statistics import median
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, run_state_machine_as_test
 
-from brokerproof.conformance.engine import run_program
-from brokerproof.conformance.generate.chooser import SeededChooser
+from brokerproof.conformance.experiment.chooser import SeededChooser
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import (
+    REGISTRY,
+    Ack,
+    AnyStep,
+    Clock,
+    Leave,
+    Resume,
+    Send,
+    Stall,
+    Subscribe,
+    Take,
+)
 from brokerproof.conformance.generate.strategies import frames
 from brokerproof.conformance.machines.base import machine_rules
 from brokerproof.conformance.machines.inflight import InFlightMachine
-from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, Program
-from brokerproof.conformance.steps import REGISTRY, Ack, AnyStep, Clock, Leave, Resume, Send, Stall, Subscribe, Take
+from brokerproof.conformance.running.engine import run_program
 
 MIX = json.loads((Path(__file__).parent / "mix.json").read_text())
 KINDS = ("send", "deliver", "clock", "churn", "fault")

@@ -10,24 +10,24 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
 
-from brokerproof.conformance.exits import OK, USAGE, Command, guarded
+from brokerproof.conformance.experiment.exits import OK, USAGE, Command, guarded
 
 #: command -> (what loads it, below ``brokerproof``; one line of help). The order is the order of ``--help``.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("reports.run:main", "run the conformance suite against a broker and write the report"),
-    "list": ("conformance.listing:main", "show the requirements, programs, mutants or brokers"),
-    "replay": ("conformance.replay:main", "run one program file, corpus program or seed again"),
-    "judge": ("conformance.judging:main", "run all oracles on a history.jsonl written by anybody"),
+    "list": ("conformance.commands.list:main", "show the requirements, programs, mutants or brokers"),
+    "replay": ("conformance.commands.replay:main", "run one program file, corpus program or seed again"),
+    "judge": ("conformance.commands.judge:main", "run all oracles on a history.jsonl written by anybody"),
     "mutants": (
-        "conformance.mutants.command:main",
+        "conformance.commands.mutants:main",
         "prove that every oracle can fail: plant each defect and find it",
     ),
     "parity": (
-        "conformance.parity:main",
+        "conformance.commands.parity:main",
         "compare the simulated and the live world on the reference broker",
     ),
     "campaign": ("reports.campaign:main", "large randomized runs on Spark"),
-    "serve": ("conformance.serving:main", "serve STOMP and OpenWire from the reference broker"),
+    "serve": ("conformance.commands.serve:main", "serve STOMP and OpenWire from the reference broker"),
     "password": (
         "reference_broker.security.command:main",
         "make a password hash for the broker's configuration",
@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "measure a broker's clock and say which time to live is safe",
     ),
     "doctor": (
-        "conformance.doctor:main",
+        "conformance.commands.doctor:main",
         "probe what works on this machine; --install builds what is missing",
     ),
     "report": ("reports.command:main", "write the reports of an earlier run again"),

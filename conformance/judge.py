@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from brokerproof.conformance.destinations import is_aside
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.configuration import beyond
+from brokerproof.conformance.experiment.destinations import is_aside
+from brokerproof.conformance.experiment.history import (
     Arrive,
     ClockSample,
     Counters,
@@ -29,12 +30,11 @@ from brokerproof.conformance.history import (
     Send,
     Subscribe,
 )
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles import ORACLES
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.wall import WallClocks
-from brokerproof.conformance.program import beyond
 from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 Feed = Callable[[Event], None]
 #: Kinds that name a destination.

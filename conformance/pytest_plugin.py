@@ -1,4 +1,4 @@
-"""pytest plugin: ``pytest --pyargs conformance`` judges a broker.
+"""pytest plugin: ``pytest --pyargs brokerproof.conformance`` judges a broker.
 
 Rules:
 
@@ -11,29 +11,11 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 
-from brokerproof.conformance.verdict import Verdict, join_all
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from brokerproof.conformance.results import RunResult
-
-#: Key of the property that carries an item's verdicts.
-PROPERTY = "brokerproof"
-#: Seeds per item.
-SHARD = 50
-
-
-class ItemVerdicts(msgspec.Struct):
-    """What one item tells the controller."""
-
-    digests: list[str]
-    cells: list[Verdict]
+from brokerproof.conformance.experiment.verdict import Verdict, join_all
+from brokerproof.conformance.running.items import PROPERTY, ItemVerdicts
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,7 +61,7 @@ class Collector:
         """Counts per verdict and the digest."""
         if not self.digests:
             return
-        from brokerproof.conformance.results import combined_digest
+        from brokerproof.conformance.experiment.results import combined_digest
 
         counts: dict[str, int] = {}
         for cell in self.cells.values():
@@ -87,12 +69,3 @@ class Collector:
         terminalreporter.section("brokerproof")
         terminalreporter.line("  ".join(f"{count} {name}" for name, count in sorted(counts.items())))
         terminalreporter.line(f"verdict digest: {combined_digest(self.digests)}")
-
-
-def report_results(results: Sequence[RunResult], properties: list[tuple[str, object]]) -> None:
-    """Attach the verdicts of an item's runs to its report."""
-    from brokerproof.conformance.results import run_digest
-
-    digests = [run_digest(result.run, result.program.digest(), result.verdicts) for result in results]
-    cells = join_all(verdict for result in results for verdict in result.verdicts)
-    properties.append((PROPERTY, msgspec.json.encode(ItemVerdicts(digests, list(cells.values()))).decode()))

@@ -30,12 +30,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from brokerproof.conformance.engine import run_seed
-from brokerproof.conformance.exits import SUITE, UsageError
-from brokerproof.conformance.folder import make_folder
-from brokerproof.conformance.judging import exit_code
+from brokerproof.conformance.commands.judge import exit_code
+from brokerproof.conformance.experiment.exits import SUITE, UsageError
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
+from brokerproof.conformance.running.engine import run_seed
+from brokerproof.conformance.running.folder import make_folder
 from brokerproof.reports.aggregate import QUERIES, ask, open_tables
 from brokerproof.reports.command import failure_of, write_reports
 from brokerproof.reports.merge import present_report

@@ -19,10 +19,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.experiment.results import (
+    RunFinished,
+    RunResult,
+    SuiteEvent,
+    SuiteFinished,
+    SuiteStarted,
+    Writer,
+)
+from brokerproof.conformance.experiment.verdict import RANK, Tally, Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue
-from brokerproof.conformance.results import RunFinished, RunResult, SuiteEvent, SuiteFinished, SuiteStarted, Writer
-from brokerproof.conformance.verdict import RANK, Tally, Verdict, VerdictKind
+from brokerproof.conformance.running.engine import run_program
 from brokerproof.reports.evidence import evidence_of, slug
 from brokerproof.reports.schema import Cell, Column, Exhibit, Note, WorldCount, column_name
 

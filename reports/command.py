@@ -15,10 +15,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from brokerproof.conformance.exits import OK
-from brokerproof.conformance.folder import make_folder
+from brokerproof.conformance.experiment.exits import OK
+from brokerproof.conformance.experiment.results import SuiteEvent, SuiteFinished, SuiteStarted, Writer
 from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
-from brokerproof.conformance.results import SuiteEvent, SuiteFinished, SuiteStarted, Writer
+from brokerproof.conformance.running.folder import make_folder
 from brokerproof.reports.collect import Collector, ColumnCollector
 from brokerproof.reports.exhibit import build_page
 from brokerproof.reports.merge import NewColumn, merge_columns, present_report

@@ -8,8 +8,6 @@ Rules:
 * Names become folder names that every file system takes; two names never share a folder.
 * A program file is the durable artefact: the replay line names it, not a seed.
 * Everything of one broker lies in one folder, so that replacing a column means replacing a folder.
-
-Change together: ``reports/schema.py`` (``Evidence``), ``reports/merge.py``.
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ import re
 import shlex
 from pathlib import Path
 
-from brokerproof.conformance.history import History, HistoryError, read_history
-from brokerproof.conformance.program import Program, ProgramError, read_program
-from brokerproof.conformance.results import THROUGH_OPENWIRE, RunResult
-from brokerproof.conformance.verdict import Verdict
+from brokerproof.conformance.experiment.history import History, HistoryError, read_history
+from brokerproof.conformance.experiment.program import Program, ProgramError, read_program
+from brokerproof.conformance.experiment.results import THROUGH_OPENWIRE, RunResult
+from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.reports.schema import Evidence, ReportError, column_name
 
 FOLDER = "evidence"

@@ -1,7 +1,8 @@
 """What an evidence page says: everything about one cell, gathered and put into words, before any markup.
 
-Decides: which facts a page shows and in which order. The failure text comes from ``conformance.failure`` and is shown
-word for word, so that page, terminal and pytest never disagree; the page adds the drawing, the tables and the links.
+Decides: which facts a page shows and in which order. The failure text comes from ``conformance.running.failure``
+and is shown word for word, so that page, terminal and pytest never disagree; the page adds the drawing, the tables and
+the links.
 
 Rule: a page whose evidence files are missing or were changed says so instead of showing something else.
 """
@@ -13,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from brokerproof.conformance.failure import culprit, failure_text
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement, Source
-from brokerproof.conformance.results import RunResult
-from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.running.failure import culprit, failure_text
 from brokerproof.reports.evidence import FOLDER, HISTORY, PROGRAM, read_evidence, replay_line
 from brokerproof.reports.schema import Cell, Column, Evidence, Report, ReportError
 from brokerproof.reports.story import Story, tell

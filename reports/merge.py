@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
+from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.requirements.catalogue import AREAS, Catalogue
-from brokerproof.conformance.results import RunResult
 from brokerproof.reports.evidence import FOLDER, write_evidence
 from brokerproof.reports.render.json import write_json
 from brokerproof.reports.schema import FILE, FORMAT, Cell, Column, Evidence, Report, ReportError, read_report

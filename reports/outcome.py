@@ -6,8 +6,8 @@ as a problem.
 Rules:
 
 * Cells are exactly what ``reports/collect.py`` makes of the same runs in one process (a test compares them).
-* The digest is ``conformance.results.verdict_digest`` over all runs; verdicts that say the same share one object, so a
-  hundred thousand runs fit.
+* The digest is ``conformance.experiment.results.verdict_digest`` over all runs; verdicts that say the same share one
+  object, so a hundred thousand runs fit.
 * A seed that gave no result, a run that gives another verdict when it is run again, and a disagreement between the
   in-flight oracle and its twin in SQL are problems of the suite: they never become verdicts.
 """
@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from brokerproof.conformance.results import RunResult, verdict_digest
-from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.results import RunResult, verdict_digest
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.reports.collect import SHOWN
 from brokerproof.reports.evidence import evidence_of, slug
 from brokerproof.reports.merge import NewColumn

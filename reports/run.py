@@ -13,14 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from brokerproof.conformance.adapters import ADAPTERS, CLIENTS, check_place
-from brokerproof.conformance.engine import REFERENCE
-from brokerproof.conformance.exits import SUITE, UsageError, under_ci
-from brokerproof.conformance.judging import INCONCLUSIVE_PERCENT_MAX, exit_code
+from brokerproof.conformance.brokers import ADAPTERS, CLIENTS, check_place
+from brokerproof.conformance.commands.judge import INCONCLUSIVE_PERCENT_MAX, exit_code
+from brokerproof.conformance.experiment.exits import SUITE, UsageError, under_ci
+from brokerproof.conformance.experiment.results import REFERENCE, SuiteFinished
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.results import SuiteFinished
-from brokerproof.conformance.suite import PROGRAMS, SuiteOptions, run_suite
+from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions
+from brokerproof.conformance.running.suite import run_suite
 from brokerproof.reports.command import OUT, ReportWriter, failure_of
 from brokerproof.reports.render.progress import ProgressWriter
 from brokerproof.reports.render.terminal import make_console, print_report

@@ -12,9 +12,6 @@ Rules:
   is that run's own, while the cell's is the join of all.
 * The classes are the format: reading, writing and the JSON Schema are derived from them. Fields may be added with a
   default; renaming or removing one needs ``brokerproof/report/2``.
-
-Change together: docs/report.schema.json (``tests/fast/test_report_schema.py`` compares it), docs/report.md,
-``reports/collect.py``, ``reports/render``.
 """
 
 from __future__ import annotations
@@ -24,8 +21,8 @@ from typing import Any
 
 import msgspec
 
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Requirement
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 FORMAT = "brokerproof/report/1"
 FILE = "report.json"

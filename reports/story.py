@@ -22,18 +22,20 @@ from typing import Any
 
 import msgspec
 
-from brokerproof.conformance.destinations import is_topic, pattern_of
-from brokerproof.conformance.program import HostSpec, LinkSpec, Program
-from brokerproof.conformance.steps import AnyStep
-from brokerproof.conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from brokerproof.conformance.steps.fault import Clock, Resume, Stall
-from brokerproof.conformance.steps.operation import Operate, Restart
-from brokerproof.conformance.steps.passage import Advance, Counters, Settle
-from brokerproof.conformance.steps.protocol import SINGLE, Acknowledge
-from brokerproof.conformance.steps.send import Send
-from brokerproof.conformance.steps.transaction import Begin, Commit, Rollback
-from brokerproof.conformance.steps.visit import Pause, Visit
-from brokerproof.conformance.worlds.state import ClientState, ConsumerState, WorldState
+from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import is_topic, pattern_of
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
+from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.experiment.steps.operation import Operate, Restart
+from brokerproof.conformance.experiment.steps.passage import Advance, Counters, Settle
+from brokerproof.conformance.experiment.steps.protocol import SINGLE, Acknowledge
+from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
+from brokerproof.conformance.experiment.steps.visit import Pause, Visit
+from brokerproof.conformance.worlds.beginning import state_of
 from brokerproof.reports.units import bytes_text, duration_text, milliseconds_text
 
 _PREFETCHES = {0: "pulls (prefetch 0)", -1: "asks for no prefetch"}
@@ -87,7 +89,7 @@ class _Teller:
     """Follows who exists while the steps go by."""
 
     def __init__(self, program: Program) -> None:
-        self._state = WorldState(program)
+        self._state = state_of(program)
 
     def line(self, number: int, step: AnyStep) -> StepLine:
         fields = msgspec.to_builtins(step)

@@ -11,9 +11,6 @@ Rules:
   history is lost.
 * A run is never split over two files, and its rows keep their order.
 * pyarrow is imported only when rows are written: ``brokerproof --help`` must not wait for it.
-
-Change together: ``conformance/history.py`` (a new field needs a column; a test compares), ``reports/aggregate/*.sql``,
-docs/report.md.
 """
 
 from __future__ import annotations
@@ -24,8 +21,8 @@ from typing import Any
 
 import msgspec
 
-from brokerproof.conformance.history import Event
-from brokerproof.conformance.results import RunResult
+from brokerproof.conformance.experiment.history import Event
+from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.reports.schema import column_name
 
 STRING, INT, BOOL, STRINGS, INTS = "string", "bigint", "boolean", "array<string>", "array<bigint>"

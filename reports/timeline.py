@@ -10,9 +10,6 @@ Rules:
 * Clocks are read with the oracles' own ``WallClocks``, so the page cannot disagree with the verdict.
 * True wall time is that of the drain host, whose clock is never touched, where there is one; else the median of the
   hosts' first samples (a definition, and said so).
-
-Change together: ``conformance/history.py`` (a new kind needs a glyph and a summary), ``conformance/failure.py`` (the
-same origin of true time).
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.history import (
     ClockSample,
     Closed,
     Counters,
@@ -33,8 +30,8 @@ from brokerproof.conformance.history import (
     Skipped,
     Subscribe,
 )
+from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.oracles.wall import WallClocks
-from brokerproof.conformance.program import Program
 
 NS_PER_MS = 1_000_000
 DRAIN = "drain"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.results import RunResult
+    from brokerproof.conformance.experiment.results import RunResult
 
 #: The world of campaigns, and the column of the broker that they test.
 WORLD = "simulated"
@@ -63,7 +63,7 @@ class PartTask:
 
 
 def run_part(plan: Plan, part: int, run: Runner | None = None) -> dict[str, int]:
-    """Run all seeds of a part and write its files. ``run`` defaults to ``conformance.engine.run_seed``."""
+    """Run all seeds of a part and write its files. ``run`` defaults to ``conformance.running.engine.run_seed``."""
     from brokerproof.reports.tables import TableWriter  # only in the executor
 
     started = time.perf_counter_ns()
@@ -127,7 +127,7 @@ def failed_row(seed: int, mutant: str | None, problem: str, took_us: int) -> dic
 
 
 def _engine() -> Runner:
-    from brokerproof.conformance.engine import run_seed  # only in the executor
+    from brokerproof.conformance.running.engine import run_seed
 
     return run_seed
 

@@ -12,8 +12,6 @@ Rules
 * A refusal without the name of a request ends the connection; every waiting request is then ``unknown``.
 * The process runs on the host's faked wall clock; nothing but ``wall_ms`` and what a message is stamped with is read
   from it.
-
-What must change together: ``wire.py``, ``stomp_agent.py``.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from brokerproof.conformance.agents.protocol import (
 )
 from brokerproof.conformance.agents.stamps import NS_PER_MS, wall_reading
 from brokerproof.conformance.agents.wire import Waiting, Wire
-from brokerproof.conformance.steps.protocol import ACK_TYPES, ends_of, settled_by
+from brokerproof.conformance.experiment.steps.protocol import ACK_TYPES, ends_of, settled_by
 from brokerproof.reference_broker import notice
 from brokerproof.reference_broker.core.config import ConfigError
 from brokerproof.reference_broker.core.instant import Now

@@ -21,8 +21,6 @@ Rules
 * A host has at most one open transaction, named by the suite. ``send``, ``ack`` and ``nack`` name it in ``tx``.
 * What a browser (``subscribe`` with ``browser``) is shown is told by ``browse`` events, never by ``arrive``.
 * What needs a capability (``FEATURES``) is asked of an agent only if it offers that.
-
-What must change together: the agents, ``worlds/live/agent.py`` and ``docs/agents.md``.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from brokerproof.conformance.exits import SuiteProblem
-from brokerproof.conformance.steps.protocol import AckType
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.steps.protocol import AckType
 
 #: Version of this protocol, answered to ``hello``.
 PROTOCOL = 1

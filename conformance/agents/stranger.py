@@ -8,8 +8,6 @@ Rules
 * It says nothing more than it is told to: no keep-alive of its own, no answer.
 * What it is told to say begins when the broker has welcomed it, or at once if its hello is none.
 * Times are those of its caller; an interval is (before it was handed over, after).
-
-What must change together: ``steps/visit.py`` (what it can be told), ``sight.py``, ``oracles/visits.py``.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.history import Visit
-from brokerproof.conformance.sight import Heard, Kind, Said
+from brokerproof.conformance.experiment.history import Visit
+from brokerproof.conformance.experiment.sight import Heard, Kind, Said
 from brokerproof.reference_broker.openwire.commands import (
     Command,
     ConnectionFault,
@@ -36,7 +34,7 @@ from brokerproof.reference_broker.openwire.wire.primitives import Long, Value, e
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.steps.visit import Visit as Step
+    from brokerproof.conformance.experiment.steps.visit import Visit as Step
 
 NS_PER_MS = 1_000_000
 #: What a deaf stranger sends itself: more than fits into the buffers between two sockets.

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from brokerproof.conformance.program import Program, read_program
+from brokerproof.conformance.experiment.program import Program, read_program
 
 
 @cache

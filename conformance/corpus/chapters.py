@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Literal
 
 from brokerproof.conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
-from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, Program
-from brokerproof.conformance.steps import (
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import (
     Ack,
     AnyStep,
     Begin,

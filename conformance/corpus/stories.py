@@ -10,8 +10,6 @@ Rules
   queue at the end), ``gone``. It must hold on the reference broker in the simulated world and on ActiveMQ 5.17.2 live.
 * A row that only a JMS client can show uses JMS; where the library makes no difference STOMP is used as well (``…s``),
   so that brokers without JMS run it too.
-
-What must change together: the files, ``tests/fast/test_stories.py``, ``tests/live/test_live_stories.py``.
 """
 
 from __future__ import annotations
@@ -24,22 +22,21 @@ import msgspec
 
 from brokerproof.conformance.corpus.chapters import feature_stories
 from brokerproof.conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
-from brokerproof.conformance.program import (
-    FORMAT,
+from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
     ClockSpec,
     DestinationSpec,
     HostSpec,
     LinkSpec,
     MonitorSpec,
-    Program,
     TimeStampingSpec,
 )
-from brokerproof.conformance.steps import AnyStep
-from brokerproof.conformance.steps.consume import Ack, Leave, Nack, Subscribe, Take
-from brokerproof.conformance.steps.fault import Clock, Resume, Stall
-from brokerproof.conformance.steps.passage import Advance, Settle
-from brokerproof.conformance.steps.send import Send
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take
+from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.experiment.steps.passage import Advance, Settle
+from brokerproof.conformance.experiment.steps.send import Send
 
 Via = Literal["stomp", "jms"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
-from brokerproof.conformance.steps import AnyStep
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import AnyStep
 
 #: How long a consumer waits for a message that never comes.
 VAIN_MS = 400

@@ -5,8 +5,6 @@ Rules
   rest explores.
 * A feature says what it needs of the frame, how often its own steps are drawn, and its motif.
 * Only features in ``OFFERED`` are drawn; a new one is appended there when every oracle is sound on it.
-
-What must change together: ``steps/base.py`` (``FEATURES``), ``programs.py``.
 """
 
 from __future__ import annotations
@@ -15,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from brokerproof.conformance.generate.motifs import Motif
-from brokerproof.conformance.steps import (
+from brokerproof.conformance.experiment.steps import (
     Ack,
     Advance,
     AnyStep,
@@ -35,13 +32,14 @@ from brokerproof.conformance.steps import (
     Unsubscribe,
     Visit,
 )
-from brokerproof.conformance.steps.consume import ACKS, DURABLES, SELECTORS, draw_options
-from brokerproof.conformance.steps.operation import OPERATIONS
-from brokerproof.conformance.steps.send import GROUPS, KINDS, PRIORITIES
+from brokerproof.conformance.experiment.steps.consume import ACKS, DURABLES, SELECTORS, draw_options
+from brokerproof.conformance.experiment.steps.operation import OPERATIONS
+from brokerproof.conformance.experiment.steps.send import GROUPS, KINDS, PRIORITIES
+from brokerproof.conformance.generate.motifs import Motif
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.generate.chooser import Chooser
-    from brokerproof.conformance.program import Program
+    from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.program import Program
 
 #: What may be drawn.
 OFFERED = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.steps import (
+from brokerproof.conformance.experiment.steps import (
     Ack,
     Advance,
     AnyStep,
@@ -27,8 +27,8 @@ from brokerproof.conformance.steps import (
 )
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.generate.chooser import Chooser
-    from brokerproof.conformance.steps import Shape
+    from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.steps import Shape
 
 Motif = Callable[["Chooser", "Shape"], list[AnyStep]]
 

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import InMemoryExampleDatabase
 
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.steps import AnyStep
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import AnyStep
 
 Predicate = Callable[[Program], bool]
 #: Shrinking itself makes random choices; the same program must always end as the same smaller one.

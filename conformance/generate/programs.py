@@ -16,21 +16,18 @@ Rules:
 
 from __future__ import annotations
 
-from brokerproof.conformance.generate.chooser import Chooser, SeededChooser
-from brokerproof.conformance.generate.features import MIXES, draw_features, draw_motif, fit_frame
-from brokerproof.conformance.generate.motifs import MOTIFS
-from brokerproof.conformance.program import (
-    FORMAT,
+from brokerproof.conformance.experiment.chooser import Chooser, SeededChooser
+from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
     ClockSpec,
     DestinationSpec,
     HostSpec,
     LinkSpec,
     MonitorSpec,
-    Program,
     TimeStampingSpec,
 )
-from brokerproof.conformance.steps import (
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import (
     REGISTRY,
     Ack,
     Advance,
@@ -47,6 +44,8 @@ from brokerproof.conformance.steps import (
     Subscribe,
     Take,
 )
+from brokerproof.conformance.generate.features import MIXES, draw_features, draw_motif, fit_frame
+from brokerproof.conformance.generate.motifs import MOTIFS
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from brokerproof.conformance.program import BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.program import Program
 
 Predicate = Callable[[Program], bool]
 #: Candidates tried before the best one so far is returned.

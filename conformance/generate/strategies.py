@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from brokerproof.conformance.generate.chooser import Chooser
+from brokerproof.conformance.experiment.chooser import Chooser
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import AnyStep, Shape
 from brokerproof.conformance.generate.programs import PERIODS_MS, SKEWS_MS, TTLS_MS, draw_frame
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.steps import AnyStep, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,6 @@ Rules
 * What only brokerproof's own OpenWire client can show says so (``client``), and must fail where that client plays; the
   rest must fail where it does not, because over another protocol a broker may behave otherwise. Both excuse both.
 * The most exact file counts: ``activemq-5.17.2.toml`` before ``activemq-5.17.toml`` before ``activemq-5.toml``.
-
-What must change together: ``corpus/`` (a program that is renamed), ``requirements/`` (an id that is withdrawn).
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ from typing import Literal
 
 import msgspec
 
-from brokerproof.conformance.exits import SuiteProblem
-from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

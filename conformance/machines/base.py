@@ -19,15 +19,15 @@ from typing import Any, ClassVar
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from brokerproof.conformance.failure import failure_text
+from brokerproof.conformance.experiment.history import Event
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.strategies import steps
-from brokerproof.conformance.history import Event
 from brokerproof.conformance.judge import Judge
-from brokerproof.conformance.program import Program
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.results import RunResult
-from brokerproof.conformance.steps import AnyStep
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.running.failure import failure_text
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from hypothesis.stateful import initialize
 
+from brokerproof.conformance.experiment.history import Arrive, Event
+from brokerproof.conformance.experiment.history import Send as Sent
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import Ack, Advance, Clock, Leave, Send, Settle, Subscribe, Take
 from brokerproof.conformance.generate.strategies import frames
-from brokerproof.conformance.history import Arrive, Event
-from brokerproof.conformance.history import Send as Sent
 from brokerproof.conformance.machines.base import WorldMachine, machine_rules
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.steps import Ack, Advance, Clock, Leave, Send, Settle, Subscribe, Take
 
 NS_PER_MS = 1_000_000
 

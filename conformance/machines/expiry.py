@@ -10,13 +10,14 @@ from __future__ import annotations
 import msgspec
 from hypothesis.stateful import initialize
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.configuration import TimeStampingSpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Arrive, Event
+from brokerproof.conformance.experiment.history import Send as Sent
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import Ack, Advance, Clock, Send, Settle, Subscribe, Take
 from brokerproof.conformance.generate.strategies import frames
-from brokerproof.conformance.history import Arrive, Event
-from brokerproof.conformance.history import Send as Sent
 from brokerproof.conformance.machines.base import WorldMachine, machine_rules
-from brokerproof.conformance.program import Program, TimeStampingSpec
-from brokerproof.conformance.steps import Ack, Advance, Clock, Send, Settle, Subscribe, Take
 
 _Rules = type("_Rules", (WorldMachine,), machine_rules((Send, Subscribe, Take, Ack, Clock, Advance, Settle)))
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import msgspec
 from hypothesis.stateful import initialize
 
-from brokerproof.conformance.destinations import is_topic
+from brokerproof.conformance.experiment.destinations import is_topic
+from brokerproof.conformance.experiment.history import Ack, Arrive, Counters, Discard, Event, Leave, Nack
+from brokerproof.conformance.experiment.history import Subscribe as Subscribed
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import REGISTRY, Clock
 from brokerproof.conformance.generate.strategies import frames
-from brokerproof.conformance.history import Ack, Arrive, Counters, Discard, Event, Leave, Nack
-from brokerproof.conformance.history import Subscribe as Subscribed
 from brokerproof.conformance.machines.base import WorldMachine, machine_rules
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.steps import REGISTRY, Clock
 
 _Rules = type("_Rules", (WorldMachine,), machine_rules(step for step in REGISTRY if step is not Clock))
 

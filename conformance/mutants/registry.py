@@ -7,16 +7,13 @@ Rules:
   recorded in the history's header.
 * It changes a decision, never crashes, and names the requirement that must catch it. Others may catch it too.
 * ``live``: it must die in the live world as well.
-
-What must change together: the catalogue's ``mutants`` lists, and tests/quality/test_mutants.py, which kills every one
-of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerproof.conformance.nearest import suggestion
+from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.policies import Policies

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from brokerproof.conformance.exits import UsageError
+from brokerproof.conformance.experiment.exits import UsageError
 
 HTTP: Final = ("http", "https")
 STOMP: Final = ("stomp",)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from brokerproof.chaos.brokers.jolokia import JolokiaFailed
-from brokerproof.conformance.adapters.probing import Line, ProbeError
-from brokerproof.conformance.exits import SuiteProblem, UsageError
+from brokerproof.conformance.brokers.probing import Line, ProbeError
+from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.operating import advice, measuring
 from brokerproof.conformance.operating.addresses import HTTP, MESSAGING, OPENWIRE, STOMP, Address, address
 from brokerproof.conformance.operating.diagnose import asked, exit_code

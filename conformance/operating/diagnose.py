@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
-from brokerproof.conformance.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem
+from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem
 from brokerproof.conformance.operating import inflight, starvation
 from brokerproof.conformance.operating.addresses import HTTP, MANAGED, Address, address
 from brokerproof.conformance.operating.answer import UNKNOWN, Answer

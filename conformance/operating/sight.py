@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerproof.chaos.brokers.jolokia import JolokiaFailed
-from brokerproof.conformance.adapters.activemq import generation_of
+from brokerproof.conformance.brokers.activemq import generation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

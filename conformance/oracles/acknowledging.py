@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.destinations import is_pattern, is_topic
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.destinations import is_pattern, is_topic
+from brokerproof.conformance.experiment.history import (
     Ack,
     Acknowledge,
     Arrive,

@@ -11,8 +11,18 @@ What must change together: ``books.py``, ``records.py``.
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import is_pattern, pattern_of
-from brokerproof.conformance.history import Closed, Connect, Fault, Header, Kill, Leave, Start, Stop, Subscribe
+from brokerproof.conformance.experiment.destinations import is_pattern, pattern_of
+from brokerproof.conformance.experiment.history import (
+    Closed,
+    Connect,
+    Fault,
+    Header,
+    Kill,
+    Leave,
+    Start,
+    Stop,
+    Subscribe,
+)
 from brokerproof.conformance.oracles.lens import Lens
 from brokerproof.conformance.oracles.records import (
     DOUBTFUL,

@@ -22,7 +22,7 @@ from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import pending_limit
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Send
+    from brokerproof.conformance.experiment.history import Send
     from brokerproof.conformance.oracles.records import Consumer, Queue, Read, Window
 
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerproof.conformance.history import Event, Header
+    from brokerproof.conformance.experiment.history import Event, Header
     from brokerproof.conformance.oracles.wall import WallClocks
 
 NS_PER_MS = 1_000_000

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Abort, Ack, Commit, Event, Nack
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Abort, Ack, Commit, Event, Nack
 from brokerproof.conformance.oracles.inference import BookOracle
 from brokerproof.conformance.oracles.records import JMS_DELIVERIES, Message
 from brokerproof.conformance.oracles.wall import WallClocks

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
     Arrive,

@@ -24,8 +24,8 @@ time-stamping, a delay or a life by the broker's clock; 4 for messages that anot
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Ack, Arrive, Send
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Ack, Arrive, Send
 from brokerproof.conformance.oracles.base import NS_PER_MS
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import JMS_DELIVERIES, LATE, Message, is_limited

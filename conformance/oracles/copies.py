@@ -20,11 +20,22 @@ request; topics.
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import is_composite, is_topic, parts_of, virtual_topic_of
-from brokerproof.conformance.history import Arrive, Closed, Event, Fault, Header, Leave, Operate, Phase, Send, Subscribe
+from brokerproof.conformance.experiment.configuration import BrokerSpec
+from brokerproof.conformance.experiment.destinations import is_composite, is_topic, parts_of, virtual_topic_of
+from brokerproof.conformance.experiment.history import (
+    Arrive,
+    Closed,
+    Event,
+    Fault,
+    Header,
+    Leave,
+    Operate,
+    Phase,
+    Send,
+    Subscribe,
+)
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.wall import WallClocks
-from brokerproof.conformance.program import BrokerSpec
 
 
 class CopyOracle(Oracle):

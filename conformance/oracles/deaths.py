@@ -33,8 +33,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Ack, Connect, Counters, Discard, Event, Send, Subscribe
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Ack, Connect, Counters, Discard, Event, Send, Subscribe
 from brokerproof.conformance.oracles.base import NS_PER_MS
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import JMS_DELIVERIES, SETTLED, Consumer, Message, Passage, Queue

@@ -28,20 +28,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import is_topic
+from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.oracles.dial import NS_PER_MS
 from brokerproof.conformance.oracles.scene import clients_may_have_discarded
 from brokerproof.conformance.oracles.stamp import AHEAD, BEHIND, spec_for
 from brokerproof.conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Arrive, Consume, Discard, Header
+    from brokerproof.conformance.experiment.configuration import DeclaredSpec
+    from brokerproof.conformance.experiment.history import Arrive, Consume, Discard, Header
     from brokerproof.conformance.oracles.base import Claim
     from brokerproof.conformance.oracles.dial import Dial
     from brokerproof.conformance.oracles.fate import Fate, Mortality
     from brokerproof.conformance.oracles.life import Life
     from brokerproof.conformance.oracles.scene import Scene
-    from brokerproof.conformance.program import DeclaredSpec
 
 
 #: Rows of the seed's stories, as situations.

@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import ClockSample, Fault
+    from brokerproof.conformance.experiment.history import ClockSample, Fault
     from brokerproof.conformance.oracles.wall import WallClocks
 
 NS_PER_MS = 1_000_000

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Final
 
-from brokerproof.conformance.history import Ack, Event, Fault, Send
+from brokerproof.conformance.experiment.history import Ack, Event, Fault, Send
 from brokerproof.conformance.oracles.base import NS_PER_MS
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import Consumer, Message, Passage

@@ -23,9 +23,9 @@ from brokerproof.conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from brokerproof.conformance.oracles.stamp import Force, force_of, relative_force, skew_of, spec_for
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Event
+    from brokerproof.conformance.experiment.configuration import TimeStampingSpec
+    from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.oracles.life import Life
-    from brokerproof.conformance.program import TimeStampingSpec
 
 #: More arrivals than this, and a client library may have given the message up without saying so (redelivery limit of 6
 #: in ActiveMQ's client).

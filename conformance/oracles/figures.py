@@ -28,8 +28,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
-from brokerproof.conformance.history import Browse, Closed, Commit, Counters, Event, Leave, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_pattern, is_topic
+from brokerproof.conformance.experiment.history import (
+    Browse,
+    Closed,
+    Commit,
+    Counters,
+    Event,
+    Leave,
+    Operate,
+    Send,
+    Subscribe,
+)
 from brokerproof.conformance.oracles.inference import BookOracle
 from brokerproof.conformance.oracles.inflight import expected
 from brokerproof.conformance.oracles.records import RETURNED, Consumer

@@ -12,8 +12,8 @@ Not checked: that persistent messages are there (GEN-080).
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import (
     Abort,
     Arrive,
     Commit,

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.destinations import is_topic
+from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.oracles.records import fitting
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.program import DestinationSpec
+    from brokerproof.conformance.experiment.configuration import DestinationSpec
 
 #: A consumer that asks for no number.
 UNASKED: Final = -1

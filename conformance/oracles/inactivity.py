@@ -38,15 +38,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.history import Closed, Pause
+from brokerproof.conformance.experiment.configuration import ConnectorSpec
+from brokerproof.conformance.experiment.history import Closed, Pause
 from brokerproof.conformance.oracles.base import Claim
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import NEVER, RETURNED, Host
 from brokerproof.conformance.oracles.silence import Connection, Silence, Terms, connections_of, is_inactivity
-from brokerproof.conformance.program import ConnectorSpec
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.program import MonitorSpec
+    from brokerproof.conformance.experiment.configuration import MonitorSpec
 
 #: A link without monitor proves something only when it was silent for so long.
 SILENT_NS = 1_000_000_000

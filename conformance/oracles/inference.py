@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from brokerproof.conformance.history import Discard, Event, Header, Send
+from brokerproof.conformance.experiment.history import Discard, Event, Header, Send
 from brokerproof.conformance.oracles.base import NS_PER_MS, Oracle, Shared
 from brokerproof.conformance.oracles.books import Books
 from brokerproof.conformance.oracles.records import (

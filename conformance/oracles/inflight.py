@@ -29,7 +29,7 @@ rest (JMS clients widen their own windows).
 
 from __future__ import annotations
 
-from brokerproof.conformance.history import Counters
+from brokerproof.conformance.experiment.history import Counters
 from brokerproof.conformance.oracles.inference import BookOracle
 from brokerproof.conformance.oracles.records import NEVER, RETURNED, Consumer, Queue, Read
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
-from brokerproof.conformance.history import Event, Send
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.experiment.history import Event, Send
 from brokerproof.conformance.oracles.base import NS_PER_MS
 from brokerproof.conformance.oracles.books import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.oracles.inference import PRESSURE_PERCENT, ms

@@ -22,8 +22,20 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from brokerproof.conformance.destinations import is_pattern, is_topic
-from brokerproof.conformance.history import Ack, Event, Fault, Header, Kill, Leave, Nack, Operate, Send, Stop, Subscribe
+from brokerproof.conformance.experiment.destinations import is_pattern, is_topic
+from brokerproof.conformance.experiment.history import (
+    Ack,
+    Event,
+    Fault,
+    Header,
+    Kill,
+    Leave,
+    Nack,
+    Operate,
+    Send,
+    Stop,
+    Subscribe,
+)
 
 DEFAULT_PRIORITY: Final = 4
 #: Events that a fold must offer for the marks to be right.

@@ -17,8 +17,8 @@ That the other messages do get their letter is EXP-005 and RDL-004.
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Nack
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Nack
 from brokerproof.conformance.oracles.inference import BookOracle
 from brokerproof.conformance.oracles.records import JMS_DELIVERIES, Message
 from brokerproof.conformance.oracles.strategies import DISCARDING, SHARED, strategy_of

@@ -8,7 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Ack, Arrive, Consume, Discard, Event, Leave, Nack, Send, Subscribe
+    from brokerproof.conformance.experiment.history import (
+        Ack,
+        Arrive,
+        Consume,
+        Discard,
+        Event,
+        Leave,
+        Nack,
+        Send,
+        Subscribe,
+    )
 
 #: Later than anything that happens.
 NEVER_NS: Final = 2**62

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
-from brokerproof.conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.experiment.history import Arrive, ClockSample, Event, Fault, Header, Send
 from brokerproof.conformance.oracles.decision import may_be_swallowed
 from brokerproof.conformance.oracles.dial import NO_EVENT, NS_PER_MS, Dial
 from brokerproof.conformance.oracles.fate import Fate, Mortality

@@ -14,7 +14,7 @@ What must change together: ``topics.py``.
 
 from __future__ import annotations
 
-from brokerproof.conformance.history import Subscribe, Unsubscribe
+from brokerproof.conformance.experiment.history import Subscribe, Unsubscribe
 from brokerproof.conformance.oracles.books import Books
 from brokerproof.conformance.oracles.records import Consumer, Message, Passage
 

@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
-from brokerproof.conformance.history import Browse, Counters, Event, Fault, Header, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_pattern, is_topic
+from brokerproof.conformance.experiment.history import Browse, Counters, Event, Fault, Header, Operate, Send, Subscribe
 from brokerproof.conformance.oracles.base import NS_PER_MS, Oracle
 from brokerproof.conformance.oracles.books import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.oracles.memory import MARK_PERCENT
 from brokerproof.conformance.oracles.usage import most_specific
 from brokerproof.conformance.oracles.wall import WallClocks
-from brokerproof.conformance.program import DestinationSpec
 
 #: maxPageSize, by default.
 PAGE: Final = 200

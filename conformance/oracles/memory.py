@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.history import Counters, Send
+from brokerproof.conformance.experiment.history import Counters, Send
 from brokerproof.conformance.oracles.base import Claim
 from brokerproof.conformance.oracles.books import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms

@@ -28,8 +28,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Arrive, Browse, Consume, Discard, Event, Poll, Subscribe
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Arrive, Browse, Consume, Discard, Event, Poll, Subscribe
 from brokerproof.conformance.oracles import wishes
 from brokerproof.conformance.oracles.base import NS_PER_MS
 from brokerproof.conformance.oracles.inference import BookOracle, ms

@@ -25,8 +25,8 @@ the broker, and where memory may have been scarce.
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, expiries_of, is_topic, own_letters_of
-from brokerproof.conformance.history import Arrive, Counters, Event, Nack, Send, Subscribe
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, expiries_of, is_topic, own_letters_of
+from brokerproof.conformance.experiment.history import Arrive, Counters, Event, Nack, Send, Subscribe
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import Message
 from brokerproof.conformance.oracles.strategies import INDIVIDUAL, strategy_of

@@ -20,10 +20,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_topic
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Arrive, Event, Send
+    from brokerproof.conformance.experiment.history import Arrive, Event, Send
     from brokerproof.conformance.oracles.fate import Fate, Mortality
     from brokerproof.conformance.oracles.life import Life, Visit
     from brokerproof.conformance.oracles.scene import Scene

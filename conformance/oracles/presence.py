@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerproof.conformance.destinations import presence_of
-from brokerproof.conformance.history import Counters, Event, Subscribe
+from brokerproof.conformance.experiment.destinations import presence_of
+from brokerproof.conformance.experiment.history import Counters, Event, Subscribe
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import NEVER, Consumer, Queue
 from brokerproof.conformance.oracles.wall import WallClocks

@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import is_topic
+from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.oracles.life import NEVER_NS
 from brokerproof.conformance.oracles.scene import NS_PER_MS
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.experiment.history import (
     Ack,
     Arrive,
     Closed,
@@ -24,7 +25,6 @@ from brokerproof.conformance.history import (
     Subscribe,
 )
 from brokerproof.conformance.oracles.lens import is_choosy
-from brokerproof.conformance.program import DestinationSpec
 
 #: Later than any instant of a run, and more than any count.
 NEVER: Final = 1 << 61

@@ -28,8 +28,8 @@ per subscription may be right); rejections of dead letters.
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Discard, Nack
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Discard, Nack
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import LATE, NEVER, RETURNED, Consumer, Message, Passage, Queue
 from brokerproof.conformance.oracles.strategies import gets_letter

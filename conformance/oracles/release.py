@@ -32,8 +32,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
     Arrive,

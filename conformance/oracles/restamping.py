@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Arrive, ClockSample, Event, Fault, Header, Operate, Send
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Arrive, ClockSample, Event, Fault, Header, Operate, Send
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.dial import Dial
 from brokerproof.conformance.oracles.stamp import INT64_MAX
 
 if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.configuration import TimeStampingSpec
     from brokerproof.conformance.oracles.wall import WallClocks
-    from brokerproof.conformance.program import TimeStampingSpec
 
 
 class RestampingOracle(Oracle):

@@ -23,13 +23,13 @@ broker.
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Nack, Send
+from brokerproof.conformance.experiment.configuration import RedeliverySpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Nack, Send
 from brokerproof.conformance.oracles.base import NS_PER_MS
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import Message, Passage
 from brokerproof.conformance.oracles.strategies import INDIVIDUAL, entry_of, gets_letter, strategy_of
-from brokerproof.conformance.program import RedeliverySpec
 
 
 def pauses(policy: RedeliverySpec, count: int) -> list[int]:

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_pattern, is_topic
-from brokerproof.conformance.history import Arrive, Event, Header, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_pattern, is_topic
+from brokerproof.conformance.experiment.history import Arrive, Event, Header, Operate, Send, Subscribe
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.books import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.oracles.memory import names_memory

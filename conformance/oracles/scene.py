@@ -19,8 +19,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.experiment.history import (
     Ack,
     Acknowledge,
     Arrive,
@@ -44,7 +44,7 @@ from brokerproof.conformance.oracles.lens import Lens
 from brokerproof.conformance.oracles.life import NEVER_NS, Life, Visit
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Header
+    from brokerproof.conformance.experiment.history import Header
 
 NS_PER_MS = 1_000_000
 #: Bytes that a broker may charge for a message beside its body.

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Send
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.oracles import wishes
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.prefetch import PAGE

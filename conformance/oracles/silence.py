@@ -20,7 +20,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from brokerproof.conformance.history import Closed, Connect, Event
+from brokerproof.conformance.experiment.history import Closed, Connect, Event
 from brokerproof.conformance.oracles.base import NS_PER_MS
 from brokerproof.conformance.oracles.books import Books
 from brokerproof.conformance.oracles.records import NEVER, Host, Stall

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from brokerproof.conformance.history import Event, Header
+from brokerproof.conformance.experiment.history import Event, Header
 from brokerproof.conformance.oracles.base import Oracle, Shared
 from brokerproof.conformance.oracles.scene import KINDS, Scene
 from brokerproof.conformance.oracles.wall import WallClocks

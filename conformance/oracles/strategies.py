@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.destinations import own_letters_of
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DeadLetterSpec, DestinationSpec
+from brokerproof.conformance.experiment.destinations import own_letters_of
 from brokerproof.conformance.oracles.records import matches
-from brokerproof.conformance.program import BrokerSpec, DeadLetterSpec, DestinationSpec
 
 SHARED: Final = "shared"
 INDIVIDUAL: Final = "individual"

@@ -24,18 +24,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import is_topic
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.oracles.decision import believes_client, may_be_swallowed
 from brokerproof.conformance.oracles.dial import NS_PER_MS
 from brokerproof.conformance.oracles.records import matches
-from brokerproof.conformance.program import DestinationSpec
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Counters, Header
+    from brokerproof.conformance.experiment.configuration import DeclaredSpec
+    from brokerproof.conformance.experiment.history import Counters, Header
     from brokerproof.conformance.oracles.base import Claim
     from brokerproof.conformance.oracles.fate import Fate, Mortality
     from brokerproof.conformance.oracles.scene import Scene
-    from brokerproof.conformance.program import DeclaredSpec
 
 #: More messages than any queue holds.
 VERY_MANY = 1 << 20

@@ -19,8 +19,8 @@ Not checked: that messages do arrive.
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import is_temporary, temporary_of
-from brokerproof.conformance.history import Arrive, Closed, Connect, Counters, Event, Header, Leave, Send
+from brokerproof.conformance.experiment.destinations import is_temporary, temporary_of
+from brokerproof.conformance.experiment.history import Arrive, Closed, Connect, Counters, Event, Header, Leave, Send
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.wall import WallClocks
 

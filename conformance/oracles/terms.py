@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from brokerproof.conformance.experiment.configuration import ConnectorSpec, DeclaredSpec, MonitorSpec
 from brokerproof.conformance.oracles.base import NS_PER_MS
-from brokerproof.conformance.program import ConnectorSpec, DeclaredSpec, MonitorSpec
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Visit
+    from brokerproof.conformance.experiment.history import Visit
 
 #: What a broker offers on OpenWire links unless it is told otherwise.
 DEFAULT_OFFER = MonitorSpec(30_000, 10_000)

@@ -43,8 +43,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Arrive, ClockSample, Event, Fault, Header, Send
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Arrive, ClockSample, Event, Fault, Header, Send
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.dial import NS_PER_MS, Dial
 from brokerproof.conformance.oracles.stamp import (
@@ -59,8 +59,8 @@ from brokerproof.conformance.oracles.stamp import (
 )
 
 if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.configuration import TimeStampingSpec
     from brokerproof.conformance.oracles.wall import WallClocks
-    from brokerproof.conformance.program import TimeStampingSpec
 
 #: If the broker's clock is known no better than this at acceptance, a kept timestamp cannot be told from a replaced
 #: one.

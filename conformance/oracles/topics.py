@@ -36,8 +36,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_pattern, is_topic, pattern_of
-from brokerproof.conformance.history import Header, Send, Subscribe, Unsubscribe
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_pattern, is_topic, pattern_of
+from brokerproof.conformance.experiment.history import Header, Send, Subscribe, Unsubscribe
 from brokerproof.conformance.oracles.inference import PRESSURE_PERCENT, BookOracle, ms
 from brokerproof.conformance.oracles.lives import Life, lives_of
 from brokerproof.conformance.oracles.records import NEVER, RETURNED, Consumer, Message, Passage, is_limited
@@ -45,7 +45,7 @@ from brokerproof.conformance.oracles.records import NEVER, RETURNED, Consumer, M
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerproof.conformance.history import Event
+    from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.oracles.wall import WallClocks
 
 

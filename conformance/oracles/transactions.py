@@ -35,8 +35,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.history import Abort, Ack, Begin, Browse, Commit, Consume, Counters, Event, Nack, Send
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import (
+    Abort,
+    Ack,
+    Begin,
+    Browse,
+    Commit,
+    Consume,
+    Counters,
+    Event,
+    Nack,
+    Send,
+)
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.records import DOUBTFUL, JMS_DELIVERIES, LATE, NEVER, Consumer, Message, Passage
 from brokerproof.conformance.oracles.wall import WallClocks

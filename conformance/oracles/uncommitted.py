@@ -11,7 +11,18 @@ What must change together: ``books.py``, who feeds it, and the oracles that coun
 
 from __future__ import annotations
 
-from brokerproof.conformance.history import Abort, Closed, Commit, Connect, Event, Fault, Kill, Leave, Send, Stop
+from brokerproof.conformance.experiment.history import (
+    Abort,
+    Closed,
+    Commit,
+    Connect,
+    Event,
+    Fault,
+    Kill,
+    Leave,
+    Send,
+    Stop,
+)
 
 
 class Uncommitted:

@@ -37,13 +37,13 @@ of the broker, messages with a delay or an expiration where they matter.
 
 from __future__ import annotations
 
-from brokerproof.conformance.destinations import is_topic
-from brokerproof.conformance.history import Send
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.destinations import is_topic
+from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.oracles.books import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.oracles.inference import PRESSURE_PERCENT, BookOracle
 from brokerproof.conformance.oracles.memory import MARK_PERCENT, names_memory
 from brokerproof.conformance.oracles.records import NEVER, Queue, Read, fitting, matches
-from brokerproof.conformance.program import DestinationSpec
 
 
 class UsageOracle(BookOracle):

@@ -34,14 +34,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.history import Header, Visit
+from brokerproof.conformance.experiment.configuration import ConnectorSpec
+from brokerproof.conformance.experiment.history import Header, Visit
 from brokerproof.conformance.oracles.base import NS_PER_MS, Oracle
 from brokerproof.conformance.oracles.inference import ms
 from brokerproof.conformance.oracles.terms import Agreement, agreement
-from brokerproof.conformance.program import ConnectorSpec
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Event
+    from brokerproof.conformance.experiment.history import Event
 
 #: "At once" is no more than this.
 AT_ONCE_NS = 500_000_000

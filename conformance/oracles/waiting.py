@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import DEAD_LETTERS, is_topic
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_topic
+from brokerproof.conformance.experiment.history import (
     Abort,
     ClockSample,
     Commit,
@@ -49,7 +49,7 @@ from brokerproof.conformance.oracles.stage import SceneOracle
 from brokerproof.conformance.oracles.strategies import gets_letter
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Arrive, Counters
+    from brokerproof.conformance.experiment.history import Arrive, Counters
     from brokerproof.conformance.oracles.wall import WallClocks
 
 #: A difference between clocks that shows that a consumer's clock was another one.

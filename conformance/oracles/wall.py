@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from brokerproof.conformance.history import ClockSample, Fault
+from brokerproof.conformance.experiment.history import ClockSample, Fault
 
 NS_PER_MS = 1_000_000
 #: A clock that is not sampled again may run off by this much (parts per million): quartz is better.

@@ -4,7 +4,7 @@ there all the time. For oracles that see what happens aside.
 
 from __future__ import annotations
 
-from brokerproof.conformance.history import Arrive, Counters, Event, Leave, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Counters, Event, Leave, Subscribe
 from brokerproof.conformance.oracles.books import Books
 
 

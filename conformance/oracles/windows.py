@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import is_pattern
-from brokerproof.conformance.history import Abort, Ack, Nack
+from brokerproof.conformance.experiment.destinations import is_pattern
+from brokerproof.conformance.experiment.history import Abort, Ack, Nack
 from brokerproof.conformance.oracles.granted import UNASKED, default_window, policy_window
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.prefetch import PAGE
@@ -36,7 +36,7 @@ from brokerproof.conformance.oracles.records import LATE, Consumer, Queue, Read,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerproof.conformance.history import Event
+    from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.oracles.wall import WallClocks
 
 

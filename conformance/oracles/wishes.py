@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from brokerproof.conformance.history import Send
+from brokerproof.conformance.experiment.history import Send
 
 #: What a selector makes of a message: wanted, not wanted, unknown (so not wanted).
 Truth = bool | None

@@ -21,24 +21,35 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from brokerproof.conformance.agents.protocol import OWN_TEMPORARY
-from brokerproof.conformance.destinations import is_temporary, temporary_of
-from brokerproof.conformance.history import FORMAT, Ack, Discard, Event, Fault, Header, History, Nack, Phase, Skipped
-from brokerproof.conformance.history import Acknowledge as Acknowledged
+from brokerproof.conformance.brokers.translation import physical
+from brokerproof.conformance.experiment.destinations import is_temporary, temporary_of
+from brokerproof.conformance.experiment.history import (
+    FORMAT,
+    Ack,
+    Discard,
+    Event,
+    Fault,
+    Header,
+    History,
+    Nack,
+    Phase,
+    Skipped,
+)
+from brokerproof.conformance.experiment.history import Acknowledge as Acknowledged
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState, WorldState
+from brokerproof.conformance.experiment.steps.consume import Subscribe
+from brokerproof.conformance.experiment.steps.protocol import settled_by
 from brokerproof.conformance.oracles.granted import UNASKED, policy_window
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.steps.protocol import settled_by
-from brokerproof.conformance.worlds.state import ClientState, ConsumerState, HostState, WorldState
-from brokerproof.conformance.worlds.translation import physical
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerproof.conformance.history import Result
-    from brokerproof.conformance.steps import AnyStep
-    from brokerproof.conformance.steps.consume import Subscribe
-    from brokerproof.conformance.steps.protocol import Acknowledge
-    from brokerproof.conformance.steps.send import Send
-    from brokerproof.conformance.steps.visit import Visit
+    from brokerproof.conformance.experiment.history import Result
+    from brokerproof.conformance.experiment.steps import AnyStep
+    from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+    from brokerproof.conformance.experiment.steps.send import Send
+    from brokerproof.conformance.experiment.steps.visit import Visit
 
 #: Name of the host that drains what is left. A program must not use it.
 DRAIN_HOST = "drain"
@@ -162,6 +173,7 @@ class World(ABC):
         for client in self.state.clients:
             for name in client.idle_durables():
                 dest, step = client.durables[name]
+                assert isinstance(step, Subscribe), "the worlds keep their own steps"
                 plain = msgspec.structs.replace(step, prefetch=1000, ack="individual", dispatch="async")
                 self.subscribe(client, dest, plain)
 

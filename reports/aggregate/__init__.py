@@ -5,8 +5,8 @@ Decides: which query answers what. The queries are files beside this module, pla
 
 Rules:
 
-* The orders of verdicts and grades come from ``conformance.verdict`` as views, so that SQL and Python cannot disagree
-  about the join.
+* The orders of verdicts and grades come from ``conformance.experiment.verdict`` as views, so that SQL and Python
+  cannot disagree about the join.
 * Tables are read with their declared schema, never with an inferred one.
 * The in-flight count is judged a second time, from ``events`` alone and without a line of the oracle's code;
   disagreement is a problem of the suite.
@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from brokerproof.conformance.verdict import GRADES, ORDER
+from brokerproof.conformance.experiment.verdict import GRADES, ORDER
 from brokerproof.reports.tables import TABLES, ddl
 
 #: Query -> what it answers.

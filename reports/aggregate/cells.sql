@@ -1,4 +1,4 @@
--- The join of all runs of a cell, as conformance.verdict.join defines it: the strongest verdict; among equals the worst grade,
+-- The join of all runs of a cell, as conformance.experiment.verdict.join defines it: the strongest verdict; among equals the worst grade,
 -- then outcome, text and witness in their natural order; the smallest slack that any run came to.
 WITH placed AS (
     SELECT

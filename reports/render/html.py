@@ -7,8 +7,6 @@ Rules:
 * Without JavaScript the matrix is complete; the script only filters.
 * No verdict by colour alone (``words.py``); light, dark and print from one style sheet.
 * Pages of cells that no longer exist are removed, so that an old link cannot show an old verdict.
-
-Change together: ``templates/*``, ``tests/fast/test_report_html.py``.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from pathlib import Path
 import jinja2
 import msgspec
 
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import Requirement
-from brokerproof.conformance.verdict import VerdictKind
 from brokerproof.reports.exhibit import Page, margin_text
 from brokerproof.reports.render.clocks import draw
 from brokerproof.reports.render.words import GRADES, LOOKS

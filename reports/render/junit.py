@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.reports.schema import Cell, Column, Report
 
 FILE = "junit.xml"

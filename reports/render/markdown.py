@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.reports.evidence import replay_line
 from brokerproof.reports.render.html import page_name
 from brokerproof.reports.render.words import LOOKS

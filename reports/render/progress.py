@@ -16,7 +16,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from brokerproof.conformance.results import RunFinished, SuiteEvent, SuiteFinished, SuiteStarted, Writer
+from brokerproof.conformance.experiment.results import RunFinished, SuiteEvent, SuiteFinished, SuiteStarted, Writer
 
 #: Silence at the start, in seconds.
 DELAY_S = 1.0

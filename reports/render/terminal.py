@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.reports.evidence import replay_line
 from brokerproof.reports.render.words import LOOKS
 from brokerproof.reports.schema import Cell, Report

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.experiment.verdict import VerdictKind
 
 
 class Look(msgspec.Struct, frozen=True):

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from brokerproof.conformance.experiment.history import History
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.history import History
 from brokerproof.conformance.judge import judge_history
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.verdict import VerdictKind
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.alarms.blurs import BLURS, blurred
 from tests.alarms.programs import acknowledging, mixed

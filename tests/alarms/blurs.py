@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.history import (
     Ack,
     ClockSample,
     Closed,

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from brokerproof.conformance.generate.chooser import SeededChooser
-from brokerproof.conformance.generate.programs import program_for_seed, shape_of
-from brokerproof.conformance.program import FORMAT, BrokerSpec, DestinationSpec, HostSpec, LinkSpec, Program
-from brokerproof.conformance.steps import (
+from brokerproof.conformance.experiment.chooser import SeededChooser
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import (
     REGISTRY,
     Acknowledge,
     Advance,
@@ -28,6 +28,7 @@ from brokerproof.conformance.steps import (
     Subscribe,
     Take,
 )
+from brokerproof.conformance.generate.programs import program_for_seed, shape_of
 
 #: Steps that the default mix leaves out.
 RARE: Final = tuple(step for step in REGISTRY if step.weight == 0)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from brokerproof.conformance.history import (
+from brokerproof.conformance.brokers.translation import CAPABILITIES
+from brokerproof.conformance.experiment.configuration import DeclaredSpec
+from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
     Arrive,
@@ -35,12 +37,10 @@ from brokerproof.conformance.history import (
     Subscribe,
     Visit,
 )
+from brokerproof.conformance.experiment.sight import Heard, Said
+from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.wall import WallClocks
-from brokerproof.conformance.program import DeclaredSpec
-from brokerproof.conformance.sight import Heard, Said
-from brokerproof.conformance.verdict import Verdict
-from brokerproof.conformance.worlds.translation import CAPABILITIES
 
 NS_PER_MS = 1_000_000
 EPOCH_MS = 1_795_219_200_000

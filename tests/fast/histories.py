@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from brokerproof.conformance.history import ClockSample, Fault, Send
+from brokerproof.conformance.experiment.configuration import TimeStampingSpec
+from brokerproof.conformance.experiment.history import ClockSample, Fault, Send
+from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.conformance.oracles.base import Oracle
-from brokerproof.conformance.program import TimeStampingSpec
-from brokerproof.conformance.verdict import Verdict
 from tests.fast.chronicle import DLQ, EPOCH_MS, NS_PER_MS, Chronicle
 
 PLUGIN = TimeStampingSpec()

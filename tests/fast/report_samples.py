@@ -5,7 +5,15 @@ Long names, markup in texts, skewed and jumping clocks.
 
 from __future__ import annotations
 
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.configuration import (
+    BrokerSpec,
+    ClockSpec,
+    HostSpec,
+    LinkSpec,
+    MonitorSpec,
+    TimeStampingSpec,
+)
+from brokerproof.conformance.experiment.history import (
     FORMAT,
     Ack,
     Arrive,
@@ -23,28 +31,18 @@ from brokerproof.conformance.history import (
     Skipped,
     Subscribe,
 )
-from brokerproof.conformance.program import (
-    FORMAT as PROGRAM_FORMAT,
-)
-from brokerproof.conformance.program import (
-    BrokerSpec,
-    ClockSpec,
-    HostSpec,
-    LinkSpec,
-    MonitorSpec,
-    Program,
-    TimeStampingSpec,
-)
+from brokerproof.conformance.experiment.program import FORMAT as PROGRAM_FORMAT
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps.consume import Ack as AckStep
+from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
+from brokerproof.conformance.experiment.steps.consume import Take as TakeStep
+from brokerproof.conformance.experiment.steps.fault import Clock as ClockStep
+from brokerproof.conformance.experiment.steps.fault import Stall as StallStep
+from brokerproof.conformance.experiment.steps.passage import Advance as AdvanceStep
+from brokerproof.conformance.experiment.steps.send import Send as SendStep
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue, Outcome, Requirement, Source
-from brokerproof.conformance.results import RunResult
-from brokerproof.conformance.steps.consume import Ack as AckStep
-from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
-from brokerproof.conformance.steps.consume import Take as TakeStep
-from brokerproof.conformance.steps.fault import Clock as ClockStep
-from brokerproof.conformance.steps.fault import Stall as StallStep
-from brokerproof.conformance.steps.passage import Advance as AdvanceStep
-from brokerproof.conformance.steps.send import Send as SendStep
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 MS = 1_000_000
 #: 2027-01-15 08:00 UTC, the wall time at true time 0.

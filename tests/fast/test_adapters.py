@@ -7,16 +7,16 @@ import tomllib
 import msgspec
 import pytest
 
-from brokerproof.conformance.adapters import ADAPTERS, find_adapter, make_adapter
-from brokerproof.conformance.adapters.activemq import generation_of, options_of, release_of
-from brokerproof.conformance.adapters.base import Endpoint
-from brokerproof.conformance.adapters.reference import ReferenceAdapter, configuration, policy_pattern
-from brokerproof.conformance.adapters.stomp_url import StompUrlAdapter
-from brokerproof.conformance.adapters.through import ThroughEndpoint
+from brokerproof.conformance.brokers import ADAPTERS, find_adapter, make_adapter
+from brokerproof.conformance.brokers.activemq import generation_of, options_of, release_of
+from brokerproof.conformance.brokers.base import Endpoint
+from brokerproof.conformance.brokers.reference import ReferenceAdapter, configuration, policy_pattern
+from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
+from brokerproof.conformance.brokers.through import ThroughEndpoint
+from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.exits import UsageError
-from brokerproof.conformance.program import BrokerSpec, DestinationSpec, TimeStampingSpec
-from brokerproof.conformance.worlds.translation import broker_config
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
 from brokerproof.reference_broker.core.matching import matches
 from brokerproof.reference_broker.settings import broker_config as settings_config

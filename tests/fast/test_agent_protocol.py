@@ -14,7 +14,7 @@ from brokerproof.conformance.agents.protocol import (
     parse_request,
     read_body,
 )
-from brokerproof.conformance.exits import SUITE
+from brokerproof.conformance.experiment.exits import SUITE
 
 TIMES = {"t0": 10, "t1": 20}
 

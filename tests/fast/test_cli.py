@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from brokerproof.conformance.cli import COMMANDS, main
+from brokerproof.conformance.commands.judge import exit_code
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.exits import OK, SUITE, USAGE, VIOLATED, UsageError, guarded
-from brokerproof.conformance.judging import exit_code
-from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.exits import OK, SUITE, USAGE, VIOLATED, UsageError, guarded
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--tier", "simulated", "--jobs", "1"]
@@ -28,7 +28,9 @@ NAMED = 3
 
 @pytest.fixture(autouse=True)
 def short_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brokerproof.conformance.suite.programs", lambda: dict(list(programs().items())[:NAMED]))
+    monkeypatch.setattr(
+        "brokerproof.conformance.running.suite.programs", lambda: dict(list(programs().items())[:NAMED])
+    )
 
 
 @pytest.fixture
@@ -156,7 +158,7 @@ def test_seed_and_programs_choose_what_runs(tmp_path: Path, capsys: pytest.Captu
 def test_jobs_do_not_change_the_digest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brokerproof.conformance.pool.CHUNK", 4)
+    monkeypatch.setattr("brokerproof.conformance.running.pool.CHUNK", 4)
     digests = []
     for jobs in ("1", "2"):
         code = main(["run", "--tier", "simulated", "--jobs", jobs, "--programs", "10", "--out", str(tmp_path / jobs)])
@@ -316,7 +318,7 @@ def test_mutants_that_wait_are_given_up_when_the_hunt_is_interrupted(monkeypatch
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("brokerproof.conformance.mutants.command.ProcessPoolExecutor", Pool)
+    monkeypatch.setattr("brokerproof.conformance.commands.mutants.ProcessPoolExecutor", Pool)
     monkeypatch.setattr(Future, "result", interrupted)
     assert main(["mutants", "--jobs", "2"]) == SUITE
     assert futures
@@ -338,7 +340,7 @@ def test_doctor_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         asked.append(install)
         return [ProbeResult("java", True, "17", "", 0.1), ProbeResult("go", False, "not found", "install Go", 0.0)]
 
-    monkeypatch.setattr("brokerproof.conformance.doctor.run_doctor", probes)
+    monkeypatch.setattr("brokerproof.conformance.commands.doctor.run_doctor", probes)
     monkeypatch.setenv("CI", "")
     assert main(["doctor"]) == OK
     assert "remedy: install Go" in capsys.readouterr().out

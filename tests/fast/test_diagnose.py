@@ -12,7 +12,7 @@ import pytest
 
 from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
 from brokerproof.conformance.cli import main
-from brokerproof.conformance.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
+from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
 from brokerproof.conformance.operating import diagnose, inflight, starvation
 from brokerproof.conformance.operating import sight as sight_of
 from brokerproof.conformance.operating.addresses import HTTP, MANAGED, address

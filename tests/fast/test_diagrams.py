@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.conformance.diagrams import PICTURES, drawn, message_states
+from brokerproof.conformance.commands.diagrams import PICTURES, drawn, message_states
 from brokerproof.reference_broker.core.reference import MOVES
 from tests.guards.tree import ROOT
 
 
 def test_the_document_is_up_to_date() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    assert drawn(text) == text, "run: python -m brokerproof.conformance.diagrams ARCHITECTURE.md"
+    assert drawn(text) == text, "run: python -m brokerproof.conformance.commands.diagrams ARCHITECTURE.md"
 
 
 def test_every_move_is_an_arrow() -> None:

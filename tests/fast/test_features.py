@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from brokerproof.conformance.experiment.chooser import SeededChooser
+from brokerproof.conformance.experiment.history import (
+    Arrive,
+    Browse,
+    Commit,
+    Event,
+    Fault,
+    Operate,
+    Send,
+    Subscribe,
+    Visit,
+)
+from brokerproof.conformance.experiment.steps import REGISTRY
+from brokerproof.conformance.experiment.steps.base import FEATURES
 from brokerproof.conformance.generate import features
-from brokerproof.conformance.generate.chooser import SeededChooser
 from brokerproof.conformance.generate.features import MIXES, MOTIFS_OF, OFFERED, draw_features, draw_motif, fit_frame
 from brokerproof.conformance.generate.programs import draw_frame, program_for_seed, shape_of
-from brokerproof.conformance.history import Arrive, Browse, Commit, Event, Fault, Operate, Send, Subscribe, Visit
-from brokerproof.conformance.steps import REGISTRY
-from brokerproof.conformance.steps.base import FEATURES
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 

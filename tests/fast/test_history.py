@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from brokerproof.conformance.engine import run_seed
-from brokerproof.conformance.history import FORMAT, Event, HistoryError, json_schemas, parse_history, read_history
-from brokerproof.conformance.worlds.translation import CAPABILITIES
+from brokerproof.conformance.brokers.translation import CAPABILITIES
+from brokerproof.conformance.experiment.history import (
+    FORMAT,
+    Event,
+    HistoryError,
+    json_schemas,
+    parse_history,
+    read_history,
+)
+from brokerproof.conformance.running.engine import run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = json.dumps({"format": FORMAT, "broker": "x 1"}).encode() + b"\n"

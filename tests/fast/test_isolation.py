@@ -6,11 +6,12 @@ from typing import Literal
 
 import pytest
 
-from brokerproof.conformance.history import Arrive, Fault, History, Phase
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.history import Arrive, Fault, History, Phase
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
-from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, Program
-from brokerproof.conformance.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
-from brokerproof.conformance.verdict import VerdictKind
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: More than the link's buffer holds, twice over: the broker's writer waits.

@@ -8,10 +8,10 @@ import pytest
 
 import brokerproof.conformance.known
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.exits import SuiteProblem
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.known import apply_known, load_known, parse_known
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 FOLDER = Path(brokerproof.conformance.known.__file__).parent
 LIST = b"""

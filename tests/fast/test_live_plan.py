@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.chaos.tools import ToolMissing
-from brokerproof.conformance.adapters import make_adapter
-from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
-from brokerproof.conformance.adapters.base import Adapter, Endpoint, NotApplicableError
-from brokerproof.conformance.adapters.probing import Found
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
-from brokerproof.conformance.adapters.stomp_url import StompUrlAdapter
+from brokerproof.conformance.brokers import make_adapter
+from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
+from brokerproof.conformance.brokers.base import Adapter, Endpoint, NotApplicableError
+from brokerproof.conformance.brokers.probing import Found
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.exits import SuiteProblem, UsageError
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.suite import SuiteOptions
-from brokerproof.conformance.verdict import VerdictKind
-from brokerproof.conformance.worlds.live import runs
+from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.running import live as runs
+from brokerproof.conformance.running.live import REAL_MS_MAX, live_runs, plan_of, real_ms, run_live
+from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
-from brokerproof.conformance.worlds.live.runs import REAL_MS_MAX, live_runs, plan_of, real_ms, run_live
 
 
 class Anything(Adapter):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.adapters.probing import ProbeError
+from brokerproof.conformance.brokers.probing import ProbeError
 from brokerproof.conformance.cli import main
-from brokerproof.conformance.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
+from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
 from brokerproof.conformance.operating import advice, clocks, measuring
 from brokerproof.conformance.operating.measuring import ABSENT, ALWAYS, FUTURE_ONLY, CannotTell
 from brokerproof.conformance.operating.offset import Offset, Reading, joined

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.conformance.history import Acknowledge
+from brokerproof.conformance.experiment.history import Acknowledge
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.acknowledging import AcknowledgingOracle
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.histories import Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED

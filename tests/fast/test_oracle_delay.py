@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.delay import BACK, FORWARD, IDLE, DelayOracle
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.histories import Tale
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import TimeStampingSpec
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.delivery import DeliveryOracle
-from brokerproof.conformance.program import TimeStampingSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED

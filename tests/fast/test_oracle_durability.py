@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.durability import DurabilityOracle
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.batches import BatchOracle
 from brokerproof.conformance.oracles.contents import ContentOracle
@@ -13,7 +14,6 @@ from brokerproof.conformance.oracles.deaths import DeathOracle
 from brokerproof.conformance.oracles.delivery import DeliveryOracle
 from brokerproof.conformance.oracles.durability import DurabilityOracle
 from brokerproof.conformance.oracles.marks import MarksOracle
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
 from tests.fast.histories import Tale
 

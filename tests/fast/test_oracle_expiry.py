@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.decision import (
     BROKER_BEHIND,
     DEAD_ON_ARRIVAL,
@@ -17,8 +19,6 @@ from brokerproof.conformance.oracles.decision import (
     UNCHECKED,
 )
 from brokerproof.conformance.oracles.expiry import BORDER, JUMPS, SWEPT, ExpiryOracle
-from brokerproof.conformance.program import DestinationSpec, TimeStampingSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast import histories
 from tests.fast.histories import PLUGIN, Tale
 

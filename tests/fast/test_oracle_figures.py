@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.figures import FiguresOracle
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from brokerproof.conformance.history import Fault
+from brokerproof.conformance.experiment.history import Fault
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.fresh import FreshOracle
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.oracles.inactivity import InactivityOracle
-from brokerproof.conformance.program import ConnectorSpec, MonitorSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

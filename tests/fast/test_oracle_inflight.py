@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.inflight import InFlightOracle
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

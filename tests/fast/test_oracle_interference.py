@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.interference import InterferenceOracle
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import Chronicle
 
 LIMIT = 16_384

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.history import Ack, Event, Fault, Leave, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.history import Ack, Event, Fault, Leave, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.delivery import DeliveryOracle
 from brokerproof.conformance.oracles.inflight import InFlightOracle
 from brokerproof.conformance.oracles.lens import Lens
 from brokerproof.conformance.oracles.prefetch import PrefetchOracle
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 

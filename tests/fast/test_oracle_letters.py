@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.destinations import expiries_of, is_aside, is_topic, own_letters_of, presence_of
+from brokerproof.conformance.brokers.translation import logical, physical
+from brokerproof.conformance.experiment.configuration import DeadLetterSpec, DestinationSpec, RedeliverySpec, beyond
+from brokerproof.conformance.experiment.destinations import expiries_of, is_aside, is_topic, own_letters_of, presence_of
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.oracles.ownletters import OwnLetterOracle
 from brokerproof.conformance.oracles.retries import RetryOracle, pauses
-from brokerproof.conformance.program import DeadLetterSpec, DestinationSpec, RedeliverySpec, beyond
-from brokerproof.conformance.verdict import VerdictKind
-from brokerproof.conformance.worlds.translation import logical, physical
 from tests.fast.chronicle import DLQ, Chronicle
 from tests.fast.histories import Tale
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.lifespan import AGREED, AHEAD, BEHIND, LifespanOracle
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.histories import PLUGIN, Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from brokerproof.conformance.history import Operate
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.history import Operate
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.memory import MemoryOracle
-from brokerproof.conformance.program import DestinationSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import DLQ, Chronicle
 
 HOLDS = VerdictKind.SATISFIED

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.paging import PagingOracle
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.prefetch import PrefetchOracle
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerproof.conformance.experiment.configuration import MonitorSpec
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.redelivery import RedeliveryOracle
-from brokerproof.conformance.program import MonitorSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.history import Pause, Poll, Unsubscribe
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.history import Pause, Poll, Unsubscribe
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.durability import DurabilityOracle
 from brokerproof.conformance.oracles.onlookers import OnlookerOracle
 from brokerproof.conformance.oracles.release import DEEP, ReleaseOracle
-from brokerproof.conformance.program import DestinationSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.histories import Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED

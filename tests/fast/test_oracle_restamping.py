@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.history import Operate
+from brokerproof.conformance.experiment.configuration import TimeStampingSpec
+from brokerproof.conformance.experiment.history import Operate
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.restamping import RestampingOracle
 from brokerproof.conformance.oracles.stamp import INT64_MAX
-from brokerproof.conformance.program import TimeStampingSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.histories import PLUGIN, Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.history import Browse, Poll, Send
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.history import Browse, Poll, Send
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles import wishes
 from brokerproof.conformance.oracles.onlookers import OnlookerOracle
 from brokerproof.conformance.oracles.selection import SelectionOracle
-from brokerproof.conformance.program import DestinationSpec
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import pytest
 
+from brokerproof.conformance.experiment.history import ClockSample, Fault, History
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.history import ClockSample, Fault, History
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.contents import ContentOracle
 from brokerproof.conformance.oracles.deaths import DeathOracle
@@ -23,7 +24,6 @@ from brokerproof.conformance.oracles.prefetch import PrefetchOracle
 from brokerproof.conformance.oracles.redelivery import RedeliveryOracle
 from brokerproof.conformance.oracles.topics import TopicsOracle
 from brokerproof.conformance.oracles.wall import WallClocks
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.alarms.blurs import BLURS, Blur, blurred
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import TimeStampingSpec
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.stamp import AHEAD, BEHIND, INT64_MAX, UNSTAMPED, stamps_of
 from brokerproof.conformance.oracles.timestamping import TimeStampingOracle
-from brokerproof.conformance.program import TimeStampingSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.histories import FUTURE_ONLY, PLUGIN, Tale
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import pytest
 
-from brokerproof.conformance.history import Unsubscribe
+from brokerproof.conformance.experiment.history import Unsubscribe
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.topics import TopicsOracle
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED

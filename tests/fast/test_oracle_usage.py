@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.usage import UsageOracle, most_specific
-from brokerproof.conformance.program import DestinationSpec
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED

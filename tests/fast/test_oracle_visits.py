@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
+from brokerproof.conformance.experiment.sight import Heard, Said
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.oracles.visits import VisitOracle
-from brokerproof.conformance.program import ConnectorSpec, MonitorSpec
-from brokerproof.conformance.sight import Heard, Said
-from brokerproof.conformance.verdict import VerdictKind
 from tests.fast.chronicle import NS_PER_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED

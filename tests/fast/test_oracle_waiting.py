@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.history import Browse, Fault, Unsubscribe
+from brokerproof.conformance.experiment.history import Browse, Fault, Unsubscribe
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.unseen import UnseenOracle
 from brokerproof.conformance.oracles.waiting import WaitingOracle
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.histories import PLUGIN, Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED

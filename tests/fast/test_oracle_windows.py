@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.history import Browse
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.history import Browse
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.figures import FiguresOracle
 from brokerproof.conformance.oracles.granted import DURABLE, QUEUE, TOPIC, UNASKED, window_of
 from brokerproof.conformance.oracles.windows import WindowOracle
-from brokerproof.conformance.program import DestinationSpec
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from tests.fast.histories import Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.history import Arrive, Consume, Event, Send, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Consume, Event, Send, Subscribe
 from brokerproof.conformance.worlds.live.ordering import put_in_order
 
 

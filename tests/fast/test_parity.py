@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.experiment.history import Arrive, Closed, Consume, Counters, Event, History, Send
+from brokerproof.conformance.experiment.program import check_program
+from brokerproof.conformance.experiment.steps import Advance, Resume, Stall, Take
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.history import Arrive, Closed, Consume, Counters, Event, History, Send
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.parity import PACE_MS, compare, fit_for_parity, paced
-from brokerproof.conformance.program import check_program
-from brokerproof.conformance.steps import Advance, Resume, Stall, Take
+from brokerproof.conformance.running.outcomes import outcomes
+from brokerproof.conformance.running.parity import PACE_MS, compare, fit_for_parity, paced
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 

@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brokerproof.conformance.experiment.configuration import MonitorSpec, effective_monitor
+from brokerproof.conformance.experiment.program import FORMAT, ProgramError, json_schema, parse_program, read_program
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.program import (
-    FORMAT,
-    MonitorSpec,
-    ProgramError,
-    effective_monitor,
-    json_schema,
-    parse_program,
-    read_program,
-)
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from brokerproof.conformance.exits import UsageError, guarded
-from brokerproof.conformance.results import RunResult, verdict_digest
+from brokerproof.conformance.experiment.exits import UsageError, guarded
+from brokerproof.conformance.experiment.results import RunResult, verdict_digest
 from brokerproof.reports import campaign, java, session
 from brokerproof.reports.campaign import parts_for, prepare
 from brokerproof.reports.java import Java, JavaMissingError, find_java, shim

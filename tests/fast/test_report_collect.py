@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
+from brokerproof.conformance.experiment.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue
-from brokerproof.conformance.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 from brokerproof.reports.collect import Collector, ColumnCollector
 from tests.fast import report_samples as samples
 

@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from brokerproof.conformance.results import RunFinished, SuiteFinished, SuiteStarted
-from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.results import RunFinished, SuiteFinished, SuiteStarted
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.reports.command import ReportWriter, failure_of, main, render_all
 from brokerproof.reports.render.markdown import escape
 from brokerproof.reports.render.progress import Bar, ProgressWriter, waiting
@@ -205,7 +205,7 @@ def test_report_draws_the_same_pages_again(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_report_of_a_bad_folder_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from brokerproof.conformance.exits import guarded
+    from brokerproof.conformance.experiment.exits import guarded
 
     assert guarded("report", main, [str(tmp_path / "nowhere")]) == 2
     error = capsys.readouterr().err

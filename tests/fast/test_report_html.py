@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from brokerproof.conformance.results import RunFinished, SuiteFinished, SuiteStarted
-from brokerproof.conformance.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.results import RunFinished, SuiteFinished, SuiteStarted
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.reports.command import ReportWriter, render_all
 from brokerproof.reports.render.words import LOOKS
 from brokerproof.reports.schema import Report

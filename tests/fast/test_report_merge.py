@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from brokerproof.conformance.experiment.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue
-from brokerproof.conformance.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
-from brokerproof.conformance.verdict import VerdictKind
 from brokerproof.reports.command import ReportWriter
 from brokerproof.reports.evidence import read_evidence, replay_line, slug
 from brokerproof.reports.schema import Report, ReportError, read_report

@@ -9,7 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from brokerproof.conformance.results import RunFinished, SuiteFinished, SuiteStarted
+from brokerproof.conformance.experiment.results import RunFinished, SuiteFinished, SuiteStarted
 from brokerproof.reports.command import ReportWriter
 from brokerproof.reports.schema import Report, ReportError, json_schema, parse_report, read_report
 from tests.fast import report_samples as samples

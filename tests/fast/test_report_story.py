@@ -7,17 +7,17 @@ import re
 import msgspec
 import pytest
 
-from brokerproof.conformance.destinations import DEAD_LETTERS
-from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Phase, Send, Subscribe
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import REGISTRY, AnyStep
+from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
+from brokerproof.conformance.experiment.steps.fault import Resume
+from brokerproof.conformance.experiment.steps.operation import Operate
+from brokerproof.conformance.experiment.steps.passage import Counters
+from brokerproof.conformance.experiment.steps.protocol import Acknowledge
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.history import Phase, Send, Subscribe
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.steps import REGISTRY, AnyStep
-from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
-from brokerproof.conformance.steps.fault import Resume
-from brokerproof.conformance.steps.operation import Operate
-from brokerproof.conformance.steps.passage import Counters
-from brokerproof.conformance.steps.protocol import Acknowledge
+from brokerproof.conformance.running.engine import run_program
 from brokerproof.reports.story import STEPS_SHOWN, WORDS, ordinal, tell
 from tests.fast import report_samples as samples
 

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from brokerproof.conformance.history import AnyEvent, Event
-from brokerproof.conformance.verdict import Verdict
+from brokerproof.conformance.experiment.history import AnyEvent, Event
+from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.reports.tables import RENAMED, TABLES, TableWriter, ddl, event_columns, run_row, verdict_rows
 from tests.fast import report_samples as samples
 from tests.tools import not_run

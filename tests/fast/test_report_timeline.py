@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from brokerproof.conformance.history import Arrive, ClockSample, Event, Fault, History, Send
+from brokerproof.conformance.experiment.history import Arrive, ClockSample, Event, Fault, History, Send
 from brokerproof.reports.render.clocks import LEFT, WIDTH, Axis, draw
 from brokerproof.reports.timeline import EVENTS_FIRST, EVENTS_MAX, build_timeline, select_events
 from brokerproof.reports.units import (

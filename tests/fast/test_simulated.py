@@ -12,19 +12,30 @@ from typing import Literal, TypeVar
 
 import pytest
 
-from brokerproof.conformance.engine import run_seed
-from brokerproof.conformance.history import Arrive, Closed, Counters, Event, Fault, History, Phase, Send
-from brokerproof.conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec, Program
-from brokerproof.conformance.steps import Advance, AnyStep, Clock, Leave, Resume, Settle, Stall, Subscribe, Take
-from brokerproof.conformance.steps import Counters as ReadCounters
-from brokerproof.conformance.steps import Send as SendStep
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec
+from brokerproof.conformance.experiment.history import Arrive, Closed, Counters, Event, Fault, History, Phase, Send
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Clock,
+    Leave,
+    Resume,
+    Settle,
+    Stall,
+    Subscribe,
+    Take,
+)
+from brokerproof.conformance.experiment.steps import Counters as ReadCounters
+from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.running.engine import run_seed
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 E = TypeVar("E", bound=Event)
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = (
     "import hashlib\n"
-    "from brokerproof.conformance.engine import run_seed\n"
+    "from brokerproof.conformance.running.engine import run_seed\n"
     "h = hashlib.sha256()\n"
     "for seed in range(20):\n"
     "    h.update(run_seed(seed).history.encode())\n"

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.conformance.history import Arrive, Closed, History
-from brokerproof.conformance.history import Send as Sent
-from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
-from brokerproof.conformance.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, MonitorSpec
+from brokerproof.conformance.experiment.history import Arrive, Closed, History
+from brokerproof.conformance.experiment.history import Send as Sent
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
 from brokerproof.conformance.worlds.simulated.link import FRAME_BYTES
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 

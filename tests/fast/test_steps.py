@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerproof.conformance.generate.chooser import RecordingChooser, ReplayChooser, SeededChooser
+from brokerproof.conformance.experiment.chooser import RecordingChooser, ReplayChooser, SeededChooser
+from brokerproof.conformance.experiment.history import Skipped
+from brokerproof.conformance.experiment.program import parse_program
+from brokerproof.conformance.experiment.steps import REGISTRY, AnyStep, Shape
+from brokerproof.conformance.experiment.steps.base import FEATURES
 from brokerproof.conformance.generate.programs import generate_program, program_for_seed
 from brokerproof.conformance.generate.strategies import SHAPE, DrawingChooser
-from brokerproof.conformance.history import Skipped
-from brokerproof.conformance.program import parse_program
-from brokerproof.conformance.steps import REGISTRY, AnyStep, Shape
-from brokerproof.conformance.steps.base import FEATURES
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: A shape that lets every field of every step be drawn.

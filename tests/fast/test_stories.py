@@ -10,9 +10,9 @@ import pytest
 import brokerproof.conformance.corpus
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import file_text, main, stories
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.program import check_program
-from brokerproof.conformance.worlds.live.runs import REAL_MS_MAX, real_ms
+from brokerproof.conformance.experiment.program import check_program
+from brokerproof.conformance.running.live import REAL_MS_MAX, real_ms
+from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 FOLDER = Path(brokerproof.conformance.corpus.__file__).parent

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerproof.conformance.verdict import GRADES, ORDER, RANK, Tally, Verdict, VerdictKind, join, join_all, join_kinds
+from brokerproof.conformance.experiment.verdict import (
+    GRADES,
+    ORDER,
+    RANK,
+    Tally,
+    Verdict,
+    VerdictKind,
+    join,
+    join_all,
+    join_kinds,
+)
 
 KINDS = st.sampled_from(ORDER)
 VERDICTS = st.builds(

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.agents.stranger import StompTongue
-from brokerproof.conformance.history import Consume, Counters, Visit
-from brokerproof.conformance.history import Pause as Paused
-from brokerproof.conformance.history import Send as Sent
-from brokerproof.conformance.program import FORMAT, BrokerSpec, ConnectorSpec, HostSpec, Program
-from brokerproof.conformance.steps import Pause, Send, Settle, Subscribe, Take
-from brokerproof.conformance.steps import Visit as Step
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ConnectorSpec, HostSpec
+from brokerproof.conformance.experiment.history import Consume, Counters, Visit
+from brokerproof.conformance.experiment.history import Pause as Paused
+from brokerproof.conformance.experiment.history import Send as Sent
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import Pause, Send, Settle, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Visit as Step
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 HOSTS = [HostSpec("b", "broker"), HostSpec("c0", "client")]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokerproof.conformance.history import ClockSample, Fault
+from brokerproof.conformance.experiment.history import ClockSample, Fault
 from brokerproof.conformance.oracles.dial import Dial
 from brokerproof.conformance.oracles.wall import RATE_PPM_MAX, WallClocks
 

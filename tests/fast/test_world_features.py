@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
     Arrive,
@@ -21,18 +22,18 @@ from brokerproof.conformance.history import (
     Skipped,
     Unsubscribe,
 )
-from brokerproof.conformance.history import Subscribe as Subscribed
+from brokerproof.conformance.experiment.history import Subscribe as Subscribed
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import Ack as AckStep
+from brokerproof.conformance.experiment.steps import AnyStep, Begin, Leave, Restart, Rollback, Settle, Subscribe
+from brokerproof.conformance.experiment.steps import Commit as CommitStep
+from brokerproof.conformance.experiment.steps import Operate as OperateStep
+from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.experiment.steps import Take as TakeStep
+from brokerproof.conformance.experiment.steps import Unsubscribe as UnsubscribeStep
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, Program
-from brokerproof.conformance.steps import Ack as AckStep
-from brokerproof.conformance.steps import AnyStep, Begin, Leave, Restart, Rollback, Settle, Subscribe
-from brokerproof.conformance.steps import Commit as CommitStep
-from brokerproof.conformance.steps import Operate as OperateStep
-from brokerproof.conformance.steps import Send as SendStep
-from brokerproof.conformance.steps import Take as TakeStep
-from brokerproof.conformance.steps import Unsubscribe as UnsubscribeStep
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.base import DRAIN_HOST
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from brokerproof.conformance.cli import COMMANDS, main
-from brokerproof.conformance.exits import OK
+from brokerproof.conformance.experiment.exits import OK
 from tests.guards.tree import ROOT
 
 CLI = "tests/fast/test_cli.py"

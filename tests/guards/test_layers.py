@@ -15,25 +15,18 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "brokerproof.conformance": ("brokerproof.conformance", "brokerproof.reference_broker", "brokerproof.chaos"),
     "brokerproof.conformance.oracles": (
         "brokerproof.conformance.oracles",
-        "brokerproof.conformance.destinations",
-        "brokerproof.conformance.history",
-        "brokerproof.conformance.verdict",
-        "brokerproof.conformance.program",
+        "brokerproof.conformance.experiment",
         "brokerproof.conformance.requirements",
     ),
     "brokerproof.conformance.requirements": ("brokerproof.conformance.requirements",),
-    "brokerproof.conformance.cli": ("brokerproof.conformance.cli", "brokerproof.conformance.exits"),
+    "brokerproof.conformance.cli": ("brokerproof.conformance.cli", "brokerproof.conformance.experiment.exits"),
     "brokerproof.reports": ("brokerproof.reports", "brokerproof.conformance"),
     "brokerproof.reports.render": ("brokerproof.reports", "brokerproof.conformance"),
 }
 #: What the writers may know of conformance: data types, not machinery.
 DATA_ONLY = (
-    "brokerproof.conformance.destinations",
-    "brokerproof.conformance.history",
-    "brokerproof.conformance.verdict",
-    "brokerproof.conformance.program",
-    "brokerproof.conformance.results",
-    "brokerproof.conformance.failure",
+    "brokerproof.conformance.experiment",
+    "brokerproof.conformance.running.failure",
     "brokerproof.conformance.requirements",
 )
 
@@ -76,12 +69,15 @@ def test_the_guard_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A broker file that imports the suite must be caught."""
     bad = tmp_path / "reference_broker" / "bad.py"
     bad.parent.mkdir()
-    bad.write_text("from brokerproof.conformance import program\nimport reports\n")
+    bad.write_text("from brokerproof.conformance.experiment import program\nimport reports\n")
     monkeypatch.setattr("tests.guards.tree.ROOT", tmp_path)
     assert violations(bad) == [
-        "brokerproof.reference_broker.bad imports brokerproof.conformance; allowed are brokerproof.reference_broker",
         (
-            "brokerproof.reference_broker.bad imports brokerproof.conformance.program; "
+            "brokerproof.reference_broker.bad imports brokerproof.conformance.experiment; "
+            "allowed are brokerproof.reference_broker"
+        ),
+        (
+            "brokerproof.reference_broker.bad imports brokerproof.conformance.experiment.program; "
             "allowed are brokerproof.reference_broker"
         ),
         "brokerproof.reference_broker.bad imports reports: a twin of brokerproof.reports; write the full name",

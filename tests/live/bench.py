@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from brokerproof.chaos.preload import library_path
 from brokerproof.chaos.tools import ToolFailed, ToolMissing, find_java
-from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
-from brokerproof.conformance.history import Event, History
-from brokerproof.conformance.program import FORMAT, BrokerSpec, ClockSpec, HostSpec, LinkSpec, Program
-from brokerproof.conformance.steps import AnyStep
+from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.history import Event, History
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from tests.tools import not_run
 

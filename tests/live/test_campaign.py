@@ -23,9 +23,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from brokerproof.conformance.destinations import is_pattern
-from brokerproof.conformance.engine import run_seed
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.destinations import is_pattern
+from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
     Begin,
@@ -42,12 +41,13 @@ from brokerproof.conformance.history import (
     Phase,
     Subscribe,
 )
+from brokerproof.conformance.experiment.results import RunResult, verdict_digest
+from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.conformance.mutants import MUTANTS
 from brokerproof.conformance.oracles.inflight import InFlightOracle
 from brokerproof.conformance.oracles.wall import WallClocks
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.results import RunResult, verdict_digest
-from brokerproof.conformance.verdict import Verdict
+from brokerproof.conformance.running.engine import run_seed
 from brokerproof.reports.aggregate import ask, open_tables
 from brokerproof.reports.campaign import prepare
 from brokerproof.reports.collect import ColumnCollector

@@ -14,7 +14,7 @@ import pytest
 from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.conformance.cli import main
-from brokerproof.conformance.exits import OK, SUITE, VIOLATED
+from brokerproof.conformance.experiment.exits import OK, SUITE, VIOLATED
 from tests.live.managed import Line, Managed, activemq, reference
 
 pytestmark = pytest.mark.live

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
 from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.library import DELAY_LEAST_MS
-from brokerproof.conformance.history import (
+from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, MonitorSpec
+from brokerproof.conformance.experiment.history import (
     Ack,
     Arrive,
     Browse,
@@ -24,16 +26,26 @@ from brokerproof.conformance.history import (
     Nack,
     Send,
 )
-from brokerproof.conformance.history import Commit as Committed
-from brokerproof.conformance.history import Unsubscribe as Unsubscribed
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.program import FORMAT, BrokerSpec, HostSpec, LinkSpec, MonitorSpec, Program
-from brokerproof.conformance.steps import Ack as AckStep
-from brokerproof.conformance.steps import Advance, AnyStep, Begin, Clock, Commit, Rollback, Settle, Subscribe, Take
-from brokerproof.conformance.steps import Leave as LeaveStep
-from brokerproof.conformance.steps import Nack as NackStep
-from brokerproof.conformance.steps import Send as SendStep
-from brokerproof.conformance.worlds.live.laboratory import JMS, Laboratory
+from brokerproof.conformance.experiment.history import Commit as Committed
+from brokerproof.conformance.experiment.history import Unsubscribe as Unsubscribed
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import Ack as AckStep
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Begin,
+    Clock,
+    Commit,
+    Rollback,
+    Settle,
+    Subscribe,
+    Take,
+)
+from brokerproof.conformance.experiment.steps import Leave as LeaveStep
+from brokerproof.conformance.experiment.steps import Nack as NackStep
+from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.running.outcomes import outcomes
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, events, make_laboratory
 

@@ -9,15 +9,15 @@ import pytest
 
 from brokerproof.chaos.tools import ToolMissing
 from brokerproof.chaos.toxiproxy import find_toxiproxy
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.history import Arrive, Closed, Fault, Leave, Send
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.steps import Advance, Resume, Stall, Subscribe
-from brokerproof.conformance.steps import Send as SendStep
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.experiment.history import Arrive, Closed, Fault, Leave, Send
+from brokerproof.conformance.experiment.steps import Advance, Resume, Stall, Subscribe
+from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.running.live import run_live
+from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
-from brokerproof.conformance.worlds.live.runs import run_live
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import events, make_laboratory, program
 from tests.tools import not_run
@@ -102,7 +102,7 @@ def test_a_stall_that_nobody_offers_a_byte_to_has_no_evidence(laboratory: Labora
 
 
 def test_a_client_that_leaves_behind_a_stall_is_unknown(laboratory: Laboratory) -> None:
-    from brokerproof.conformance.steps import Leave as LeaveStep
+    from brokerproof.conformance.experiment.steps import Leave as LeaveStep
 
     steps = [
         Subscribe(host=1, prefetch=10),

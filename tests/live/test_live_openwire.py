@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from brokerproof.conformance.adapters.through import ThroughOpenWire
+from brokerproof.conformance.brokers.through import ThroughOpenWire
 from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.known import Deviation, load_known
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.results import RunResult
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.running.live import run_live
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
-from brokerproof.conformance.worlds.live.runs import run_live
 from tests.live.bench import activemq, make_laboratory
 
 pytestmark = pytest.mark.live

@@ -9,15 +9,16 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
-from brokerproof.conformance.adapters.through import ThroughOpenWire
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.brokers.through import ThroughOpenWire
+from brokerproof.conformance.commands.parity import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.chapters import feature_stories
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.exits import OK
+from brokerproof.conformance.experiment.exits import OK
+from brokerproof.conformance.experiment.history import Arrive, Skipped
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.history import Arrive, Skipped
-from brokerproof.conformance.parity import compare, fit_for_parity, main, paced, parity_programs, run_parity
+from brokerproof.conformance.running.parity import compare, fit_for_parity, paced, parity_programs, run_parity
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
@@ -118,7 +119,7 @@ def test_the_command_says_so(
     del laboratory
     whole = parity_programs
     monkeypatch.setattr(
-        "brokerproof.conformance.parity.parity_programs",
+        "brokerproof.conformance.running.parity.parity_programs",
         lambda count, seed, names: list(whole(count, seed, names))[-count:],
     )
     assert main(["--programs", "2", "--seed", "5", "--json"]) == OK

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.history import Fault
+from brokerproof.conformance.experiment.history import Fault
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
-from brokerproof.conformance.parity import compare, paced
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.running.parity import compare, paced
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from brokerproof.conformance.adapters.activemq import ActiveMQAdapter
+from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import SKEW_MS, TTL_MS, Story, stories
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.history import (
     Ack,
     Arrive,
     ClockSample,
@@ -25,11 +25,11 @@ from brokerproof.conformance.history import (
     History,
     Send,
 )
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.known import load_known
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.running.live import plan_of, run_live
+from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
-from brokerproof.conformance.worlds.live.runs import plan_of, run_live
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.live.bench import activemq, events, make_laboratory

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 import pytest
 
 from brokerproof.chaos.brokers.activemq import ActiveMQ
-from brokerproof.conformance.adapters.probing import probe, read_clock
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
-from brokerproof.conformance.adapters.stomp_url import StompUrlAdapter
+from brokerproof.conformance.brokers.probing import probe, read_clock
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.exits import SuiteProblem
-from brokerproof.conformance.history import ClockSample, Counters, Skipped
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.history import ClockSample, Counters, Skipped
+from brokerproof.conformance.experiment.steps import Clock
+from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.steps import Clock
-from brokerproof.conformance.steps import Send as SendStep
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.running.live import plan_of
+from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
-from brokerproof.conformance.worlds.live.runs import plan_of
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, events, make_laboratory, program
 

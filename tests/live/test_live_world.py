@@ -14,10 +14,12 @@ import msgspec
 import pytest
 
 from brokerproof.chaos.processes import pid_alive
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.agents import kinds
 from brokerproof.conformance.agents.protocol import AgentError
-from brokerproof.conformance.exits import SuiteProblem
-from brokerproof.conformance.history import (
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.experiment.configuration import ClockSpec, HostSpec
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.history import (
     Arrive,
     ClockSample,
     Connect,
@@ -30,17 +32,15 @@ from brokerproof.conformance.history import (
     Skipped,
     parse_history,
 )
+from brokerproof.conformance.experiment.steps import Ack as AckStep
+from brokerproof.conformance.experiment.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Leave as LeaveStep
+from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
-from brokerproof.conformance.outcomes import outcomes
-from brokerproof.conformance.program import ClockSpec, HostSpec
-from brokerproof.conformance.steps import Ack as AckStep
-from brokerproof.conformance.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
-from brokerproof.conformance.steps import Leave as LeaveStep
-from brokerproof.conformance.steps import Send as SendStep
-from brokerproof.conformance.verdict import VerdictKind
-from brokerproof.conformance.worlds.live import laboratory as laboratory_module
+from brokerproof.conformance.running.live import run_live
+from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory, python_environment
-from brokerproof.conformance.worlds.live.runs import run_live
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import events, make_laboratory, need_clocks, program
 
@@ -203,7 +203,7 @@ def test_nothing_is_left_running(tmp_path: Path) -> None:
 RUNNER = """
 import sys
 from pathlib import Path
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
@@ -259,7 +259,7 @@ def test_an_agent_that_talks_nonsense_is_the_suites_failure(
     (tmp_path / "nonsense.py").write_text(
         "import sys\nsys.stdin.readline()\nprint('how do you do', flush=True)\nsys.stdin.read()\n"
     )
-    monkeypatch.setitem(laboratory_module._MODULES, "stomp", "nonsense")
+    monkeypatch.setitem(kinds.MODULES, "stomp", "nonsense")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     fresh = make_laboratory(tmp_path / "own")
     with fresh, pytest.raises(AgentError, match="how do you do") as caught:
@@ -268,7 +268,7 @@ def test_an_agent_that_talks_nonsense_is_the_suites_failure(
 
 
 def test_an_agent_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(laboratory_module._MODULES, "stomp", "no_such_module")
+    monkeypatch.setitem(kinds.MODULES, "stomp", "no_such_module")
     with make_laboratory(tmp_path / "own") as fresh:
         result = run_live(ReferenceAdapter(), fresh, program(SendStep()), "x", wanted=("GEN-001",))
     assert "no_such_module" in result.problem

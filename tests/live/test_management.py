@@ -11,9 +11,9 @@ import pytest
 
 from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed
 from brokerproof.chaos.processes import Supervisor
-from brokerproof.conformance.adapters import managed
+from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.cli import main
-from brokerproof.conformance.exits import OK, SUITE
+from brokerproof.conformance.experiment.exits import OK, SUITE
 from tests.live.managed import Line, Managed, activemq, reference
 
 pytestmark = pytest.mark.live

@@ -14,7 +14,7 @@ from brokerproof.chaos.brokers.beans import ActiveMQOptions, TimeStamping
 from brokerproof.chaos.clocks import ClockFile
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.conformance.cli import main
-from brokerproof.conformance.exits import OK, SUITE, VIOLATED
+from brokerproof.conformance.experiment.exits import OK, SUITE, VIOLATED
 from tests.live.bench import need_clocks
 from tests.live.managed import Managed, activemq, reference
 

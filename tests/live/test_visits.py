@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from brokerproof.conformance.adapters.reference import ReferenceAdapter
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.history import Pause, Visit
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.experiment.history import Pause, Visit
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.running.live import run_live
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
-from brokerproof.conformance.worlds.live.runs import run_live
 from tests.live.bench import events, make_laboratory
 
 pytestmark = pytest.mark.live

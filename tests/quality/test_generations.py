@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.program import Program
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.verdict import VerdictKind
+from brokerproof.conformance.running.engine import run_program
 
 STORIES = [name for name in programs() if name.startswith("memory-")]
 SEEDS = range(40)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.conformance.failure import failure_text
+from brokerproof.conformance.commands.mutants import CANARY
 from brokerproof.conformance.mutants import MUTANTS
-from brokerproof.conformance.mutants.command import CANARY
-from brokerproof.conformance.mutants.hunt import Kill, hunt
 from brokerproof.conformance.requirements.catalogue import AREAS, default_catalogue
+from brokerproof.conformance.running.failure import failure_text
+from brokerproof.conformance.running.hunt import Kill, hunt
 
 #: Programs within which a mutant must be found; the seeds are fixed, so this is no lottery.
 BUDGET = 1500

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from brokerproof.conformance.engine import run_program
+from brokerproof.conformance.experiment.program import Program, read_program
+from brokerproof.conformance.experiment.steps import Advance, Send
 from brokerproof.conformance.generate.polish import polish
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.generate.shrink import Shrinker
 from brokerproof.conformance.mutants import MUTANTS
-from brokerproof.conformance.mutants.hunt import hunt
-from brokerproof.conformance.program import Program, read_program
-from brokerproof.conformance.shrinking import shrink_violation
-from brokerproof.conformance.steps import Advance, Send
+from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.hunt import hunt
+from brokerproof.conformance.running.shrinking import shrink_violation
 
 #: Mutants of different kinds, and how many steps their story needs at most.
 STORIES = {"delay-1ms-early": 4, "expiry-never": 5, "stamp-future-only-ignored": 5, "ledger-forgets-close": 6}

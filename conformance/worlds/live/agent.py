@@ -8,8 +8,6 @@ Rules
 * Whatever breaks the protocol is ``AgentError``: the suite's failure, never the broker's. So is a process that ends
   without being asked to.
 * An agent serves one run at a time and may serve many one after the other: ``fresh`` after each ``leave``.
-
-What must change together: ``agents/protocol.py``.
 """
 
 from __future__ import annotations

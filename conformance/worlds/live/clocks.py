@@ -17,7 +17,7 @@ from brokerproof.chaos.clocks import DRIFT_STEP_US, ClockFile, DriftingClock
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockReading
     from brokerproof.conformance.agents.protocol import Reply
-    from brokerproof.conformance.program import ClockSpec
+    from brokerproof.conformance.experiment.configuration import ClockSpec
 
 NS_PER_MS = 1_000_000
 #: How near a clock must be to where it was put, to count as being there.

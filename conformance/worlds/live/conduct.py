@@ -7,8 +7,6 @@ Rules
 * What an agent does not offer is not asked of it: the step is skipped, by ``NotOfferedError``.
 * The Java client's acknowledgements are never part of its host's transaction: it has a session for each consumer, and a
   transaction is one session's. Its sends are. Our own JMS client offers ``transacted-acks``.
-
-What must change together: ``worlds/simulated/world.py``, ``agents/protocol.py``.
 """
 
 from __future__ import annotations
@@ -17,19 +15,19 @@ import time
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents import protocol
-from brokerproof.conformance.destinations import is_temporary
-from brokerproof.conformance.history import Abort, Begin, Commit, Connect, Operate, Unsubscribe
+from brokerproof.conformance.agents.kinds import JMS
+from brokerproof.conformance.experiment.configuration import stomp_beat_ms
+from brokerproof.conformance.experiment.destinations import is_temporary
+from brokerproof.conformance.experiment.history import Abort, Begin, Commit, Connect, Operate, Unsubscribe
 from brokerproof.conformance.oracles.granted import UNASKED
-from brokerproof.conformance.program import stomp_beat_ms
 from brokerproof.conformance.worlds.base import NotOfferedError
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS
-from brokerproof.conformance.worlds.live.laboratory import JMS
 from brokerproof.conformance.worlds.live.observer import Observer
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
-    from brokerproof.conformance.steps.send import Send as SendStep
-    from brokerproof.conformance.worlds.state import ClientState
+    from brokerproof.conformance.experiment.state import ClientState
+    from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
+    from brokerproof.conformance.experiment.steps.send import Send as SendStep
 
 
 #: How long hosts may take to see the end of their connections.

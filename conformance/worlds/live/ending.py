@@ -15,14 +15,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import is_topic
-from brokerproof.conformance.history import Ack, Arrive, Send
-from brokerproof.conformance.program import HostSpec, LinkSpec
-from brokerproof.conformance.steps.consume import Subscribe
+from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import is_topic
+from brokerproof.conformance.experiment.history import Ack, Arrive, Send
+from brokerproof.conformance.experiment.state import ClientState
+from brokerproof.conformance.experiment.steps.consume import Subscribe
 from brokerproof.conformance.worlds.base import DRAIN_HOST
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, HostClock
 from brokerproof.conformance.worlds.live.links import Path
-from brokerproof.conformance.worlds.state import ClientState
 
 if TYPE_CHECKING:
     from brokerproof.conformance.worlds.live.world import LiveWorld

@@ -28,21 +28,12 @@ from brokerproof.chaos.links import LinkProxy, PlainForwarder
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
+from brokerproof.conformance.agents.kinds import JMS, MODULES
 from brokerproof.conformance.worlds.live.agent import AgentHost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
-
-STOMP = "stomp"
-JMS = "jms"
-OPENWIRE = "openwire"
-#: Agent -> its module. ``OPENWIRE`` is brokerproof's own JMS client, ``JMS`` the stock Java one.
-_MODULES = {
-    STOMP: "brokerproof.conformance.agents.stomp_agent",
-    JMS: "brokerproof.conformance.agents.jms_agent",
-    OPENWIRE: "brokerproof.conformance.agents.openwire_agent",
-}
 
 
 class Laboratory:
@@ -108,7 +99,7 @@ class Laboratory:
             raise ToolMissing("JPype", "pip install 'jpype1>=1.5'")
         name = self.fresh_name(f"{via}-agent")
         clock, env = self.clock(name, offset_ms)
-        argv = [sys.executable, "-m", _MODULES[via]]
+        argv = [sys.executable, "-m", MODULES[via]]
         if class_path:
             argv += ["--class-path", os.pathsep.join(str(path) for path in class_path)]
         process = self.supervisor.spawn(name, argv, env=env, cwd=self.folder, channel=True)

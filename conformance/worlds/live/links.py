@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from brokerproof.chaos.links import LinkEnd, LinkProxy, Toward
-    from brokerproof.conformance.history import Fault
+    from brokerproof.conformance.experiment.history import Fault
 
 NS_PER_MS = 1_000_000
 #: How long held bytes may take to come through after a resume.

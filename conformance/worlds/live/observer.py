@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyRequest, Reply
-from brokerproof.conformance.destinations import ADVISORIES, DEAD_LETTERS, is_composite, is_pattern, parts_of
-from brokerproof.conformance.exits import SuiteProblem
-from brokerproof.conformance.history import (
+from brokerproof.conformance.brokers.translation import logical, physical
+from brokerproof.conformance.experiment.destinations import ADVISORIES, DEAD_LETTERS, is_composite, is_pattern, parts_of
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.history import (
     Arrive,
     Browse,
     ClockSample,
@@ -30,22 +32,21 @@ from brokerproof.conformance.history import (
     Leave,
     Result,
 )
-from brokerproof.conformance.program import Program
-from brokerproof.conformance.steps.fault import Stall
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.state import ClientState, HostState
+from brokerproof.conformance.experiment.steps.fault import Stall
 from brokerproof.conformance.worlds.base import Recorder, World
+from brokerproof.conformance.worlds.beginning import state_of
 from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, await_lines
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
-from brokerproof.conformance.worlds.live.laboratory import JMS
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.ordering import put_in_order
-from brokerproof.conformance.worlds.state import ClientState, HostState, WorldState
-from brokerproof.conformance.worlds.translation import logical, physical
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerproof.conformance.adapters.base import Adapter, Endpoint
+    from brokerproof.conformance.brokers.base import Adapter, Endpoint
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 #: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
@@ -105,7 +106,7 @@ class Observer(World):
 
     def open(self, program: Program) -> None:
         self.program = program
-        self.state = WorldState(program)
+        self.state = state_of(program)
         self.recorder = Recorder(self._listener)
         self.start_ns = time.monotonic_ns()
         self.run_name = f"bp{secrets.token_hex(4)}"

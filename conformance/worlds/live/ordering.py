@@ -5,13 +5,11 @@ Rules
 * An effect proves its cause. A message that arrived had been accepted by then, a consumer at which one arrived had been
   attached: so a ``send`` or ``subscribe`` whose receipt came later than that ends its interval there, and stands first.
   Results stay what they were: *unknown* means that nobody was told.
-
-What must change together: the oracles may rely on a ``send`` and a ``subscribe`` standing before what they caused.
 """
 
 from __future__ import annotations
 
-from brokerproof.conformance.history import Arrive, Event, Send, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Event, Send, Subscribe
 
 
 def put_in_order(events: list[Event]) -> list[Event]:

@@ -7,7 +7,6 @@ Rules
 * Many strangers come in groups of ``GROUP_MAX``, because every one of them is a file of this process.
 
 Known exception: strangers go straight to the broker, past any proxy.
-What must change together: ``worlds/simulated/visitor.py``, ``agents/stranger.py``.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import time
 from typing import TYPE_CHECKING
 
 from brokerproof.chaos.ports import LOOPBACK
-from brokerproof.conformance.adapters.base import NotApplicableError
 from brokerproof.conformance.agents.stranger import Broken, Part, Stranger
+from brokerproof.conformance.brokers.base import NotApplicableError
 from brokerproof.conformance.worlds.base import STRANGER, NotOfferedError
 from brokerproof.reference_broker.framing import Framing, FramingError, Limits
 from brokerproof.reference_broker.openwire.framing import ClientFraming
@@ -27,8 +26,8 @@ from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Visit
-    from brokerproof.conformance.steps.visit import Visit as Step
+    from brokerproof.conformance.experiment.history import Visit
+    from brokerproof.conformance.experiment.steps.visit import Visit as Step
     from brokerproof.conformance.worlds.live.observer import Observer
 
 NS_PER_MS = 1_000_000

@@ -18,8 +18,6 @@ Rules
 
 Known exceptions: a link's latency is the machine's own, ``latency_us`` is not imitated. What a JMS library throws away
 is known only if its statistics tell (``agents/jms_agent.py``).
-What must change together: ``worlds/base.py``, ``worlds/simulated/world.py`` (parity compares both),
-``agents/protocol.py``.
 """
 
 from __future__ import annotations
@@ -31,9 +29,10 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.protocol import AgentError
-from brokerproof.conformance.destinations import pattern_of
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.destinations import pattern_of
+from brokerproof.conformance.experiment.history import (
     Ack,
     Consume,
     Counters,
@@ -46,26 +45,25 @@ from brokerproof.conformance.history import (
     Skipped,
     Subscribe,
 )
+from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState
+from brokerproof.conformance.experiment.steps.fault import Clock
+from brokerproof.conformance.experiment.steps.passage import Advance
 from brokerproof.conformance.oracles.granted import UNASKED, window_of
-from brokerproof.conformance.steps.fault import Clock
-from brokerproof.conformance.steps.passage import Advance
 from brokerproof.conformance.worlds.base import NotOfferedError
 from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.agent import OWN_MS
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, Sample
 from brokerproof.conformance.worlds.live.conduct import Conduct
 from brokerproof.conformance.worlds.live.ending import drain
-from brokerproof.conformance.worlds.live.laboratory import JMS
 from brokerproof.conformance.worlds.live.observer import OPEN_MS, Answer
 from brokerproof.conformance.worlds.live.visiting import visit
-from brokerproof.conformance.worlds.state import ClientState, ConsumerState, HostState
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.steps import AnyStep
-    from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
-    from brokerproof.conformance.steps.protocol import Acknowledge
-    from brokerproof.conformance.steps.send import Send as SendStep
-    from brokerproof.conformance.steps.visit import Visit as VisitStep
+    from brokerproof.conformance.experiment.steps import AnyStep
+    from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
+    from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+    from brokerproof.conformance.experiment.steps.send import Send as SendStep
+    from brokerproof.conformance.experiment.steps.visit import Visit as VisitStep
 
 #: Figures that do not change for so long are taken to be at rest.
 QUIET_MS = 40

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.history import Closed
+from brokerproof.conformance.experiment.history import Closed
 from brokerproof.conformance.worlds.simulated.agenda import Action
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS
 from brokerproof.conformance.worlds.simulated.visitor import Visitor

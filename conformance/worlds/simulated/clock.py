@@ -7,7 +7,7 @@ timer (DESIGN section 5).
 
 from __future__ import annotations
 
-from brokerproof.conformance.program import ClockSpec
+from brokerproof.conformance.experiment.configuration import ClockSpec
 
 NS_PER_MS = 1_000_000
 #: True time 0 on a perfect wall clock: 2026-11-21T00:00:00Z in milliseconds.

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
 
 from brokerproof.conformance.agents.protocol import ORIGINAL_ID, letter_marks, number_in
-from brokerproof.conformance.destinations import temporary_of
-from brokerproof.conformance.history import Arrive, Browse, Closed, Discard, Leave
+from brokerproof.conformance.brokers.translation import logical
+from brokerproof.conformance.experiment.destinations import temporary_of
+from brokerproof.conformance.experiment.history import Arrive, Browse, Closed, Discard, Leave
 from brokerproof.conformance.worlds.base import NotOfferedError
 from brokerproof.conformance.worlds.simulated.agenda import Action
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
 from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened
-from brokerproof.conformance.worlds.translation import logical
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
 from brokerproof.reference_broker.notice import Closed as GaveUp
@@ -32,11 +32,11 @@ from brokerproof.reference_broker.notice import Connected, Delivered, Discarded,
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.steps.consume import Subscribe
-    from brokerproof.conformance.steps.protocol import Acknowledge
-    from brokerproof.conformance.steps.send import Send
+    from brokerproof.conformance.experiment.state import ClientState, ConsumerState
+    from brokerproof.conformance.experiment.steps.consume import Subscribe
+    from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+    from brokerproof.conformance.experiment.steps.send import Send
     from brokerproof.conformance.worlds.simulated.stage import Stage
-    from brokerproof.conformance.worlds.state import ClientState, ConsumerState
     from brokerproof.reference_broker.session import Client
 
 #: How long a host waits for an answer before the result is unknown.

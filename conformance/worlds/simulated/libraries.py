@@ -8,21 +8,21 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.protocol import LAST_MS, OWN_TEMPORARY, number_in, properties_of, stomp_stamps
-from brokerproof.conformance.history import Ack
+from brokerproof.conformance.brokers.translation import logical
+from brokerproof.conformance.experiment.configuration import stomp_beat_ms
+from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.experiment.steps.protocol import ACK_TYPES, ends_of, settled_by
 from brokerproof.conformance.oracles.granted import UNASKED
-from brokerproof.conformance.program import stomp_beat_ms
-from brokerproof.conformance.steps.protocol import ACK_TYPES, ends_of, settled_by
 from brokerproof.conformance.worlds.simulated.host import ClientHost, Stamps, body_of, suite_id
-from brokerproof.conformance.worlds.translation import logical
 from brokerproof.reference_broker.notice import Delivered, Discarded, Notice
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.steps.consume import Subscribe
-    from brokerproof.conformance.steps.protocol import Acknowledge
-    from brokerproof.conformance.steps.send import Send
-    from brokerproof.conformance.worlds.state import ConsumerState
+    from brokerproof.conformance.experiment.state import ConsumerState
+    from brokerproof.conformance.experiment.steps.consume import Subscribe
+    from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+    from brokerproof.conformance.experiment.steps.send import Send
     from brokerproof.reference_broker.session import Client
 
 STOMP_ACKS = {"auto": "auto", "client": "client", "individual": "client-individual"}

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.history import ClockSample, Connect, Event, Header, Result
+from brokerproof.conformance.brokers.translation import CAPABILITIES, broker_config
+from brokerproof.conformance.experiment.history import ClockSample, Connect, Event, Header, Result
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.state import ClientState
 from brokerproof.conformance.mutants import build
-from brokerproof.conformance.program import Program
 from brokerproof.conformance.worlds.base import Recorder, World
+from brokerproof.conformance.worlds.beginning import state_of
 from brokerproof.conformance.worlds.simulated.agenda import Agenda
 from brokerproof.conformance.worlds.simulated.broker import BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
 from brokerproof.conformance.worlds.simulated.host import REQUEST_NS, ClientHost
 from brokerproof.conformance.worlds.simulated.libraries import JmsHost, StompHost
 from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened, Some
-from brokerproof.conformance.worlds.state import ClientState, WorldState
-from brokerproof.conformance.worlds.translation import CAPABILITIES, broker_config
 from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Stage(World):
 
     def open(self, program: Program) -> None:
         self.program = program
-        self.state = WorldState(program)
+        self.state = state_of(program)
         self.recorder = Recorder(self._listener)
         self.agenda = Agenda()
         self._connections = 0

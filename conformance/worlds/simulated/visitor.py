@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.stranger import Broken, Part, Stranger
-from brokerproof.conformance.history import Visit
+from brokerproof.conformance.experiment.history import Visit
 from brokerproof.conformance.worlds.simulated.agenda import Action
 from brokerproof.conformance.worlds.simulated.link import FRAMES_MAX, Link
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.steps.visit import Visit as Step
+    from brokerproof.conformance.experiment.steps.visit import Visit as Step
     from brokerproof.conformance.worlds.simulated.stage import Stage
 
 NS_PER_MS = 1_000_000

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.destinations import pattern_of
-from brokerproof.conformance.history import (
+from brokerproof.conformance.brokers.translation import operation, physical
+from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import pattern_of
+from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
     Begin,
@@ -32,21 +34,19 @@ from brokerproof.conformance.history import (
     Subscribe,
     Unsubscribe,
 )
+from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState
+from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
 from brokerproof.conformance.oracles.granted import window_of
-from brokerproof.conformance.program import HostSpec, LinkSpec
-from brokerproof.conformance.steps.consume import Subscribe as SubscribeStep
 from brokerproof.conformance.worlds.base import DRAIN_HOST, STRANGER, NotOfferedError
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS
 from brokerproof.conformance.worlds.simulated.host import REQUEST_NS, ClientHost
 from brokerproof.conformance.worlds.simulated.stage import NS_PER_MS, Stage, make_host
 from brokerproof.conformance.worlds.simulated.visitor import visit
-from brokerproof.conformance.worlds.state import ClientState, ConsumerState, HostState
-from brokerproof.conformance.worlds.translation import operation, physical
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.steps.protocol import Acknowledge
-    from brokerproof.conformance.steps.send import Send as SendStep
-    from brokerproof.conformance.steps.visit import Visit as VisitStep
+    from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+    from brokerproof.conformance.experiment.steps.send import Send as SendStep
+    from brokerproof.conformance.experiment.steps.visit import Visit as VisitStep
 
 #: Evidence of a fault that this world itself enacts.
 ENACTED = {"simulated": 1}

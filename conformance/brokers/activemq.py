@@ -1,0 +1,290 @@
+"""ActiveMQ Classic, a release at hand: launched by ``chaos.brokers``, one process per set of settings, shared by runs.
+
+Rules
+* A program's settings become the broker's XML. A policy for ``q0`` is written ``q0.>``, because a run's queue is called
+  ``q0.RUN``.
+* A broker process serves one run after the other while the settings are the same. Its clock may only stay or go forward
+  between runs: a JVM's timers (the expiry scan, heart-beats, the scheduler) stand still for the length of a step back.
+  A run that stepped it back, or that failed, spoils it.
+* Delayed messages need the scheduler, and that a store on disk; a memory limit means something only where messages can
+  go to a store. Programs without either get a broker that is all in memory, which starts faster.
+* Figures come through Jolokia (``managed.py``).
+
+Known exceptions: which thread dispatches cannot be chosen over STOMP since 5.15.5, so ``sync-dispatch`` is not offered
+(transport). Counters of topics are not read. Queues are not told to order by priority: ``priorities`` is not offered.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from brokerproof.chaos.brokers.activemq import ActiveMQ
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping
+from brokerproof.chaos.brokers.jars import BrokerJars, obtain
+from brokerproof.chaos.brokers.stomp import StompRefused, clock
+from brokerproof.chaos.processes import NotReady
+from brokerproof.conformance.brokers import managed
+from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.brokers.reference import policy_pattern
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec
+from brokerproof.conformance.experiment.steps.send import Send
+
+if TYPE_CHECKING:
+    from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.experiment.program import Program
+
+CAPABILITIES = [
+    "advisories",
+    "broker-redelivery",
+    "browsers",
+    "composites",
+    "counters",
+    "dead-letter",
+    "delay",
+    "durables",
+    "exclusive",
+    "expiry-check",
+    "groups",
+    "memory-counters",
+    "memory-limit",
+    "monitor",
+    "nack",
+    "operator",
+    "persistent",
+    "prefetch",
+    "pull",
+    "restart",
+    "selectors",
+    "temporaries",
+    "timestamping",
+    "topics",
+    "transactions",
+    "ttl",
+    "virtual-topics",
+    "wildcards",
+]
+#: The redeliveryPlugin refuses shorter pauses.
+PLUGIN_MS = 1000
+#: Area -> (first release, generation), newest first: what a release is (DESIGN section 4).
+GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
+    "monitor": (((0,), "classic"),),
+    # The client's word that a message has expired is believed since 5.14 (AMQ-6361).
+    "expiry": (((5, 14), "classic-5.14"), ((0,), "documented")),
+    "timestamping": (((0,), "classic"),),
+    "memory": (((5, 15, 9), "G3"), ((5, 15), "G2"), ((5, 9), "G1"), ((0,), "G0")),
+}
+#: Which thread dispatches could be chosen over STOMP before this release (AMQ-7011).
+_ASYNC_ONLY = (5, 15, 5)
+#: What the broker's log says when it gives a connection up.
+_CLOSED = re.compile(r"Transport Connection to: \S+ failed: (.*)")
+
+
+class ActiveMQEndpoint(Endpoint):
+    """A broker process while a run uses it."""
+
+    def __init__(self, adapter: ActiveMQAdapter, key: str, broker: ActiveMQ, clock_file: ClockFile | None) -> None:
+        self._adapter = adapter
+        self.key = key
+        self.broker = broker
+        self.clock_file = clock_file
+        self.label = adapter.label
+        self._log_read = 0
+        self.client_class_path = adapter.jars.client_class_path
+
+    def port(self, via: str) -> int:
+        return self.broker.openwire_port if via == "jms" else self.broker.stomp_port
+
+    def counters(self, dest: str | None) -> dict[str, int] | None:
+        return managed.counters(self.broker.jolokia, dest)
+
+    def read_clock(self) -> ClockReading | None:
+        try:
+            return clock(self.broker.stomp_port)
+        except (OSError, StompRefused):
+            return None
+
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
+        del limit_bytes
+        return None if op == "limit" else managed.operate(self.broker.jolokia, op, dest, to)
+
+    def restart(self, how: str) -> dict[str, int] | None:
+        before = self.broker.process.pid
+        code = self.broker.kill() if how == "kill" else self.broker.stop()
+        self.broker.start()
+        return {"pid_before": before, "exit_code": code, "pid_after": self.broker.process.pid}
+
+    def closings(self) -> list[str]:
+        text = self.broker.process.log.read_text(encoding="utf-8", errors="replace")
+        end = text.rfind("\n") + 1
+        found = _CLOSED.findall(text[self._log_read : end])
+        self._log_read = end
+        return [str(reason) for reason in found]
+
+    def dispose(self, *, spoilt: bool = False) -> None:
+        self._adapter.take_back(self, spoilt=spoilt)
+
+
+class ActiveMQAdapter(Adapter):
+    """``version``: a release that ``chaos.brokers.jars`` knows; ``home``: a folder instead; neither: Debian's."""
+
+    name = "activemq"
+
+    def __init__(self, version: str | None = None, home: Path | None = None) -> None:
+        """Raises ``ToolMissing``, ``ToolFailed``, ``UnknownRelease`` or ``NotAHome``."""
+        self.jars: BrokerJars = obtain(version, home)
+        self.label = f"activemq {self.jars.version}"
+        self._idle: list[ActiveMQEndpoint] = []
+
+    def capabilities(self) -> list[str]:
+        chosen = ["sync-dispatch"] if release_of(self.jars.version) < _ASYNC_ONLY else []
+        return sorted([*CAPABILITIES, *chosen])
+
+    def refusal(self, program: Program) -> str:
+        if program.broker.connector is not None:
+            return "this broker's connectors are what they are: the program asks for options of its own (connector)"
+        policies = [entry.redelivery for entry in program.broker.destinations if entry.redelivery is not None]
+        if any(min(policy.initial_ms, policy.pause_ms) <= PLUGIN_MS for policy in policies):
+            return f"{self.label} redelivers after more than {PLUGIN_MS} ms only; the program asks for a shorter pause"
+        return super().refusal(program)
+
+    def effective(self, program: Program) -> Program:
+        broker = program.broker
+        stamping = broker.timestamping
+        if stamping is not None:
+            stamping = msgspec.structs.replace(stamping, restamp_moved=True, process_network_messages=False)
+        generation = {**broker.generation, **generation_of(self.jars.version)}
+        return msgspec.structs.replace(
+            program,
+            broker=msgspec.structs.replace(
+                broker, generation=generation, monitor_offer=None, delay_max_ms=0, timestamping=stamping
+            ),
+        )
+
+    def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
+        options = options_of(program)
+        key = repr(options)
+        offset_ms = program.broker_host().clock.offset_ms
+        for endpoint in self._idle:
+            if endpoint.key == key and _reaches(endpoint.clock_file, offset_ms):
+                self._idle.remove(endpoint)
+                if endpoint.broker.process.poll() is not None:
+                    raise NotReady(f"it ended while no run used it: {endpoint.broker.process.state()}")
+                if endpoint.clock_file is not None:
+                    endpoint.clock_file.set_offset_ms(offset_ms)
+                return endpoint
+        name = laboratory.fresh_name("activemq")
+        clock_file, _ = laboratory.clock(name, offset_ms)
+        broker = ActiveMQ(
+            laboratory.supervisor,
+            self.jars,
+            laboratory.folder / name,
+            options=options,
+            clock=clock_file,
+            name=name,
+        )
+        broker.start()
+        return ActiveMQEndpoint(self, key, broker, clock_file)
+
+    def take_back(self, endpoint: ActiveMQEndpoint, *, spoilt: bool) -> None:
+        """A run is over."""
+        if spoilt or endpoint.broker.process.poll() is not None:
+            endpoint.broker.stop()
+        else:
+            self._idle.append(endpoint)
+
+    def close(self) -> None:
+        idle, self._idle = self._idle, []
+        for endpoint in idle:
+            endpoint.broker.stop()
+
+
+def release_of(version: str) -> tuple[int, ...]:
+    """``5.17.2`` as numbers; a version that cannot be read counts as newer than all."""
+    numbers = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in numbers[0].split(".")) if numbers else (999,)
+
+
+def generation_of(version: str) -> dict[str, str]:
+    """What a release is, by area."""
+    release = release_of(version)
+    return {
+        area: next(name for first, name in generations if release >= first) for area, generations in GENERATIONS.items()
+    }
+
+
+def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:
+    """Whether a clock can be at this offset without a step back."""
+    return offset_ms == 0 if clock_file is None else offset_ms * 1000 >= clock_file.offset_us
+
+
+def options_of(program: Program) -> ActiveMQOptions:
+    """A program's settings in the launcher's words."""
+    broker = program.broker
+    delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.steps)
+    redelivers = any(entry.redelivery is not None for entry in broker.destinations)
+    limited = broker.memory_limit_bytes < BrokerSpec().memory_limit_bytes or any(
+        entry.memory_limit_bytes is not None for entry in broker.destinations
+    )
+    stamping = broker.timestamping
+    return ActiveMQOptions(
+        store="kahadb" if delays or redelivers or limited or broker.persistent else "memory",
+        scheduler=delays or redelivers,
+        timestamping=None
+        if stamping is None
+        else TimeStamping(stamping.future_only, stamping.ttl_ceiling_ms, stamping.zero_expiration_override_ms),
+        memory_limit_bytes=broker.memory_limit_bytes,
+        policies=tuple(_policies(broker)),
+    )
+
+
+def _attributes(entry: DestinationSpec, kind: str) -> dict[str, str]:
+    """Attributes of a policy entry that are not the default."""
+    attributes = {}
+    if entry.high_water_percent:
+        attributes["cursorMemoryHighWaterMark"] = str(entry.high_water_percent)
+    if entry.max_page_size:
+        attributes["maxPageSize"] = str(entry.max_page_size)
+    if entry.max_expire_page_size != DestinationSpec().max_expire_page_size:
+        attributes["maxExpirePageSize"] = str(entry.max_expire_page_size)
+    if not entry.producer_flow_control:
+        attributes["producerFlowControl"] = "false"
+    if entry.send_fail_if_no_space:
+        attributes["sendFailIfNoSpace"] = "true"
+    if entry.prioritized_messages and kind == "queue":
+        attributes["prioritizedMessages"] = "true"
+    if entry.queue_prefetch is not None and kind == "queue":
+        attributes["queuePrefetch"] = str(entry.queue_prefetch)
+    if entry.durable_topic_prefetch is not None and kind == "topic":
+        attributes["durableTopicPrefetch"] = str(entry.durable_topic_prefetch)
+    if not entry.topic_inflight_stats and kind == "topic":
+        attributes["useTopicSubscriptionInflightStats"] = "false"
+    return attributes
+
+
+def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
+    return [
+        PolicyEntry(
+            policy_pattern(entry.match),
+            kind,
+            entry.expire_period_ms,
+            entry.memory_limit_bytes,
+            broker.dead_letter_non_persistent
+            if entry.dead_letter is None
+            else entry.dead_letter.process_non_persistent,
+            _attributes(entry, kind),
+            pending_message_limit=entry.pending_message_limit if kind == "topic" else None,
+            dead_letters="shared" if entry.dead_letter is None else entry.dead_letter.strategy,
+            process_expired=entry.dead_letter is None or entry.dead_letter.process_expired,
+            redelivery=None if entry.redelivery is None else Redelivery(**msgspec.structs.asdict(entry.redelivery)),
+        )
+        for entry in broker.destinations
+        for kind in ("queue", "topic")
+    ]
+
+
+__all__ = ["ActiveMQAdapter", "ActiveMQEndpoint", "options_of"]

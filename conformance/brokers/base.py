@@ -1,0 +1,170 @@
+"""How a broker is opened and looked at: the small interface behind which the live world knows no broker by name.
+
+An ``Adapter`` is a kind of broker at hand (a release, a URL); ``open`` makes an ``Endpoint``, one running broker that
+fits a program's settings.
+
+Rules
+* What a broker cannot do is said by ``capabilities`` (then requirements that need it are *not applicable*), what a
+  program asks that it cannot be configured for by ``refusal`` (then the whole run is *not applicable*, with the
+  reason).
+* A counter that does not exist is absent, never 0. A clock that cannot be read is None, and then a fault on it has no
+  evidence.
+* Destinations are physical names, ``queue://NAME`` or ``topic://NAME``.
+* Whoever opened an endpoint disposes of it; an adapter may then use the same broker again for a later run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from brokerproof.conformance.known import load_known
+
+if TYPE_CHECKING:
+    from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.chaos.processes import Supervisor
+    from brokerproof.conformance.experiment.program import Program
+    from brokerproof.conformance.known import Known
+
+
+class NotApplicableError(Exception):
+    """This broker, or the transport to it, cannot be what the program asks for. The text names what."""
+
+
+class Laboratory(Protocol):
+    """What an adapter needs of the place where live runs happen (``worlds/live/laboratory.py``)."""
+
+    @property
+    def folder(self) -> Path:
+        """For the files of this place's processes; it goes with the place."""
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Who starts and ends processes."""
+
+    def clock(self, name: str, offset_ms: int) -> tuple[ClockFile | None, dict[str, str]]:
+        """A clock file, None where none can be had nor is needed, and the environment of a process on it."""
+
+    def fresh_name(self, stem: str) -> str:
+        """A name that was never given before."""
+
+
+class Operated:
+    """What an operator was answered: how many messages it concerned, where the broker tells, or why not."""
+
+    __slots__ = ("count", "refusal")
+
+    def __init__(self, count: int | None, refusal: str = "") -> None:
+        self.count = count
+        self.refusal = refusal
+
+
+class Endpoint(ABC):
+    """One running broker, as one run sees it."""
+
+    #: The column in the report, with the release: ``activemq 5.17.2``.
+    label: str
+    #: Where its clients' library is, for clients that run in a JVM.
+    client_class_path: tuple[Path, ...] = ()
+    #: Its own clock; None where it cannot be skewed.
+    clock_file: ClockFile | None = None
+
+    @abstractmethod
+    def port(self, via: str) -> int:
+        """The loopback port for clients of a kind (``stomp``, ``jms``). Raises ``NotApplicableError``."""
+
+    @abstractmethod
+    def counters(self, dest: str | None) -> dict[str, int] | None:
+        """Figures of a destination, or of the broker; None: this broker cannot be asked."""
+
+    @abstractmethod
+    def read_clock(self) -> ClockReading | None:
+        """The broker's own wall clock, read through another channel than the one that sets it."""
+
+    def library(self, via: str) -> str:
+        """Which agent plays hosts of a kind (``worlds/live/laboratory.py``)."""
+        return via
+
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
+        """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the broker's memory
+        ``limit``; None: nobody can ask this broker.
+        """
+        del op, dest, to, limit_bytes
+        return None
+
+    def restart(self, how: str) -> dict[str, int] | None:
+        """``stop`` or ``kill`` the broker's process and start it again over what it had stored, on the same ports.
+
+        Returns the evidence (process ids, exit code); None: this broker is not ours to restart.
+        """
+        del how
+        return None
+
+    def closings(self) -> list[str]:
+        """Why the broker closed connections since the last call, where it says so (its log)."""
+        return []
+
+    def reports(self, port: int) -> int | None:
+        """How often the broker told its operator that it gave up the connection of a peer with this port; None: that
+        cannot be read.
+        """
+        del port
+        return None
+
+    def resources(self) -> dict[str, int] | None:
+        """Threads and sockets of the broker's process; None: nobody can count them."""
+        return None
+
+    def stand_still(self, *, paused: bool) -> bool:
+        """Stop the broker's process in its tracks, or let it go on; False: it is not ours."""
+        del paused
+        return False
+
+    @abstractmethod
+    def dispose(self, *, spoilt: bool = False) -> None:
+        """The run is over. ``spoilt``: a later run must not use this broker again."""
+
+
+class Adapter(ABC):
+    """A kind of broker at hand."""
+
+    #: What ``--broker`` calls it, and the column in the report: the name with the release.
+    name: str
+    label: str
+    #: How many runs it bears side by side.
+    workers: int = 1
+
+    @abstractmethod
+    def capabilities(self) -> list[str]:
+        """In the words of ``Requirement.needs``."""
+
+    def refusal(self, program: Program) -> str:
+        """Why this broker cannot run the program at all; "" if it can."""
+        del program
+        return ""
+
+    def cast(self, program: Program) -> Program:
+        """The program as it is played here: its hosts may be played by another client library."""
+        return program
+
+    def known(self) -> Known:
+        """Its known deviations. Raises ``SuiteProblem``."""
+        return load_known(self.label)
+
+    def effective(self, program: Program) -> Program:
+        """The program with its ``broker`` object as this broker really is; that goes into the history's ``declared``.
+
+        A broker that cannot be asked for a generation (DESIGN section 4) says here which one it is.
+        """
+        return program
+
+    @abstractmethod
+    def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
+        """A running broker with the program's settings and its host's clock.
+
+        Raises ``ToolMissing`` or ``NotApplicableError``.
+        """
+
+    def close(self) -> None:  # noqa: B027 - not every kind keeps something
+        """Stop what is kept for later runs."""

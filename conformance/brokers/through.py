@@ -1,0 +1,107 @@
+"""Any broker at hand, with every host of a program played by brokerproof's own OpenWire client.
+
+Rules
+* A STOMP host becomes a JMS host that does not check expirations, as STOMP clients do not. A JMS host stays what it is.
+* Everything else is the broker's own adapter's business.
+* It is a column of its own. What is known of the broker is known here, too, but need not show unless its entry names
+  this client (``known/``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
+from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.experiment.results import THROUGH_OPENWIRE
+
+if TYPE_CHECKING:
+    from brokerproof.chaos.clocks import ClockReading
+    from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.experiment.program import Program
+    from brokerproof.conformance.known import Known
+
+#: What the client can be asked for, whatever the broker's own adapter says: JMS consumers choose how they are served.
+OFFERED = ("expiry-check", "nack", "pull", "sync-dispatch")
+
+
+class ThroughEndpoint(Endpoint):
+    """The same endpoint, played by another library."""
+
+    def __init__(self, inner: Endpoint, label: str) -> None:
+        self._inner = inner
+        self.label = label
+        self.clock_file = inner.clock_file
+
+    def library(self, via: str) -> str:
+        # The drain and strangers are not cast: they speak what they always do.
+        return OPENWIRE if via == JMS else via
+
+    def port(self, via: str) -> int:
+        return self._inner.port(via)
+
+    def counters(self, dest: str | None) -> dict[str, int] | None:
+        return self._inner.counters(dest)
+
+    def read_clock(self) -> ClockReading | None:
+        return self._inner.read_clock()
+
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
+        return self._inner.operate(op, dest, to, limit_bytes)
+
+    def restart(self, how: str) -> dict[str, int] | None:
+        return self._inner.restart(how)
+
+    def closings(self) -> list[str]:
+        return self._inner.closings()
+
+    def reports(self, port: int) -> int | None:
+        return self._inner.reports(port)
+
+    def resources(self) -> dict[str, int] | None:
+        return self._inner.resources()
+
+    def stand_still(self, *, paused: bool) -> bool:
+        return self._inner.stand_still(paused=paused)
+
+    def dispose(self, *, spoilt: bool = False) -> None:
+        self._inner.dispose(spoilt=spoilt)
+
+
+class ThroughOpenWire(Adapter):
+    """See the module's header."""
+
+    def __init__(self, inner: Adapter) -> None:
+        self._inner = inner
+        self.name = inner.name
+        self.label = inner.label + THROUGH_OPENWIRE
+        self.workers = inner.workers
+
+    def capabilities(self) -> list[str]:
+        return sorted({*self._inner.capabilities(), *OFFERED})
+
+    def cast(self, program: Program) -> Program:
+        hosts = [
+            msgspec.structs.replace(host, via=JMS, expiry_check=False)
+            if host.role == "client" and host.via != JMS
+            else host
+            for host in program.hosts
+        ]
+        return msgspec.structs.replace(program, hosts=hosts)
+
+    def refusal(self, program: Program) -> str:
+        return self._inner.refusal(program)
+
+    def effective(self, program: Program) -> Program:
+        return self._inner.effective(program)
+
+    def known(self) -> Known:
+        return self._inner.known().through_openwire()
+
+    def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
+        return ThroughEndpoint(self._inner.open(program, laboratory), self.label)
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,98 @@
+"""``brokerproof mutants``: plant every defect and say which requirement killed it, after how many programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from brokerproof.conformance.experiment.exits import OK, VIOLATED, UsageError
+from brokerproof.conformance.mutants import MUTANTS, check_mutant
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.running.failure import failure_text
+from brokerproof.conformance.running.hunt import PROGRAMS_MAX, hunt
+
+#: The mutant that CI plants to prove that a failing run is red: it must die, and quickly.
+CANARY = "delay-1ms-early"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Hunt mutants; exit 1 when one survives."""
+    parser = argparse.ArgumentParser(prog="brokerproof mutants", description=__doc__)
+    parser.add_argument("ids", nargs="*", metavar="ID", help="only these mutants (`brokerproof list mutants`)")
+    parser.add_argument(
+        "--programs", type=int, default=PROGRAMS_MAX, help="programs per mutant before it counts as a survivor"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="first seed")
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes")
+    parser.add_argument(
+        "--canary", action="store_true", help=f"only {CANARY}, and show the failure text that it must give"
+    )
+    parser.add_argument("--json", action="store_true", help="one mutant per line, as JSON")
+    options = parser.parse_args(argv)
+    if options.programs < 0 or options.jobs < 1:
+        raise UsageError(f"--programs {options.programs} must be at least 0 and --jobs {options.jobs} at least 1")
+    if options.canary:
+        return _canary(options.seed, options.programs)
+    for name in options.ids:
+        check_mutant(name)
+    return _hunt_all(options.ids or list(MUTANTS), options)
+
+
+def hunt_one(name: str, seed: int, programs: int) -> dict[str, object]:
+    """Hunt one mutant; a row for the table."""
+    mutant = MUTANTS[name]
+    kill = hunt(mutant, seed, programs)
+    row: dict[str, object] = {"mutant": name, "requirement": mutant.requirement}
+    if kill is None:
+        return row | {"killed": False, "programs": programs, "by": [], "program": ""}
+    return row | {"killed": True, "programs": kill.programs, "by": kill.killers, "program": kill.result.name}
+
+
+def _hunt_all(names: Sequence[str], options: argparse.Namespace) -> int:
+    survivors = 0
+    for row in _rows(names, options):
+        survivors += not row["killed"]
+        sys.stdout.write((json.dumps(row) if options.json else _line(row)) + "\n")
+        sys.stdout.flush()
+    if not options.json:
+        sys.stdout.write(f"{len(names) - survivors} of {len(names)} mutants killed\n")
+    return VIOLATED if survivors else OK
+
+
+def _rows(names: Sequence[str], options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    if options.jobs <= 1:
+        for name in names:
+            yield hunt_one(name, options.seed, options.programs)
+        return
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        futures = [pool.submit(hunt_one, name, options.seed, options.programs) for name in names]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def _line(row: dict[str, object]) -> str:
+    if not row["killed"]:
+        return f"SURVIVED  {row['mutant']:<36} {row['requirement']} not violated in {row['programs']} programs"
+    others = ", ".join(str(name) for name in row["by"])  # type: ignore[attr-defined]  # a list of ids
+    return f"killed    {row['mutant']:<36} by {others} after {row['programs']} programs ({row['program']})"
+
+
+def _canary(seed: int, programs: int) -> int:
+    """A run that must be red: exit 0 only if the planted defect was found and explained."""
+    kill = hunt(MUTANTS[CANARY], seed, programs)
+    if kill is None:
+        sys.stderr.write(f"the canary {CANARY} survived {programs} programs: a green run proves nothing\n")
+        return VIOLATED
+    requirement = MUTANTS[CANARY].requirement
+    verdict = next(v for v in kill.result.verdicts if v.requirement == requirement)
+    sys.stdout.write(failure_text(kill.result, verdict, default_catalogue()) + "\n\n")
+    sys.stdout.write(f"canary: {CANARY} was found after {kill.programs} programs, as it must be\n")
+    return OK

@@ -1,0 +1,205 @@
+"""Configuration: the broker's settings, the hosts with their clocks and the links, as a program writes them.
+
+``BrokerSpec`` is in the suite's words; each world translates it for its broker. ``DeclaredSpec`` is what a history's
+header says of it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+
+class TimeStampingSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """TimeStampingBrokerPlugin's properties; 0 in a time is off."""
+
+    future_only: bool = False
+    ttl_ceiling_ms: int = 0
+    zero_expiration_override_ms: int = 0
+    #: Whether it acts on what came over a network bridge, and on what an operator moves (whose life begins anew then).
+    process_network_messages: bool = False
+    restamp_moved: bool = False
+
+
+class DeadLetterSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A policy entry's deadLetterStrategy: one queue for all, one for each source, or none."""
+
+    strategy: Literal["shared", "individual", "discarding"] = "shared"
+    process_expired: bool = True
+    process_non_persistent: bool = False
+
+
+class RedeliverySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A policy entry's redelivery by the broker (redeliveryPlugin): how often a rejected message comes again, and after
+    which pauses.
+    """
+
+    maximum: Annotated[int, msgspec.Meta(ge=-1)] = 6
+    initial_ms: Annotated[int, msgspec.Meta(ge=0)] = 1000
+    pause_ms: Annotated[int, msgspec.Meta(ge=0)] = 1000
+    #: Each pause is so many times the one before; 1: all are alike.
+    multiplier: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    #: The longest pause; -1: no limit.
+    longest_ms: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    #: Whether it becomes a dead letter after the last time; otherwise it vanishes.
+    dead_letter: bool = True
+
+
+class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A policy entry; ``match`` is a destination's name or a pattern (``>`` is all)."""
+
+    match: str = ">"
+    expire_period_ms: int = 1000
+    memory_limit_bytes: int | None = None
+    #: cursorMemoryHighWaterMark; 0: the broker's default (70).
+    high_water_percent: int = 0
+    #: maxPageSize, 0: the broker's (200), and maxExpirePageSize: messages that are loaded from the store at once, for a
+    #: consumer or by the sweep.
+    max_page_size: int = 0
+    max_expire_page_size: int = 400
+    #: What happens to a send while memory is full: it waits, unless there is no flow control; or it fails at once.
+    producer_flow_control: bool = True
+    send_fail_if_no_space: bool = False
+    #: Queues: messages of higher priority go before all waiting ones of lower priority.
+    prioritized_messages: bool = False
+    #: Topics: how many messages may wait for a subscriber that is not durable, beyond its window; absent: any number.
+    pending_message_limit: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    #: What consumers get that ask for the default of their kind, or for nothing; absent: the default.
+    queue_prefetch: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    durable_topic_prefetch: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    #: useTopicSubscriptionInflightStats; a broker that keeps lists anyway has nothing to switch.
+    topic_inflight_stats: bool = True
+    #: None: the shared strategy, with the broker's ``dead_letter_non_persistent``.
+    dead_letter: DeadLetterSpec | None = None
+    #: None: what a client rejects is a dead letter at once.
+    redelivery: RedeliverySpec | None = None
+    #: Whether advisories tell of what expires and of what becomes a dead letter.
+    advisories: bool = False
+
+
+class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Inactivity settings: ``read_ms`` (R), ``initial_delay_ms`` (D); ``read_ms`` 0 is off."""
+
+    read_ms: int
+    initial_delay_ms: int
+
+
+class ConnectorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How the broker's end of every connection is watched, whatever the clients' ends do: the options of a transport
+    connector, 0 or less in a time is off. ``heart_beat_grace`` (STOMP) is hbGracePeriodMultiplier.
+    """
+
+    use_monitor: bool = True
+    use_keep_alive: bool = True
+    connect_timeout_ms: int = 30_000
+    #: soTimeout, soWriteTimeout.
+    read_timeout_ms: int = 0
+    write_timeout_ms: int = 0
+    heart_beat_grace: float = 1.0
+
+
+class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The broker's settings, in the suite's words; each world translates them for its broker."""
+
+    generation: dict[str, str] = {}
+    timestamping: TimeStampingSpec | None = None
+    memory_limit_bytes: int = 64 * 1024 * 1024
+    destinations: list[DestinationSpec] = msgspec.field(default_factory=lambda: [DestinationSpec()])
+    dead_letter_non_persistent: bool = False
+    #: Persistent messages and durable subscriptions outlive the broker's process; without it there is no ``restart``.
+    persistent: bool = False
+    #: storeUsage (of a persistent broker) and tempUsage; 0: no limit.
+    store_limit_bytes: int = 0
+    temp_limit_bytes: int = 0
+    #: Whether it takes messages with a delay or a delivery time at all, and the longest delay (0: its own maximum).
+    delay_support: bool = True
+    delay_max_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    #: What the broker offers on OpenWire links; null: its defaults, which are longer than any link's.
+    monitor_offer: MonitorSpec | None = None
+    #: The broker's own end of the links; null: its defaults.
+    connector: ConnectorSpec | None = None
+
+
+class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a history's header says about the broker: a ``broker`` object plus the monitor of each link (client's name
+    -> settings).
+    """
+
+    monitor: dict[str, MonitorSpec] = {}
+    #: Kept for brokers whose only known setting is the sweep's period.
+    expire_period_ms: int | None = None
+    #: Some messages become several, one for each of the names or queues that they are sent to.
+    copies: bool = False
+    #: Some queues live as long as a connection.
+    temporaries: bool = False
+    #: How late a due message may be on an idle broker before "on time" is in doubt.
+    lateness_ms: int = 1000
+
+
+class ClockSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A host's wall clock against true time: a constant offset and a rate error in parts per million."""
+
+    offset_ms: int = 0
+    drift_ppm: int = 0
+
+
+class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One host: a process with a clock of its own. ``via`` is the client library; ``expiry_check`` False is JMS
+    ``consumerExpiryCheckEnabled=false``.
+    """
+
+    name: str
+    role: Literal["broker", "client"]
+    via: Literal["stomp", "jms"] = "stomp"
+    clock: ClockSpec = ClockSpec()
+    expiry_check: bool = True
+
+
+class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The network path of one client: its one-way latency, the inactivity monitor that the client offers, and how many
+    bytes pass per second and direction (0: no limit; the simulated world only).
+    """
+
+    client: str
+    latency_us: int = 500
+    monitor: MonitorSpec | None = None
+    bytes_per_second: int = 0
+
+
+def beyond(declared: DeclaredSpec) -> frozenset[str]:
+    """What a history may be about that most oracles know nothing of: ``broker-redelivery``, ``copies``,
+    ``temporaries``.
+    """
+    about = {
+        "broker-redelivery": any(entry.redelivery for entry in declared.destinations),
+        "copies": declared.copies,
+        "temporaries": declared.temporaries,
+    }
+    return frozenset(name for name, is_so in about.items() if is_so)
+
+
+def stomp_beat_ms(monitor: MonitorSpec, generation: str) -> int:
+    """The heart-beat period that makes a STOMP link's read period ``monitor.read_ms``.
+
+    The documented generation reads with twice the promised period, because STOMP asks receivers to be tolerant; the
+    classic one with the period itself.
+    """
+    return monitor.read_ms if generation == "classic" else monitor.read_ms // 2
+
+
+def effective_monitor(
+    monitor: MonitorSpec | None, via: str, generation: str, offer: MonitorSpec | None = None
+) -> MonitorSpec | None:
+    """What the two ends really agree on: STOMP has no initial delay of its own, it starts after one beat period. None:
+    no monitor.
+    """
+    if monitor is None or monitor.read_ms <= 0 or (offer is not None and offer.read_ms <= 0):
+        return None
+    if via != "stomp":
+        if offer is None:
+            return monitor
+        shorter_ms = min(monitor.initial_delay_ms, offer.initial_delay_ms)
+        return MonitorSpec(min(monitor.read_ms, offer.read_ms), shorter_ms)
+    beat_ms = stomp_beat_ms(monitor, generation)
+    return MonitorSpec(beat_ms if generation == "classic" else 2 * beat_ms, beat_ms)

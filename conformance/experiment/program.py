@@ -1,0 +1,175 @@
+"""Program: a whole experiment as plain data, ``brokerproof/program/1`` (contracts.md section 1, docs/program.md).
+
+Rules:
+
+* A program replays from its file alone: broker settings, hosts with their clocks, links, destinations and steps.
+* References inside steps (``host``, ``dest``, ``link``, ``consumer``, ``upto``) are ordinals, taken modulo what exists
+  and fits the step, never names; so any subset of the steps is still a program. Shrinking depends on this.
+* Unknown fields are refused, with the path at which they stand: a misspelt setting must not silently do nothing.
+
+The durable artefact of a failure is this file, not a seed of Hypothesis or of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from brokerproof.conformance.experiment.configuration import (
+    BrokerSpec,
+    DeclaredSpec,
+    HostSpec,
+    LinkSpec,
+    effective_monitor,
+)
+from brokerproof.conformance.experiment.destinations import is_copied, is_temporary
+from brokerproof.conformance.experiment.nearest import suggestion
+from brokerproof.conformance.experiment.steps import REGISTRY, AnyStep
+
+FORMAT = "brokerproof/program/1"
+#: More steps than this are refused: a mistake in a generator should not fill the disk.
+STEPS_MAX = 100_000
+#: The largest number of hosts, links or destinations.
+NAMES_MAX = 64
+
+
+class ProgramError(ValueError):
+    """A program cannot be used. The text shows where, the value and the remedy."""
+
+    exit_code = 2
+
+
+class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The experiment. ``dests`` names the destinations that ``dest`` ordinals choose from; a name that starts with
+    ``t`` is a topic, any other a queue.
+    """
+
+    format: str
+    broker: BrokerSpec
+    hosts: list[HostSpec]
+    links: list[LinkSpec] = []
+    dests: list[str] = msgspec.field(default_factory=lambda: ["q0"])
+    steps: list[AnyStep] = []
+
+    def with_steps(self, steps: list[AnyStep]) -> Program:
+        """The same experiment with other steps."""
+        return msgspec.structs.replace(self, steps=steps)
+
+    def encode(self) -> bytes:
+        """Canonical JSON: the same program gives the same bytes."""
+        return msgspec.json.encode(self)
+
+    def digest(self) -> str:
+        """``sha256:`` of the canonical JSON; how histories and reports name this program."""
+        return "sha256:" + hashlib.sha256(self.encode()).hexdigest()
+
+    def clients(self) -> list[HostSpec]:
+        """The hosts that are clients, in order."""
+        return [host for host in self.hosts if host.role == "client"]
+
+    def broker_host(self) -> HostSpec:
+        """The host on which the broker runs."""
+        return next(host for host in self.hosts if host.role == "broker")
+
+    def link_of(self, client: str) -> LinkSpec:
+        """The link of a client; the default link where the program names none."""
+        return next((link for link in self.links if link.client == client), LinkSpec(client))
+
+    def declared(self) -> DeclaredSpec:
+        """What a history of this program says about the broker."""
+        broker = self.broker
+        return DeclaredSpec(
+            generation=broker.generation,
+            timestamping=broker.timestamping,
+            memory_limit_bytes=broker.memory_limit_bytes,
+            destinations=broker.destinations,
+            dead_letter_non_persistent=broker.dead_letter_non_persistent,
+            monitor_offer=broker.monitor_offer,
+            connector=broker.connector,
+            persistent=broker.persistent,
+            store_limit_bytes=broker.store_limit_bytes,
+            temp_limit_bytes=broker.temp_limit_bytes,
+            delay_support=broker.delay_support,
+            delay_max_ms=broker.delay_max_ms,
+            copies=any(is_copied(dest) for dest in self.dests),
+            temporaries=any(is_temporary(dest) for dest in self.dests),
+            monitor={
+                host.name: effective
+                for host in self.clients()
+                if (
+                    effective := effective_monitor(
+                        self.link_of(host.name).monitor, host.via, self.monitor_generation(), broker.monitor_offer
+                    )
+                )
+                is not None
+            },
+        )
+
+    def monitor_generation(self) -> str:
+        """The generation of inactivity monitor that the program asks for."""
+        return self.broker.generation.get("monitor", "documented")
+
+
+_decoder = msgspec.json.Decoder(Program)
+
+
+def parse_program(data: bytes, name: str = "program") -> Program:
+    """Parse and check a program. Raises ``ProgramError``."""
+    try:
+        program = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProgramError(f"{name}: not a {FORMAT} program: {error}{_remedy(str(error))}") from None
+    check_program(program, name)
+    return program
+
+
+def _remedy(error: str) -> str:
+    """What to write instead of a step that does not exist."""
+    found = re.fullmatch(r"Invalid value '(.*)' - at `\$\.steps\[\d+\]\.do`", error)
+    if found is None:
+        return ""
+    known = sorted(str(step.__struct_config__.tag) for step in REGISTRY)
+    return f"; {suggestion(found[1], known)}a step is one of {', '.join(known)}"
+
+
+def read_program(path: Path) -> Program:
+    """Read a program file. Raises ``ProgramError``, also for a file that cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot be read ({error.strerror}); give the path of a program.json") from None
+    return parse_program(data, str(path))
+
+
+def check_program(program: Program, name: str) -> None:
+    """What types cannot say. Raises ``ProgramError``."""
+    if program.format != FORMAT:
+        raise ProgramError(f"{name}: format is {program.format!r}; this release reads {FORMAT!r}")
+    names = [host.name for host in program.hosts]
+    brokers = [host.name for host in program.hosts if host.role == "broker"]
+    if len(brokers) != 1:
+        raise ProgramError(f"{name}: has {len(brokers)} hosts with role 'broker' ({brokers}); exactly one is needed")
+    if len(names) == 1:
+        raise ProgramError(f"{name}: has no host with role 'client'; add at least one")
+    if len(set(names)) != len(names) or "" in names:
+        raise ProgramError(f"{name}: host names {names} must be different and not empty")
+    for link in program.links:
+        if link.client not in names or link.client in brokers:
+            raise ProgramError(
+                f"{name}: a link names the client {link.client!r}; clients are {[h.name for h in program.clients()]}"
+            )
+    if not program.dests or len(set(program.dests)) != len(program.dests):
+        raise ProgramError(f"{name}: dests is {program.dests}; name at least one destination, each once")
+    if max(len(names), len(program.links), len(program.dests)) > NAMES_MAX:
+        raise ProgramError(f"{name}: more than {NAMES_MAX} hosts, links or dests")
+    if len(program.steps) > STEPS_MAX:
+        raise ProgramError(f"{name}: has {len(program.steps)} steps; at most {STEPS_MAX} are accepted")
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of a program file, written to docs/program.schema.json."""
+    return msgspec.json.schema(Program)

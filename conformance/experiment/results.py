@@ -1,0 +1,145 @@
+"""What a suite produces: a stream of events with writers as consumers.
+
+Rules:
+
+* A producer (the suite, a campaign, the pytest plugin) emits ``SuiteStarted``, then ``RunFinished`` per run, then
+  ``SuiteFinished``. It knows no format.
+* A writer (terminal table, JSON, HTML, JUnit, Parquet) implements ``Writer.handle`` and keeps what it needs.
+* ``verdict_digest`` depends on nothing but programs and verdicts: not on time, order, job count or machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+import msgspec
+
+from brokerproof.conformance.experiment.history import History
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.verdict import Verdict
+
+#: The column of the embedded reference broker.
+REFERENCE = "reference"
+#: How the column of a broker ends whose hosts were all played by our OpenWire client (``adapters/through.py``).
+THROUGH_OPENWIRE = " openwire"
+
+
+class RunResult:
+    """One program on one broker in one world, judged.
+
+    ``broker`` is the column of the matrix (``reference``, ``activemq 5.17.2``); ``name`` is the corpus name or
+    ``seed-N``. ``problem`` is not empty when the suite or its environment failed (exit code 4); ``not_run`` when a tool
+    or broker is missing. Then ``history`` may be None and ``verdicts`` hold *not run*.
+    """
+
+    __slots__ = (
+        "broker",
+        "history",
+        "mutant",
+        "name",
+        "not_run",
+        "problem",
+        "program",
+        "seconds",
+        "seed",
+        "verdicts",
+        "world",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        broker: str,
+        world: str,
+        program: Program,
+        verdicts: list[Verdict],
+        history: History | None,
+        *,
+        seed: int | None = None,
+        mutant: str | None = None,
+        seconds: float = 0.0,
+        problem: str = "",
+        not_run: str = "",
+    ) -> None:
+        self.name = name
+        self.broker = broker
+        self.world = world
+        self.program = program
+        self.verdicts = verdicts
+        self.history = history
+        self.seed = seed
+        self.mutant = mutant
+        self.seconds = seconds
+        self.problem = problem
+        self.not_run = not_run
+
+    @property
+    def run(self) -> str:
+        """A name that is unique per broker, world and program."""
+        return f"{self.broker}/{self.world}/{self.name}"
+
+
+class SuiteEvent:
+    """Base of what writers see."""
+
+    __slots__ = ()
+
+
+class SuiteStarted(SuiteEvent):
+    """The plan: ``brokers`` are the columns, ``requirements`` the wanted ids, ``total`` the number of runs."""
+
+    __slots__ = ("brokers", "requirements", "total")
+
+    def __init__(self, brokers: list[str], requirements: list[str], total: int) -> None:
+        self.brokers = brokers
+        self.requirements = requirements
+        self.total = total
+
+
+class RunFinished(SuiteEvent):
+    """One run is judged."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+
+
+class SuiteFinished(SuiteEvent):
+    """Nothing more comes. ``digest`` is the verdict digest, ``seconds`` the wall time."""
+
+    __slots__ = ("digest", "seconds")
+
+    def __init__(self, digest: str, seconds: float) -> None:
+        self.digest = digest
+        self.seconds = seconds
+
+
+class Writer(ABC):
+    """A consumer of the stream."""
+
+    @abstractmethod
+    def handle(self, event: SuiteEvent) -> None:
+        """Take notice of one event."""
+
+
+def run_digest(run: str, program: str, verdicts: list[Verdict]) -> str:
+    """Hexadecimal SHA-256 of one run: its name, its program's digest and its verdicts, sorted by requirement.
+
+    Only requirement, verdict, outcome and grade of each verdict count: texts and slacks of live runs hold measured
+    times.
+    """
+    rows = [[v.requirement, v.verdict.value, v.outcome, v.grade] for v in sorted(verdicts, key=lambda v: v.requirement)]
+    return hashlib.sha256(msgspec.json.encode([run, program, rows])).hexdigest()
+
+
+def combined_digest(digests: Iterable[str]) -> str:
+    """``sha256:`` over the digests of runs, sorted: neither the order of the runs nor who made them matters."""
+    return "sha256:" + hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
+
+
+def verdict_digest(rows: Iterable[tuple[str, str, list[Verdict]]]) -> str:
+    """The verdict digest of many runs, each given as (run name, program digest, verdicts)."""
+    return combined_digest(run_digest(run, program, verdicts) for run, program, verdicts in rows)

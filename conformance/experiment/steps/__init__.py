@@ -1,0 +1,89 @@
+"""The registry of steps. The order is part of the format of recorded choices: append, never insert."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.experiment.steps.operation import Operate, Restart
+from brokerproof.conformance.experiment.steps.passage import Advance, Counters, Settle
+from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
+from brokerproof.conformance.experiment.steps.visit import Pause, Visit
+
+AnyStep = (
+    Send
+    | Subscribe
+    | Take
+    | Ack
+    | Nack
+    | Leave
+    | Clock
+    | Stall
+    | Resume
+    | Advance
+    | Settle
+    | Counters
+    | Begin
+    | Commit
+    | Rollback
+    | Unsubscribe
+    | Restart
+    | Operate
+    | Visit
+    | Pause
+    | Acknowledge
+)
+
+REGISTRY: tuple[type[AnyStep], ...] = (
+    Send,
+    Subscribe,
+    Take,
+    Ack,
+    Nack,
+    Leave,
+    Clock,
+    Stall,
+    Resume,
+    Advance,
+    Settle,
+    Counters,
+    Begin,
+    Commit,
+    Rollback,
+    Unsubscribe,
+    Restart,
+    Operate,
+    Visit,
+    Pause,
+    Acknowledge,
+)
+
+__all__ = [
+    "REGISTRY",
+    "Ack",
+    "Acknowledge",
+    "Advance",
+    "AnyStep",
+    "Begin",
+    "Clock",
+    "Commit",
+    "Counters",
+    "Leave",
+    "Nack",
+    "Operate",
+    "Pause",
+    "Restart",
+    "Resume",
+    "Rollback",
+    "Send",
+    "Settle",
+    "Shape",
+    "Stall",
+    "Step",
+    "Subscribe",
+    "Take",
+    "Unsubscribe",
+    "Visit",
+]

@@ -1,0 +1,269 @@
+"""``subscribe``, ``take``, ``ack``, ``nack``, ``leave``, ``unsubscribe``: what a consumer does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+import msgspec
+
+from brokerproof.conformance.experiment.destinations import is_composite, is_topic
+from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.send import Duration, Ordinal, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
+    from brokerproof.conformance.experiment.world import World
+
+PREFETCHES = (1, 2, 10, 1000)
+ACKS = ("client", "individual", "auto")
+SELECTORS = ("kind = 'a'", "kind <> 'a'", "kind IN ('a', 'b')", "kind IS NULL", "JMSPriority > 4", "kind = 'z'")
+DURABLES = ("d1", "d2")
+#: More consumers than this on one host are refused, as a broker would run out of patience too.
+CONSUMERS_MAX = 50
+
+
+class Subscribe(Step, frozen=True, tag="subscribe"):
+    """``host`` attaches one more consumer to ``dest``. ``dispatch`` sync is not selectable over STOMP on real ActiveMQ
+    brokers (*not applicable* there).
+
+    ``prefetch`` 0 is a pull consumer (JMS only), -1 asks for nothing. ``selector`` is JMS's ("" is none).
+    ``durable`` names a durable subscription of the host, on a topic. ``browser`` looks at a queue and takes
+    nothing; unless its ``ack`` is ``individual`` it acknowledges what it has seen. ``exclusive`` asks to be a
+    queue's only consumer, ``priority`` is the consumer's. ``no_local`` refuses what the same connection sent.
+    ``wild`` consumes from all queues (or topics) of the program at once. What does not fit together is left out:
+    ``wild`` before ``browser``, ``browser`` before ``exclusive``.
+    """
+
+    weight = 8
+    host: Ordinal = 0
+    dest: Ordinal = 0
+    prefetch: Annotated[int, msgspec.Meta(ge=-1, le=32767)] = 1
+    dispatch: Literal["async", "sync"] = "async"
+    ack: Literal["client", "individual", "auto"] = "client"
+    selector: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    durable: Word = ""
+    browser: bool = False
+    exclusive: bool = False
+    no_local: bool = False
+    priority: Annotated[int, msgspec.Meta(ge=-128, le=127)] = 0
+    wild: bool = False
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Subscribe:
+        plain = cls(
+            host=chooser.below(shape.clients),
+            dest=chooser.below(shape.dests),
+            prefetch=PREFETCHES[chooser.below(len(PREFETCHES))],
+            dispatch="sync" if chooser.flag(30) else "async",
+            ack=ACKS[chooser.below(len(ACKS))],  # type: ignore[arg-type]  # indexing a tuple of literals
+        )
+        options = draw_options(chooser, shape)
+        return msgspec.structs.replace(plain, **options) if options else plain
+
+    def normalise(self, state: WorldState) -> Subscribe | None:
+        client = state.clients[self.host % len(state.clients)]
+        dest = self.dest % len(state.dests)
+        if len(client.consumers) >= CONSUMERS_MAX or is_composite(state.dests[dest]):
+            return None
+        fitting = self._fitting(is_topic(state.dests[dest]), client, state)
+        if fitting.durable and any(consumer.durable == fitting.durable for consumer in client.consumers):
+            return None  # it is in use
+        return msgspec.structs.replace(fitting, host=client.index, dest=dest)
+
+    def _fitting(self, topic: bool, client: ClientState, state: WorldState) -> Subscribe:
+        """The same without options that mean nothing here."""
+        browser = self.browser and not topic and not self.wild
+        durable = self.durable if topic and state.durable else ""
+        return msgspec.structs.replace(
+            self,
+            browser=browser,
+            durable=durable,
+            exclusive=self.exclusive and not topic and not self.wild and not browser,
+            ack="auto" if browser and self.ack == "client" else self.ack,
+            prefetch=self.prefetch if self.prefetch or (client.via == "jms" and not browser and not self.wild) else 1,
+        )
+
+    def perform(self, world: World) -> None:
+        world.subscribe(world.state.clients[self.host], world.state.dests[self.dest], self)
+
+
+def draw_options(chooser: Chooser, shape: Shape) -> dict[str, object]:
+    """Options of a consumer that the program's features ask for; a program without features draws nothing."""
+    options: dict[str, object] = {}
+    for feature, (percent, draw) in _OPTIONS.items():
+        if feature in shape.features and chooser.flag(percent):
+            options |= draw(chooser)
+    if "wild" in options:
+        options.pop("durable", None)  # rarely wanted, and little is judged of it
+    return options
+
+
+def _draw_durable(chooser: Chooser) -> dict[str, object]:
+    options: dict[str, object] = {"durable": DURABLES[chooser.below(len(DURABLES))]}
+    return options | {"no_local": True} if chooser.flag(20) else options
+
+
+#: Feature -> how many consumers of a program about it have it, and what they ask for.
+_OPTIONS: dict[str, tuple[int, Callable[[Chooser], dict[str, object]]]] = {
+    "selectors": (60, lambda chooser: {"selector": SELECTORS[chooser.below(len(SELECTORS))]}),
+    "exclusive": (50, lambda chooser: {"exclusive": True} if chooser.flag(60) else {"priority": 5}),
+    "browsers": (35, lambda _: {"browser": True, "ack": "auto"}),
+    "wildcards": (40, lambda _: {"wild": True}),
+    "pull": (50, lambda _: {"prefetch": 0}),
+    "durables": (60, _draw_durable),
+}
+
+
+def consumers_of(state: WorldState, host: int) -> tuple[ClientState, list[ConsumerState]]:
+    """The client that a ``host`` ordinal means where a consumer is needed: among the clients that have one, else
+    anybody with an empty list.
+    """
+    fitting = [client for client in state.clients if client.consumers]
+    if not fitting:
+        return state.clients[0], []
+    client = fitting[host % len(fitting)]
+    return client, client.consumers
+
+
+class _OfConsumer(Step, frozen=True):
+    """Shared by steps that name a consumer: ``host`` among the clients that have one, ``consumer`` among that client's,
+    oldest first.
+    """
+
+    host: Ordinal = 0
+    consumer: Ordinal = 0
+
+    def _locate(self, state: WorldState) -> tuple[int, int] | None:
+        fitting = [client for client in state.clients if client.consumers]
+        if not fitting:
+            return None
+        client = self.host % len(fitting)
+        return client, self.consumer % len(fitting[client].consumers)
+
+
+class Take(_OfConsumer, frozen=True, tag="take"):
+    """The application asks for up to ``count`` messages, waiting at most ``deadline_ms`` for each."""
+
+    weight = 25
+    deadline_ms: Duration = 0
+    count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Take:
+        return cls(
+            host=chooser.below(shape.clients),
+            consumer=chooser.below(2),
+            deadline_ms=(0, 10, 1000)[chooser.below(3)],
+            count=1 + (chooser.below(10) if chooser.flag(20) else 0),
+        )
+
+    def normalise(self, state: WorldState) -> Take | None:
+        found = self._locate(state)
+        if found is None or consumers_of(state, found[0])[1][found[1]].browser:
+            return None  # a browser's messages belong to others
+        return msgspec.structs.replace(self, host=found[0], consumer=found[1])
+
+    def perform(self, world: World) -> None:
+        _, consumers = consumers_of(world.state, self.host)
+        consumer = consumers[self.consumer]
+        for _ in range(self.count):
+            if not world.take(consumer, self.deadline_ms):
+                break
+
+
+class _OfUnsettled(_OfConsumer, frozen=True):
+    """Shared by steps that name one of the messages that a consumer took and has not settled: the ``upto``-th."""
+
+    upto: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Self:
+        return cls(host=chooser.below(shape.clients), consumer=chooser.below(2), upto=chooser.below(4))
+
+    def normalise(self, state: WorldState) -> Self | None:
+        found = self._locate(state)
+        if found is None:
+            return None
+        consumer = consumers_of(state, found[0])[1][found[1]]
+        unsettled = [] if consumer.ack == "auto" else consumer.unsettled
+        if not unsettled:
+            return None
+        return msgspec.structs.replace(self, host=found[0], consumer=found[1], upto=self.upto % len(unsettled))
+
+
+class Ack(_OfUnsettled, frozen=True, tag="ack"):
+    """The application acknowledges messages that it took: up to and including the ``upto``-th unsettled one
+    (cumulative), or that one alone (individual).
+    """
+
+    weight = 15
+
+    def perform(self, world: World) -> None:
+        _, consumers = consumers_of(world.state, self.host)
+        world.ack(consumers[self.consumer], self.upto)
+
+
+class Nack(_OfUnsettled, frozen=True, tag="nack"):
+    """The application rejects the ``upto``-th unsettled message that it took (STOMP NACK, OpenWire POISON)."""
+
+    weight = 2
+
+    def perform(self, world: World) -> None:
+        _, consumers = consumers_of(world.state, self.host)
+        world.nack(consumers[self.consumer], self.upto)
+
+
+class Leave(_OfConsumer, frozen=True, tag="leave"):
+    """A consumer leaves: ``close`` says goodbye, ``drop`` loses the host's socket, ``kill`` loses its process (both end
+    all consumers of the host).
+    """
+
+    weight = 5
+    how: Literal["close", "drop", "kill"] = "close"
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Leave:
+        return cls(
+            host=chooser.below(shape.clients),
+            consumer=chooser.below(2),
+            how=("close", "drop", "kill")[chooser.below(3)],
+        )
+
+    def normalise(self, state: WorldState) -> Leave | None:
+        found = self._locate(state)
+        return None if found is None else msgspec.structs.replace(self, host=found[0], consumer=found[1])
+
+    def perform(self, world: World) -> None:
+        client, consumers = consumers_of(world.state, self.host)
+        if self.how == "close":
+            world.close_consumer(consumers[self.consumer])
+        else:
+            world.lose_client(client, self.how)
+
+
+class Unsubscribe(Step, frozen=True, tag="unsubscribe"):
+    """``host``, among the clients that have a durable subscription that nobody uses now, ends its ``durable``-th one,
+    oldest first.
+    """
+
+    weight = 0
+    host: Ordinal = 0
+    durable: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Unsubscribe:
+        return cls(host=chooser.below(shape.clients), durable=chooser.below(2))
+
+    def normalise(self, state: WorldState) -> Unsubscribe | None:
+        fitting = [client for client in state.clients if client.idle_durables()]
+        if not fitting:
+            return None
+        host = self.host % len(fitting)
+        return msgspec.structs.replace(self, host=host, durable=self.durable % len(fitting[host].idle_durables()))
+
+    def perform(self, world: World) -> None:
+        client = [client for client in world.state.clients if client.idle_durables()][self.host]
+        world.unsubscribe(client, client.idle_durables()[self.durable])

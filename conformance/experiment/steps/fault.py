@@ -1,0 +1,82 @@
+"""``clock``, ``stall``, ``resume``: what goes wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.send import Ordinal, SignedDuration
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.world import World
+
+
+class Clock(Step, frozen=True, tag="clock"):
+    """The wall clock of ``host`` (any host, the broker's included) jumps by ``jump_ms``, its monotonic one does not."""
+
+    weight = 10
+    host: Ordinal = 0
+    jump_ms: SignedDuration = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Clock:
+        jump_ms = shape.draw_ms(chooser)
+        return cls(host=chooser.below(shape.clients + 1), jump_ms=-jump_ms if chooser.flag(50) else jump_ms)
+
+    def normalise(self, state: WorldState) -> Clock | None:
+        return None if self.jump_ms == 0 else msgspec.structs.replace(self, host=self.host % len(state.hosts))
+
+    def perform(self, world: World) -> None:
+        world.jump_clock(world.state.hosts[self.host], self.jump_ms)
+
+
+class Stall(Step, frozen=True, tag="stall"):
+    """The link holds back what travels ``toward`` one end, silently: nothing is lost, nothing is closed, nothing
+    arrives.
+    """
+
+    weight = 5
+    link: Ordinal = 0
+    toward: Literal["client", "broker", "both"] = "both"
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Stall:
+        return cls(
+            link=chooser.below(shape.links),
+            toward=("both", "client", "broker")[chooser.below(3)],
+        )
+
+    def normalise(self, state: WorldState) -> Stall | None:
+        open_links = [client for client in state.clients if not client.stalled]
+        if not open_links:
+            return None
+        return msgspec.structs.replace(self, link=self.link % len(open_links))
+
+    def perform(self, world: World) -> None:
+        open_links = [client for client in world.state.clients if not client.stalled]
+        world.stall(open_links[self.link], self.toward)
+
+
+class Resume(Step, frozen=True, tag="resume"):
+    """A stalled link flows again; what was held back arrives in order."""
+
+    weight = 5
+    link: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Resume:
+        return cls(link=chooser.below(shape.links))
+
+    def normalise(self, state: WorldState) -> Resume | None:
+        stalled = [client for client in state.clients if client.stalled]
+        if not stalled:
+            return None
+        return msgspec.structs.replace(self, link=self.link % len(stalled))
+
+    def perform(self, world: World) -> None:
+        stalled = [client for client in world.state.clients if client.stalled]
+        world.resume(stalled[self.link])

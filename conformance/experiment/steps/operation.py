@@ -1,0 +1,76 @@
+"""``operate``, ``restart``: what the people who run a broker do to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from brokerproof.conformance.experiment.destinations import is_topic
+from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.send import Ordinal
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.world import World
+
+OPERATIONS = ("purge", "move", "reset")
+
+
+class Operate(Step, frozen=True, tag="operate"):
+    """An operator asks the broker to ``purge`` a queue, to ``move`` what waits on a queue to another one, or to
+    ``reset`` the totals of a queue. ``dest`` and ``to`` count queues only, ``to`` those beside ``dest``. Or the
+    operator sets the memory ``limit`` of the whole broker, which is never drawn: few claims hold beyond such a change.
+    """
+
+    weight = 0
+    op: Literal["purge", "move", "reset", "limit"] = "purge"
+    dest: Ordinal = 0
+    to: Ordinal = 0
+    limit_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Operate:
+        op = OPERATIONS[chooser.below(len(OPERATIONS))]
+        return cls(op=op, dest=chooser.below(shape.dests), to=chooser.below(shape.dests))  # type: ignore[arg-type]  # indexing a tuple of literals
+
+    def normalise(self, state: WorldState) -> Operate | None:
+        queues = _queues(state)
+        if self.op == "limit":
+            return msgspec.structs.replace(self, dest=0, to=0)
+        if not queues or (self.op == "move" and len(queues) < 2):
+            return None
+        to = self.to % (len(queues) - 1) if self.op == "move" else 0
+        return msgspec.structs.replace(self, dest=self.dest % len(queues), to=to, limit_bytes=0)
+
+    def perform(self, world: World) -> None:
+        if self.op == "limit":
+            world.operate(self.op, "", "", self.limit_bytes)
+            return
+        queues = _queues(world.state)
+        dest = queues.pop(self.dest)
+        world.operate(self.op, dest, queues[self.to] if self.op == "move" else "")
+
+
+def _queues(state: WorldState) -> list[str]:
+    return [dest for dest in state.places() if not is_topic(dest)]
+
+
+class Restart(Step, frozen=True, tag="restart"):
+    """The broker is stopped in an orderly way (``stop``) or killed (``kill``) and comes back with what it had stored.
+    Only for brokers that the program declares persistent.
+    """
+
+    weight = 0
+    how: Literal["stop", "kill"] = "stop"
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Restart:  # noqa: ARG003 - nothing depends on the shape
+        return cls(how="kill" if chooser.flag(60) else "stop")
+
+    def normalise(self, state: WorldState) -> Restart | None:
+        return self if state.persistent else None
+
+    def perform(self, world: World) -> None:
+        world.restart(self.how)

@@ -1,0 +1,67 @@
+"""``advance``, ``settle``, ``counters``: letting time pass, and looking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.send import Duration, Ordinal
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.world import World
+
+
+class Advance(Step, frozen=True, tag="advance"):
+    """Time passes: ``ms`` milliseconds of true time, virtual or real."""
+
+    weight = 12
+    ms: Duration = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Advance:
+        return cls(ms=shape.draw_ms(chooser))
+
+    def normalise(self, state: WorldState) -> Advance | None:  # noqa: ARG002 - possible in any state
+        return None if self.ms == 0 else self
+
+    def perform(self, world: World) -> None:
+        world.advance(self.ms)
+
+
+class Settle(Step, frozen=True, tag="settle"):
+    """Wait until nothing moves any more, at most ``deadline_ms``, then read all counters."""
+
+    weight = 2
+    deadline_ms: Duration = 5000
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Settle:  # noqa: ARG003 - nothing to choose
+        return cls()
+
+    def normalise(self, state: WorldState) -> Settle | None:  # noqa: ARG002 - possible in any state
+        return self
+
+    def perform(self, world: World) -> None:
+        world.settle(self.deadline_ms)
+
+
+class Counters(Step, frozen=True, tag="counters"):
+    """Read the broker's figures for ``dest`` at this instant, whatever is moving."""
+
+    weight = 4
+    dest: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Counters:
+        return cls(dest=chooser.below(shape.dests))
+
+    def normalise(self, state: WorldState) -> Counters | None:
+        places = state.places()
+        return msgspec.structs.replace(self, dest=self.dest % len(places)) if places else None
+
+    def perform(self, world: World) -> None:
+        world.read_counters(world.state.places()[self.dest], at_rest=False)

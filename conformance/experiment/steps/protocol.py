@@ -1,0 +1,96 @@
+"""``acknowledge``: what a client library would not do by itself, said straight in the protocol.
+
+Only a JMS host can, and of live ones only those that brokerproof's own client plays: the stock Java client does what it
+wants.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.send import Ordinal
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.state import ConsumerState, WorldState
+    from brokerproof.conformance.experiment.world import World
+
+AckType = Literal["delivered", "poison", "standard", "redelivered", "individual", "unmatched", "expired"]
+#: OpenWire's numbers are the places.
+ACK_TYPES: Final[tuple[AckType, ...]] = (
+    "delivered",
+    "poison",
+    "standard",
+    "redelivered",
+    "individual",
+    "unmatched",
+    "expired",
+)
+#: Those that name one message and no range.
+SINGLE: Final = ("individual", "unmatched")
+#: Those that settle what they name.
+SETTLING: Final = ("poison", "standard", "individual", "expired")
+#: A message id that no broker has given, in the form that OpenWire brokers write.
+NO_MESSAGE: Final = "ID:brokerproof-no-such-message-0:1:1:1:1"
+
+
+class Acknowledge(Step, frozen=True, tag="acknowledge"):
+    """A JMS consumer in ``individual`` mode (``consumer`` counts those that hold something, outside of transactions)
+    sends an acknowledgement of any OpenWire ``type``, from the ``first``-th of its unsettled messages to the
+    ``upto``-th. ``open_start`` leaves the first id out, which means "from the oldest". ``wrong_end`` names a last
+    message that does not exist.
+    """
+
+    weight = 0
+    consumer: Ordinal = 0
+    type: AckType = "standard"
+    first: Ordinal = 0
+    upto: Ordinal = 0
+    open_start: bool = False
+    wrong_end: bool = False
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Acknowledge:
+        return cls(
+            consumer=chooser.below(shape.clients),
+            type=ACK_TYPES[chooser.below(len(ACK_TYPES))],
+            first=chooser.below(3),
+            upto=chooser.below(4),
+            open_start=chooser.flag(30),
+            wrong_end=chooser.flag(20),
+        )
+
+    def normalise(self, state: WorldState) -> Acknowledge | None:
+        fitting = _fitting(state)
+        if not fitting:
+            return None
+        place = self.consumer % len(fitting)
+        upto = self.upto % len(fitting[place].unsettled)
+        first = upto if self.type in SINGLE else 0 if self.open_start else self.first % (upto + 1)
+        wrong = self.wrong_end and self.type not in SINGLE
+        return msgspec.structs.replace(self, consumer=place, first=first, upto=upto, wrong_end=wrong)
+
+    def perform(self, world: World) -> None:
+        world.acknowledge(_fitting(world.state)[self.consumer], self)
+
+
+def _fitting(state: WorldState) -> list[ConsumerState]:
+    return [
+        consumer
+        for client in state.clients
+        for consumer in client.consumers
+        if client.via == "jms" and not client.transaction and consumer.ack == "individual" and consumer.unsettled
+    ]
+
+
+def ends_of(ids: list[str], *, open_start: bool, wrong_end: bool) -> tuple[str, str]:
+    """What an acknowledgement of these message ids names: the first, "" for the oldest, and the last."""
+    return "" if open_start else ids[0], NO_MESSAGE if wrong_end else ids[-1]
+
+
+def settled_by(kind: AckType, covered: list[str], *, wrong_end: bool) -> list[str]:
+    """Which messages an acknowledgement settles, of those in its range: all, or none."""
+    return covered if kind in SETTLING and not wrong_end else []

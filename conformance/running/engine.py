@@ -1,0 +1,55 @@
+"""The engine: one program in, one judged run out. Used by the suite, the campaign's executors, replay, shrinking and
+the pytest plugin alike.
+
+``run_program`` is the only place where a world, a judge and a mutant meet. It never raises for what a broker did; it
+raises for misuse (an unknown mutant).
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import REFERENCE, RunResult
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
+
+#: New objects that make the garbage collector look: a run makes thousands, and nearly all of them live until its end.
+COLLECT_AFTER = 100_000
+
+
+@contextmanager
+def seldom_collected() -> Iterator[None]:
+    """Let the garbage collector look less often; what it was set to before comes back."""
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def run_program(
+    program: Program,
+    name: str,
+    *,
+    seed: int | None = None,
+    mutant: str | None = None,
+    wanted: Iterable[str] | None = None,
+) -> RunResult:
+    """Run a program on the embedded reference broker in virtual time and judge it. Raises ``MutantError`` for an
+    unknown mutant.
+    """
+    with seldom_collected():
+        world = SimulatedWorld(mutant=mutant, seed=seed)
+        history = world.run(program)
+        verdicts = judge_history(history, wanted=wanted)
+    return RunResult(name, REFERENCE, world.kind, program, verdicts, history, seed=seed, mutant=mutant)
+
+
+def run_seed(seed: int, mutant: str | None = None) -> RunResult:
+    """The run of one seed: the seeded driver's program in the simulated world."""
+    return run_program(program_for_seed(seed), f"seed-{seed}", seed=seed, mutant=mutant)

@@ -1,0 +1,54 @@
+"""Hunting mutants: how many programs it takes until the oracle that must catch a defect does.
+
+The same seeds are used for every mutant, corpus programs first. A mutant that survives the budget is a hole in the
+suite, not in the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.mutants.registry import Mutant
+from brokerproof.conformance.running.engine import run_program
+
+#: Programs after which a mutant counts as a survivor.
+PROGRAMS_MAX = 3000
+
+
+class Kill:
+    """The first program in which a mutant's requirement is violated. ``killers`` are all requirements that were
+    violated in it.
+    """
+
+    __slots__ = ("killers", "programs", "result")
+
+    def __init__(self, programs: int, killers: list[str], result: RunResult) -> None:
+        self.programs = programs
+        self.killers = killers
+        self.result = result
+
+
+def hunt(mutant: Mutant, first_seed: int = 0, programs_max: int = PROGRAMS_MAX) -> Kill | None:
+    """Run programs until ``mutant.requirement`` is violated; None when the mutant survives."""
+    budget = islice(_programs(first_seed, programs_max), programs_max)
+    for count, (name, program, seed) in enumerate(budget, start=1):
+        result = run_program(program, name, seed=seed, mutant=mutant.id, wanted=(mutant.requirement,))
+        if any(verdict.verdict is VerdictKind.VIOLATED for verdict in result.verdicts):
+            whole = run_program(program, name, seed=seed, mutant=mutant.id)
+            killers = [v.requirement for v in whole.verdicts if v.verdict is VerdictKind.VIOLATED]
+            return Kill(count, killers, whole)
+    return None
+
+
+def _programs(first_seed: int, programs_max: int) -> Iterator[tuple[str, Program, int | None]]:
+    corpus = list(programs().items())[:programs_max]
+    for name, program in corpus:
+        yield name, program, None
+    for seed in range(first_seed, first_seed + programs_max - len(corpus)):
+        yield f"seed-{seed}", program_for_seed(seed), seed

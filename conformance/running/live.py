@@ -1,0 +1,186 @@
+"""The live tier: which corpus programs run on a broker, in which order, and what comes of each.
+
+Rules
+* The plan: corpus programs that the broker can run at all and that take little real time. It is ordered so that brokers
+  can be shared: by settings, then by the broker's clock, never backwards.
+* A missing tool makes runs *not run*, by name. What the suite or its environment did wrong is a ``problem`` (exit code
+  4) and spoils the broker that was in use, so that the next run gets a fresh one.
+* Known deviations of the broker are marked after judging; one that no longer fails is a problem too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from brokerproof.chaos.brokers.jars import NotAHome, UnknownRelease
+from brokerproof.chaos.brokers.jolokia import JolokiaFailed
+from brokerproof.chaos.channels import ChannelError
+from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, SupervisorGone
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
+from brokerproof.chaos.toxiproxy import ToxiproxyFailed
+from brokerproof.conformance.brokers import make_adapter
+from brokerproof.conformance.brokers.base import Adapter, NotApplicableError
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps.consume import Take
+from brokerproof.conformance.experiment.steps.passage import Advance
+from brokerproof.conformance.experiment.steps.visit import Pause, Visit
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.known import apply_known
+from brokerproof.conformance.running.options import SuiteOptions
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.world import LiveWorld
+
+#: Programs that let more real time pass than this run in the simulated world only.
+REAL_MS_MAX = 15_000
+PATIENCE_MS = 5_000
+#: What goes wrong around a broker: nobody's verdict.
+TROUBLE = (
+    SuiteProblem,
+    ProcessDiedAtStart,
+    NotReady,
+    SupervisorGone,
+    ChannelError,
+    ToolFailed,
+    ToxiproxyFailed,
+    JolokiaFailed,
+    OSError,
+)
+
+
+class LiveRuns:
+    """Runs in real processes: how many there are, in which column they belong, and the runs themselves."""
+
+    def __init__(self, column: str, total: int, runs: Iterator[RunResult]) -> None:
+        self.column = column
+        self.total = total
+        self._runs = runs
+
+    def __iter__(self) -> Iterator[RunResult]:
+        return self._runs
+
+
+def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
+    """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
+    try:
+        adapter = make_adapter(
+            options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client
+        )
+    except (UnknownRelease, NotAHome) as error:
+        raise UsageError(str(error)) from None
+    except (ToolMissing, ToolFailed) as error:
+        plan = list(programs().items())
+        return LiveRuns(options.broker, len(plan), _not_run(options, plan, wanted, str(error)))
+    plan = plan_of(adapter)
+    return LiveRuns(adapter.label, len(plan), run_all(adapter, plan, wanted, options.mutant))
+
+
+def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
+    """The corpus programs that run on a broker, in an order in which brokers can be shared."""
+    cast = [(name, adapter.cast(program)) for name, program in programs().items()]
+    fitting = [
+        (name, program) for name, program in cast if real_ms(program) <= REAL_MS_MAX and not adapter.refusal(program)
+    ]
+    return sorted(fitting, key=lambda entry: (repr(entry[1].broker), entry[1].broker_host().clock.offset_ms, entry[0]))
+
+
+def real_ms(program: Program) -> int:
+    """How much real time the steps of a program may take, about: a take with more than ``PATIENCE_MS`` is one that is
+    answered, and its deadline only patience with a slow machine.
+    """
+    waits = [step.ms for step in program.steps if isinstance(step, Advance)]
+    takes = [step.deadline_ms for step in program.steps if isinstance(step, Take) and step.deadline_ms <= PATIENCE_MS]
+    stays = [step.ms for step in program.steps if isinstance(step, Pause | Visit)]
+    return sum(waits) + sum(takes) + sum(stays)
+
+
+def run_all(
+    adapter: Adapter, plan: list[tuple[str, Program]], wanted: tuple[str, ...], mutant: str | None = None
+) -> Iterator[RunResult]:
+    """Run a plan, in its order; everything is stopped when the iterator ends or is closed.
+
+    An adapter whose brokers are cheap lets several programs run side by side, each in a laboratory of its own: their
+    time is mostly waiting.
+    """
+    if not plan:
+        return
+    with contextlib.ExitStack() as stack:
+        free: queue.SimpleQueue[Laboratory] = queue.SimpleQueue()
+        for _ in range(adapter.workers):
+            free.put(stack.enter_context(Laboratory()))
+        # After the pool, before the laboratories: what the adapter keeps is owned by their supervisors.
+        stack.callback(adapter.close)
+        pool = stack.enter_context(ThreadPoolExecutor(adapter.workers))
+        # Leaving early: what has not begun is not begun any more.
+        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+
+        def run(entry: tuple[str, Program]) -> RunResult:
+            laboratory = free.get()
+            try:
+                return run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
+            finally:
+                free.put(laboratory)
+
+        yield from pool.map(run, plan)
+
+
+def run_live(
+    adapter: Adapter,
+    laboratory: Laboratory,
+    program: Program,
+    name: str,
+    *,
+    wanted: tuple[str, ...],
+    seed: int | None = None,
+    mutant: str | None = None,
+) -> RunResult:
+    """Run one program in real processes and judge it. Never raises for what a broker, a tool or an agent did."""
+    started = time.monotonic()
+    problem = not_run = ""
+    history = None
+    verdicts: list[Verdict] = []
+    try:
+        history = LiveWorld(adapter, laboratory, seed=seed, mutant=mutant).run(program)
+    except ToolMissing as error:
+        not_run = str(error)
+        verdicts = _all(wanted, VerdictKind.NOT_RUN, not_run)
+    except NotApplicableError as error:
+        verdicts = _all(wanted, VerdictKind.NOT_APPLICABLE, str(error))
+    except TROUBLE as error:
+        problem = f"{name} on {adapter.label}: {error}"
+        verdicts = _all(wanted, VerdictKind.NOT_RUN, problem)
+    else:
+        verdicts, stale = apply_known(name, judge_history(history, wanted=wanted), adapter.known())
+        problem = "; ".join(stale)
+    return RunResult(
+        name,
+        adapter.label,
+        LiveWorld.kind,
+        program,
+        verdicts,
+        history,
+        seed=seed,
+        mutant=mutant,
+        seconds=time.monotonic() - started,
+        problem=problem,
+        not_run=not_run,
+    )
+
+
+def _not_run(
+    options: SuiteOptions, plan: list[tuple[str, Program]], wanted: tuple[str, ...], reason: str
+) -> Iterator[RunResult]:
+    verdicts = _all(wanted, VerdictKind.NOT_RUN, reason)
+    for name, program in plan:
+        yield RunResult(name, options.broker, LiveWorld.kind, program, verdicts, None, not_run=reason)
+
+
+def _all(wanted: tuple[str, ...], kind: VerdictKind, text: str) -> list[Verdict]:
+    return [Verdict(requirement, kind, text=text) for requirement in wanted]

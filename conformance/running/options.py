@@ -1,0 +1,53 @@
+"""What ``brokerproof run`` can be asked for."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.results import REFERENCE
+
+#: Programs of the main job: what two cores do in well under a minute.
+PROGRAMS = 1500
+
+
+class SuiteOptions:
+    """What ``brokerproof run`` was asked for."""
+
+    __slots__ = (
+        "broker",
+        "budget_s",
+        "client",
+        "home",
+        "jobs",
+        "mutant",
+        "programs",
+        "requirement",
+        "seed",
+        "tier",
+        "url",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker: str = REFERENCE,
+        tier: str = "both",
+        seed: int = 0,
+        programs: int = PROGRAMS,
+        budget_s: float | None = None,
+        requirement: str | None = None,
+        jobs: int = 2,
+        mutant: str | None = None,
+        url: str | None = None,
+        home: str | None = None,
+        client: str = "as-written",
+    ) -> None:
+        self.broker = broker
+        self.tier = tier
+        self.seed = seed
+        self.programs = programs
+        self.budget_s = budget_s
+        self.requirement = requirement
+        self.jobs = jobs
+        self.mutant = mutant
+        self.url = url
+        self.home = home
+        self.client = client

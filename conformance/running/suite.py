@@ -1,0 +1,92 @@
+"""The suite: which programs run on which broker in which world, and the stream of results.
+
+Rules:
+
+* The plan is made first and depends on nothing but the options; results come in the plan's order, whatever the number
+  of jobs.
+* Simulated tier (reference broker only): the corpus, then ``programs`` seeds. Live tier: the corpus programs that can
+  run on the broker, in real processes.
+* ``budget_s`` bounds the seeds, never the corpus; what it cut off is reported by ``SuiteFinished`` through the number
+  of runs.
+* For each violated requirement the first program that showed it is shrunk, and the small program is one more run.
+* A missing tool makes runs *not run*, by name; it never makes them pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import (
+    REFERENCE,
+    RunFinished,
+    RunResult,
+    SuiteEvent,
+    SuiteFinished,
+    SuiteStarted,
+    verdict_digest,
+)
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.options import SuiteOptions
+from brokerproof.conformance.running.pool import run_seeds
+from brokerproof.conformance.running.shrinking import shrink_violation
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.running.live import LiveRuns
+
+#: Violated requirements whose first program is shrunk for the report.
+SHRINKS_MAX = 10
+
+
+def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
+    """Run everything; yields ``SuiteStarted``, ``RunFinished`` per run, ``SuiteFinished``."""
+    started = time.monotonic()
+    wanted = tuple(default_catalogue().select(options.requirement))
+    simulated = options.broker == REFERENCE and options.tier in {"simulated", "both"}
+    live = options.tier in {"live", "both"}
+    live_runs = live_runs_for(options, wanted) if live else None
+    total = (len(programs()) + options.programs if simulated else 0) + (live_runs.total if live_runs else 0)
+    column = live_runs.column if live_runs is not None else REFERENCE
+    yield SuiteStarted([column], list(wanted), total)
+    rows = []
+    for result in _all_runs(options, wanted, simulated, live_runs, started):
+        rows.append((result.run, result.program.digest(), result.verdicts))
+        yield RunFinished(result)
+    yield SuiteFinished(verdict_digest(rows), time.monotonic() - started)
+
+
+def _all_runs(
+    options: SuiteOptions, wanted: tuple[str, ...], simulated: bool, live_runs: LiveRuns | None, started: float
+) -> Iterator[RunResult]:
+    if simulated:
+        failing: dict[str, Program] = {}
+        for result in _simulated_runs(options, wanted, started):
+            for verdict in result.verdicts:
+                if verdict.verdict is VerdictKind.VIOLATED:
+                    failing.setdefault(verdict.requirement, result.program)
+            yield result
+        for requirement in sorted(failing)[:SHRINKS_MAX]:
+            yield shrink_violation(failing[requirement], requirement, options.mutant).result
+    if live_runs is not None:
+        yield from live_runs
+
+
+def _simulated_runs(options: SuiteOptions, wanted: tuple[str, ...], started: float) -> Iterator[RunResult]:
+    for name, program in programs().items():
+        yield run_program(program, name, mutant=options.mutant, wanted=wanted)
+    for result in run_seeds(options.seed, options.programs, options.jobs, options.mutant, wanted):
+        yield result
+        if options.budget_s is not None and time.monotonic() - started > options.budget_s:
+            break
+
+
+def live_runs_for(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
+    """The live tier. Raises ``UsageError`` for a broker that cannot exist."""
+    from brokerproof.conformance.running.live import live_runs  # its tools are an extra
+
+    return live_runs(options, wanted)

@@ -1,0 +1,20 @@
+"""What ordinals choose from before the first step of a program, in either world."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.state import WorldState
+from brokerproof.conformance.experiment.steps.consume import Subscribe
+from brokerproof.conformance.oracles.strategies import letter_queues
+
+
+def state_of(program: Program) -> WorldState:
+    """The state in which a program begins."""
+    return WorldState(
+        program.hosts,
+        {host.name: program.link_of(host.name) for host in program.clients()},
+        program.dests,
+        letters=letter_queues(program.broker, program.dests),
+        persistent=program.broker.persistent,
+        durable=any(isinstance(step, Subscribe) and bool(step.durable) for step in program.steps),
+    )
