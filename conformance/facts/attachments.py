@@ -11,14 +11,8 @@ Rules
 
 from __future__ import annotations
 
-from brokerproof.conformance import destinations as names
-from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Stall, Subscription
-from brokerproof.conformance.facts.settling import come_back, release, settle
-from brokerproof.conformance.facts.spans import NEVER
-from brokerproof.conformance.facts.tables import Tables
-from brokerproof.conformance.facts.traits import traits_of
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment import destinations as names
+from brokerproof.conformance.experiment.history import (
     Closed,
     Connect,
     Event,
@@ -30,6 +24,12 @@ from brokerproof.conformance.history import (
     Subscribe,
     Unsubscribe,
 )
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Stall, Subscription
+from brokerproof.conformance.facts.settling import come_back, release, settle
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.facts.traits import traits_of
 
 
 class Attachments:

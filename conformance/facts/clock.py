@@ -14,8 +14,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Final
 
+from brokerproof.conformance.experiment.history import ClockSample, Fault
 from brokerproof.conformance.facts.spans import NS_PER_MS, Span
-from brokerproof.conformance.history import ClockSample, Fault
 
 #: A clock that is not sampled again may run off by this much (parts per million): quartz is better.
 RATE_PPM: Final = 200

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.history import Discard
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
 from brokerproof.conformance.facts.tables import Tables
-from brokerproof.conformance.history import Discard
 
 
 def settled(tables: Tables, delivery: Delivery) -> bool:

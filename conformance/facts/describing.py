@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.facts.rows import (
-    Copy,
-    Delivery,
-    Destination,
-    Reading,
-    Send,
-    Session,
-    Subscription,
-    Transaction,
-)
-from brokerproof.conformance.facts.spans import ms
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.history import (
     Ack,
     Browse,
     Closed,
@@ -27,6 +16,17 @@ from brokerproof.conformance.history import (
     Operate,
     Subscribe,
 )
+from brokerproof.conformance.facts.rows import (
+    Copy,
+    Delivery,
+    Destination,
+    Reading,
+    Send,
+    Session,
+    Subscription,
+    Transaction,
+)
+from brokerproof.conformance.facts.spans import ms
 
 Row = Send | Copy | Delivery | Session | Reading | Transaction | Subscription | Destination | Event
 _FIGURES = ("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "scheduled", "memory_bytes",

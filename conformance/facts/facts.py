@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.facts.credit import Credit
 from brokerproof.conformance.facts.expiration import Death, death_of
 from brokerproof.conformance.facts.policy import Applied
@@ -10,7 +11,6 @@ from brokerproof.conformance.facts.rows import Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.tables import Tables
 from brokerproof.conformance.facts.tightening import tighten
-from brokerproof.conformance.history import History
 
 
 class Facts(Tables):

@@ -11,9 +11,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.destinations import is_topic, own_letters_of
-from brokerproof.conformance.history import Send
-from brokerproof.conformance.program import DeadLetterSpec, DeclaredSpec, DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import (
+    DeadLetterSpec,
+    DeclaredSpec,
+    DestinationSpec,
+    TimeStampingSpec,
+)
+from brokerproof.conformance.experiment.destinations import is_topic, own_letters_of
+from brokerproof.conformance.experiment.history import Send
 
 _RANKS: Final = {">": 2, "*": 1}
 PREFIXES: Final = ("queue://", "topic://")

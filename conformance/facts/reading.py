@@ -5,10 +5,10 @@ A reading at rest freezes what each open session has: nothing was moving, so the
 
 from __future__ import annotations
 
-from brokerproof.conformance import destinations as names
+from brokerproof.conformance.experiment import destinations as names
+from brokerproof.conformance.experiment.history import Counters
 from brokerproof.conformance.facts.rows import Destination, Reading, Window
 from brokerproof.conformance.facts.tables import Tables
-from brokerproof.conformance.history import Counters
 
 
 def read(tables: Tables, event: Counters) -> None:

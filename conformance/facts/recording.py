@@ -12,27 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from brokerproof.conformance import destinations as names
-from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.attachments import Attachments
-from brokerproof.conformance.facts.reading import read
-from brokerproof.conformance.facts.rows import (
-    DOUBTFUL,
-    HELD,
-    LATE,
-    RETURNED,
-    SETTLED,
-    Copy,
-    Delivery,
-    Destination,
-    Send,
-    Session,
-    Subscription,
-)
-from brokerproof.conformance.facts.settling import OVERHEAD_MAX_BYTES, accept, hold, release, settle, undo
-from brokerproof.conformance.facts.spans import NEVER
-from brokerproof.conformance.facts.tables import Tables
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment import destinations as names
+from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
     Acknowledge,
@@ -62,7 +43,26 @@ from brokerproof.conformance.history import (
     Unsubscribe,
     Visit,
 )
-from brokerproof.conformance.history import Send as SendEvent
+from brokerproof.conformance.experiment.history import Send as SendEvent
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.attachments import Attachments
+from brokerproof.conformance.facts.reading import read
+from brokerproof.conformance.facts.rows import (
+    DOUBTFUL,
+    HELD,
+    LATE,
+    RETURNED,
+    SETTLED,
+    Copy,
+    Delivery,
+    Destination,
+    Send,
+    Session,
+    Subscription,
+)
+from brokerproof.conformance.facts.settling import OVERHEAD_MAX_BYTES, accept, hold, release, settle, undo
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables
 
 Handler = Callable[[Any], None]
 

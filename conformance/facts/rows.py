@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.facts.policy import Applied
-from brokerproof.conformance.facts.spans import NEVER, Span
-from brokerproof.conformance.facts.traits import UNKNOWN, Traits
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
     Arrive,
@@ -29,9 +26,12 @@ from brokerproof.conformance.history import (
     Subscribe,
     Unsubscribe,
 )
-from brokerproof.conformance.history import (
+from brokerproof.conformance.experiment.history import (
     Send as SendEvent,
 )
+from brokerproof.conformance.facts.policy import Applied
+from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.facts.traits import UNKNOWN, Traits
 
 # What became of a delivery.
 HELD: Final = 0  # its session has it, unsettled

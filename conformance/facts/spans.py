@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.history import Event
+from brokerproof.conformance.experiment.history import Event
 
 Span = tuple[int, int]
 NEVER: Final = 1 << 61

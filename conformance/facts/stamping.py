@@ -24,8 +24,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.history import Send
-    from brokerproof.conformance.program import TimeStampingSpec
+    from brokerproof.conformance.experiment.configuration import TimeStampingSpec
+    from brokerproof.conformance.experiment.history import Send
 
 INT64_MAX = 2**63 - 1
 #: A difference between clocks that transit does not explain.

@@ -6,7 +6,22 @@ modules beside this one; ``facts.py`` is what a rule gets.
 
 from __future__ import annotations
 
-from brokerproof.conformance import destinations as names
+from brokerproof.conformance.experiment import destinations as names
+from brokerproof.conformance.experiment.history import (
+    Acknowledge,
+    Arrive,
+    Browse,
+    Event,
+    Fault,
+    Header,
+    Operate,
+    Pause,
+    Phase,
+    Poll,
+    Subscribe,
+    Unsubscribe,
+    Visit,
+)
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.clock import Clock
 from brokerproof.conformance.facts.policy import Applied
@@ -22,21 +37,6 @@ from brokerproof.conformance.facts.rows import (
     Transaction,
 )
 from brokerproof.conformance.facts.spans import NEVER
-from brokerproof.conformance.history import (
-    Acknowledge,
-    Arrive,
-    Browse,
-    Event,
-    Fault,
-    Header,
-    Operate,
-    Pause,
-    Phase,
-    Poll,
-    Subscribe,
-    Unsubscribe,
-    Visit,
-)
 
 
 def kind_of(dest: str) -> str:

@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.history import Discard, Nack
 from brokerproof.conformance.facts.presence import leaving_ns
 from brokerproof.conformance.facts.pressure import mark_pressure
 from brokerproof.conformance.facts.rows import Copy, Delivery, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
-from brokerproof.conformance.history import Discard, Nack
 
 
 def tighten(tables: Tables) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.history import Connect
+from brokerproof.conformance.experiment.history import Connect
 
 #: How often a JMS client delivers a message, by default, before it gives it up by itself.
 JMS_DELIVERIES: Final = 7

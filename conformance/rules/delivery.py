@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session
 from brokerproof.conformance.facts.spans import ms
-from brokerproof.conformance.history import Arrive
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import copies_again, queue_copies, sends
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from brokerproof.conformance.experiment.history import Fault, History
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.describing import describe, witness_of
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.spans import NEVER, ms
-from brokerproof.conformance.history import Fault, History
 from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement, default_catalogue
 from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.rule import Finding, Rule
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 
 
 class Claim:
