@@ -46,7 +46,7 @@ def absent(tables: Tables, copy: Copy) -> bool:
     kept = event.persistent and tables.declared.persistent
     if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
         return False
-    if tables.marks.on(dest.name, (event.t0, NEVER)) & marks.OPERATOR:
+    if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
         return False
     for delivery in copy.deliveries:
         if delivery.fate in {SETTLED, DOUBTFUL, HELD} or delivery.settlement is not None:

@@ -269,7 +269,8 @@ class Recording:
             return found
         if not dest.topic and send.copy is not None and send.copy.subscription is None and not _is_copied(send, dest):
             return send.copy  # a dead letter, or what an operator moved
-        return self._copy(send, holder, dest if dest.kind != "dead-letters" else send.dest, subscription)
+        home = dest if dest.topic is send.dest.topic or _is_copied(send, dest) else send.dest
+        return self._copy(send, holder, home if home.kind != "dead-letters" else send.dest, subscription)
 
     def _consume(self, event: Consume) -> None:
         delivery = self._delivery(event.consumer, event.message)
@@ -432,7 +433,7 @@ class Recording:
             for name in (event.dest, event.to) if event.op == "move" else (event.dest,):
                 dest = tables.destination(name)
                 dest.purges.append(event)
-                tables.marks.put(marks.OPERATOR, name, (event.t0, NEVER))
+                tables.marks.put(marks.OPERATOR, name, (event.t0, event.t1))
             for copy in list(tables.destination(event.dest).waiting.values()):
                 release(tables, copy)
 

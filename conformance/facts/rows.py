@@ -185,6 +185,11 @@ class Delivery:
         """It arrived from a dead-letter queue that it was not sent to."""
         return self.dest is not self.copy.dest and self.dest.kind == "dead-letters"
 
+    @property
+    def is_moved(self) -> bool:
+        """An operator may have brought it to where it arrived from."""
+        return self.dest is not self.copy.dest and any(operation.op == "move" for operation in self.copy.dest.purges)
+
     def is_latest(self) -> bool:
         """Nobody got the copy, or its dead letter, afterwards."""
         arrivals = self.copy.dead_letters if self.is_dead_letter else self.copy.deliveries

@@ -109,7 +109,7 @@ def in_order(facts: Facts, session: Session) -> Findings:
         send, event = delivery.send, delivery.send.event
         if not send.confirmed or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
             continue
-        if delivery.dest is not delivery.copy.dest:
+        if delivery.is_dead_letter or delivery.is_moved:
             continue
         # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
         loose = not event.persistent and not send.client.traits.awaits_receipt
@@ -134,7 +134,7 @@ def _first_here(facts: Facts, delivery: Delivery) -> bool:
 
 def seen(facts: Facts) -> list[Send]:
     """Messages that arrived somewhere."""
-    return [send for send in facts.sends.values() if isinstance(send.seen, Arrive)]
+    return [send for send in facts.sends.values() if any(c.deliveries or c.dead_letters for c in send.copies.values())]
 
 
 def origins(facts: Facts) -> list[Send | Arrive]:
@@ -150,16 +150,16 @@ def nothing_from_nowhere(_facts: Facts, row: Send | Arrive) -> Findings:
         return
     event = row.event
     for copy in row.copies.values():
-        moved = bool(copy.dest.purges)
         for delivery in (*copy.deliveries, *copy.dead_letters):
             arrival, origin = delivery.event, delivery.event.original_dest
-            if delivery.dest is not copy.dest and not delivery.is_dead_letter and not moved:
+            elsewhere = delivery.dest is not copy.dest and not delivery.is_moved
+            if elsewhere and not delivery.is_dead_letter:
                 yield broken("misrouted", row, delivery)
                 return
             if arrival.t1 < event.t0:
                 yield broken("too-early", row, delivery, slack_ns=arrival.t1 - event.t0)
                 return
-            if delivery.is_dead_letter and origin is not None and origin != copy.dest.name and not moved:
+            if elsewhere and origin is not None and origin != copy.dest.name:
                 yield broken("misrouted", row, delivery, why="the dead letter names another origin")
                 return
     letters = any(copy.dead_letters for copy in row.copies.values())

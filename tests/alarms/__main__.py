@@ -17,7 +17,9 @@ from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.rules.areas import RULES
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.alarms.blurs import BLURS, blurred
 from tests.alarms.programs import acknowledging, mixed
@@ -30,15 +32,18 @@ MAKERS: Final[dict[str, Callable[[int], Program]]] = {
 SHARP: Final = "sharp"
 
 
-def alarms(make: Callable[[int], Program], seed: int, *, sharp: bool = False) -> Iterator[tuple[str, str, str]]:
+def alarms(
+    make: Callable[[int], Program], seed: int, *, sharp: bool = False, pattern: str | None = None
+) -> Iterator[tuple[str, str, str]]:
     """How it was seen, the requirement and outcome, and the text of each violation."""
+    wanted = [name for name in default_catalogue().select(pattern) if name in RULES]
     history = SimulatedWorld(seed=seed).run(make(seed))
     seen: dict[str, History] = {SHARP: history}
     if not sharp:
         for number, (world, blurs) in enumerate(BLURS):
             seen[f"blur {number}"] = blurred(history, world, seed, *blurs)
     for how, one in seen.items():
-        for verdict in judge_history(one):
+        for verdict in judge_history(one, wanted=wanted):
             if verdict.verdict is VerdictKind.VIOLATED:
                 yield how, f"{verdict.requirement} {verdict.outcome}", verdict.text
 
@@ -49,13 +54,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--programs", nargs="+", choices=MAKERS, default=list(MAKERS))
+    parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match")
     parser.add_argument("--sharp", action="store_true", help="judge what was seen only, nothing blurred")
     options = parser.parse_args()
     counts: dict[tuple[str, str, str], int] = {}
     firsts: dict[tuple[str, str, str], str] = {}
     for seed in range(options.first, options.first + options.count):
         for name in options.programs:
-            for how, what, text in alarms(MAKERS[name], seed, sharp=options.sharp):
+            for how, what, text in alarms(MAKERS[name], seed, sharp=options.sharp, pattern=options.requirement):
                 key = (what, name, how)
                 counts[key] = counts.get(key, 0) + 1
                 firsts.setdefault(key, f"seed {seed}: {text}")

@@ -41,6 +41,7 @@ from brokerproof.conformance.experiment.sight import Heard, Said
 from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.conformance.oracles.base import Oracle
 from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.rules.judge import judge_history
 
 NS_PER_MS = 1_000_000
 EPOCH_MS = 1_795_219_200_000
@@ -232,6 +233,13 @@ class Chronicle:
     def visit(self, until_ms: float, said: Said, heard: Heard) -> Self:
         """A stranger came at the current time and looked until then."""
         return self._add(Visit, "stranger", until_ms - self.now_ms, said=said, heard=heard)
+
+    def verdicts(self, *requirements: str) -> dict[str, Verdict]:
+        """What the rules say of these requirements; events are ordered by their ends, as a world orders them."""
+        self.events.sort(key=lambda event: event.t1)
+        for number, event in enumerate(self.events, start=1):
+            event.seq = number
+        return {verdict.requirement: verdict for verdict in judge_history(self.history(), wanted=requirements)}
 
     def judge(self, make: type[Oracle]) -> dict[str, Verdict]:
         """The verdicts of one oracle, by requirement."""

@@ -20,12 +20,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from conformance.corpus import programs
 from conformance.engine import seldom_collected
+from conformance.program import Program
+
+from conformance.corpus import programs
 from conformance.generate.programs import program_for_seed
 from conformance.judge import judge_history
 from conformance.mutants import MUTANTS
-from conformance.program import Program
 from conformance.worlds.simulated.world import SimulatedWorld
 
 #: A run takes about 25 ms; a mutant that needs a thousand times as long (of processor time) hangs.
