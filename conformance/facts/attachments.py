@@ -60,6 +60,7 @@ class Attachments:
 
     def _connection_lost(self, client: Client, event: Event) -> None:
         """Its open transaction is rolled back, its temporary queue is gone, if it was still there."""
+        client.goodbyes = []
         transaction = client.transaction
         if transaction is not None:
             transaction.lost = event
@@ -167,8 +168,7 @@ class Attachments:
         tables = self.tables
         client = tables.client(event.host)
         if event.result == "ok":
-            client.last_request_ns = event.t0
-            client.last_heard_ns = event.t1
+            client.heard(event)
         if event.browser:
             tables.browsers[event.consumer] = event
             tables.marks.put(marks.BROWSER, event.dest, (event.t0, NEVER))
@@ -272,6 +272,8 @@ class Attachments:
         session.client.open.pop(session.name, None)
         session.held = 0
         session.doubted = 0
+        if how == "close":
+            session.client.goodbyes.append(session)
         for delivery in session.deliveries:
             come_back(delivery)
 

@@ -132,18 +132,12 @@ class Recording:
             Visit: tables.probes.append,
         }
 
-    def _heard(self, host: str, event: Event) -> None:
-        """The broker answered."""
-        client = self.tables.client(host)
-        client.last_request_ns = event.t0
-        client.last_heard_ns = event.t1
-
     # -- sends
 
     def _send(self, event: SendEvent) -> None:
         tables = self.tables
         if event.result == "ok":
-            self._heard(event.host, event)
+            tables.client(event.host).heard(event)
         send = self._row(event.message)
         if send is None or send.event is not event:
             return  # the same message once more: what was sent first counts
@@ -293,7 +287,7 @@ class Recording:
     def _ack(self, event: Ack | Nack) -> None:
         tables = self.tables
         if event.result == "ok":
-            self._heard(event.host, event)
+            tables.client(event.host).heard(event)
         session = tables.sessions.get(event.consumer)
         if session is None:
             return
@@ -378,7 +372,7 @@ class Recording:
         """What was sent in it is accepted or never was; what was acknowledged is settled, or held as before."""
         tables = self.tables
         if event.result == "ok":
-            self._heard(event.host, event)
+            tables.client(event.host).heard(event)
         transaction = tables.transaction(event.tx, event.host)
         transaction.end = event
         if transaction.client.transaction is transaction:

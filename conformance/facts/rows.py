@@ -31,7 +31,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.spans import NEVER, Span
-from brokerproof.conformance.facts.traits import UNKNOWN, Traits
+from brokerproof.conformance.facts.traits import UNKNOWN, Traits, is_selective
 
 # What became of a delivery.
 HELD: Final = 0  # its session has it, unsettled
@@ -39,7 +39,6 @@ SETTLED: Final = 1
 DOUBTFUL: Final = 2  # it may be settled
 RETURNED: Final = 3  # its session ended before it was settled
 LATE: Final = 4  # it arrived at a session that had left already: bytes that were on their way
-FATES: Final = ("held", "settled", "perhaps settled", "returned", "late")
 
 
 class Transaction:
@@ -176,9 +175,14 @@ class Delivery:
         return self.copy.send
 
     @property
-    def seq(self) -> int:
-        """Of its arrival."""
-        return self.event.seq
+    def settled(self) -> Span | None:
+        """When the broker took its settlement, if it did; None: nobody tried, or it was refused."""
+        if self.session.auto:
+            return self.assigned[0], NEVER
+        settlement = self.settlement
+        if settlement is None or self.fate not in {SETTLED, DOUBTFUL}:
+            return None
+        return settlement.t0, settlement.t1 if self.fate == SETTLED and _confirmed(settlement) else NEVER
 
     @property
     def is_dead_letter(self) -> bool:
@@ -340,8 +344,8 @@ class Client:
     """A client's host and its one connection at a time."""
 
     # fmt: off
-    __slots__ = ("closes", "connected", "connection", "connects", "ends", "last_heard_ns", "last_request_ns", "name",
-                 "open", "stall", "stalls", "traits", "transaction", "via")
+    __slots__ = ("closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
+                 "last_request_ns", "name", "open", "stall", "stalls", "traits", "transaction", "via")
     # fmt: on
 
     def __init__(self, name: str) -> None:
@@ -361,9 +365,21 @@ class Client:
         self.stalls: list[Stall] = []
         self.stall: Stall | None = None
         self.transaction: Transaction | None = None
+        #: Sessions that said goodbye on this connection, which the broker may not have read yet.
+        self.goodbyes: list[Session] = []
         #: When it began to write the last thing that the broker confirmed; when the last thing from there reached it.
         self.last_request_ns = 0
         self.last_heard_ns = 0
+
+    def heard(self, event: Event) -> None:
+        """The broker confirmed a request: it had read what was written before on this connection, goodbyes too."""
+        self.last_request_ns = event.t0
+        self.last_heard_ns = event.t1
+        if self.goodbyes and self.traits.awaits_receipt:
+            for session in self.goodbyes:
+                if session.leave is not None and session.leave.t0 <= event.t0:
+                    session.gone_ns = min(session.gone_ns, event.t1)
+            self.goodbyes = [session for session in self.goodbyes if session.gone_ns == NEVER]
 
     def stalled(self, t0: int, t1: int) -> bool:
         """Whether its link was stalled at any instant of ``[t0, t1]``."""
@@ -481,7 +497,6 @@ class Destination:
         self.purges: list[Operate] = []
 
 
-def is_selective(event: Subscribe) -> bool:
-    """Whether this consumer may rightly be without a message that waits, or others because of it."""
-    wants = bool(event.selector) or bool(event.durable) or event.no_local or event.exclusive
-    return wants or event.priority != 0 or event.prefetch == 0
+def _confirmed(settlement: Ack | Nack | Discard) -> bool:
+    """Whether the broker answered, outside of a transaction."""
+    return not isinstance(settlement, Discard) and settlement.result == "ok" and settlement.tx is None

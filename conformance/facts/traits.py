@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Connect
+from brokerproof.conformance.experiment.history import Connect, Subscribe
 
 #: How often a JMS client delivers a message, by default, before it gives it up by itself.
 JMS_DELIVERIES: Final = 7
@@ -55,3 +55,9 @@ def traits_of(connect: Connect) -> Traits:
     if connect.via == "stomp":
         return Traits(stomp=True, jms=False, checks_expiry=True)
     return _JMS[connect.expiry_check]
+
+
+def is_selective(event: Subscribe) -> bool:
+    """Whether this consumer may rightly be without a message that waits, or others because of it."""
+    wants = bool(event.selector) or bool(event.durable) or event.no_local or event.exclusive
+    return wants or event.priority != 0 or event.prefetch == 0
