@@ -23,11 +23,14 @@ from typing import Any
 from conformance.engine import seldom_collected
 from conformance.program import Program
 
+# isort: off - names of the pinned tree: how they sort would change with the folders of this one
 from conformance.corpus import programs
 from conformance.generate.programs import program_for_seed
 from conformance.judge import judge_history
 from conformance.mutants import MUTANTS
 from conformance.worlds.simulated.world import SimulatedWorld
+
+# isort: on
 
 #: A run takes about 25 ms; a mutant that needs a thousand times as long (of processor time) hangs.
 HANGS_AFTER_S = 20.0

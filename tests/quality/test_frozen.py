@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from brokerproof.conformance.history import History
-from brokerproof.conformance.verdict import Verdict, VerdictKind
 
+from brokerproof.conformance.experiment.history import History
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.frozen import making, table
 from tests.frozen.comparing import ACCUSATION, LOST, UNDECIDED, Tally, compare
 from tests.frozen.records import Missing, files, find, read_records
