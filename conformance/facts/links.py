@@ -1,0 +1,199 @@
+"""Links: the connections of a run, when nothing can have crossed them, and when a monitor must notice.
+
+Rules
+* A connection begins with a ``connect`` and ends with the first of: a close seen at either end, its host's drop or
+  kill, a restart of the broker, the end of the run.
+* The time of the last byte before a stall is bounded by what must have crossed: a healthy peer is silent for ``gap_ns``
+  at most, and what the broker confirmed did cross. What was on its way when the stall began may still arrive, for no
+  longer than the handshake took. Stalls between which a healthy peer need not have sent anything are one silence.
+* Windows, from the last byte or, if later, from the end of the initial delay: *documented* [R, 1.1 R], silent at most
+  R/3 when healthy; *classic* [2R, 3R], at most 2R/3; over STOMP classic [R, 3R], because a bare newline is no command,
+  and a peer may be silent for 2R. A broker of unknown generation is given [R, 3R].
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+from brokerproof.conformance.experiment.configuration import MonitorSpec
+from brokerproof.conformance.experiment.history import Closed, Connect, Event
+from brokerproof.conformance.facts.rows import Client, Stall
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
+from brokerproof.conformance.facts.tables import Tables
+
+#: Words by which a close says that it is about silence.
+REASONS: Final = ("inactiv", "heart", "idle")
+#: How late and how early a real timer may be, beyond the window.
+LATE_NS: Final = 500 * NS_PER_MS
+EARLY_NS: Final = 50 * NS_PER_MS
+
+
+def is_inactivity(event: Closed) -> bool:
+    """Whether a close gives silence as its reason."""
+    reason = event.reason.lower()
+    return any(word in reason for word in REASONS)
+
+
+class Limits:
+    """What a monitor with read period R promises (ns); ``early_ns`` and ``late_ns`` are granted to real timers."""
+
+    __slots__ = ("delay_ns", "early_ns", "gap_ns", "high_ns", "late_ns", "low_ns")
+
+    def __init__(self, monitor: MonitorSpec, generation: str, via: str, *, simulated: bool) -> None:
+        read_ms, read_ns = monitor.read_ms, monitor.read_ms * NS_PER_MS
+        third_ms = read_ms // 3 if read_ms > 3 else read_ms
+        self.delay_ns = monitor.initial_delay_ms * NS_PER_MS
+        self.early_ns = 0 if simulated else EARLY_NS
+        self.late_ns = 0 if simulated else LATE_NS
+        self.low_ns, self.high_ns = read_ns, 3 * read_ns
+        if generation == "documented":
+            self.high_ns = read_ns + read_ns // 10
+            # STOMP beats twice per promised period, which is half of R.
+            self.gap_ns = max(third_ms, (read_ms // 2 + 1) // 2) * NS_PER_MS
+        elif via == "jms":
+            self.gap_ns = 2 * third_ms * NS_PER_MS
+            self.low_ns = 2 * read_ns if generation == "classic" else read_ns
+        else:
+            self.gap_ns = 2 * read_ns if generation == "classic" else read_ns
+
+    def watches_health(self) -> bool:
+        """Whether a healthy link is safe for certain: its longest pause is shorter than the limit."""
+        return self.gap_ns + self.late_ns < self.low_ns
+
+
+class Silence:
+    """Stalls of one direction that make one silence. ``byte_low_ns``, ``byte_high_ns`` bound the arrival of the last
+    byte; ``base_low_ns``, ``base_high_ns`` the end of the initial delay. The monitor counts from the later of the two.
+    """
+
+    __slots__ = ("base_high_ns", "base_low_ns", "begin_ns", "byte_high_ns", "byte_low_ns", "end_ns", "resumed_ns",
+                 "stalls", "veiled")  # fmt: skip
+
+    def __init__(self, stall: Stall, byte_low_ns: int, byte_high_ns: int, base_low_ns: int, base_high_ns: int) -> None:
+        self.begin_ns = stall.begin.t1
+        self.byte_low_ns = byte_low_ns
+        self.byte_high_ns = byte_high_ns
+        self.base_low_ns = base_low_ns
+        self.base_high_ns = base_high_ns
+        self.stalls = [stall.begin]
+        #: Bounds of its end; ``NEVER``: it was not lifted.
+        self.end_ns = NEVER
+        self.resumed_ns = NEVER
+        #: Both directions were stalled, so that a close at one end is not seen at the other.
+        self.veiled = False
+        self.extend(stall, byte_high_ns)
+
+    @property
+    def low_ns(self) -> int:
+        """The earliest instant from which the monitor can have counted."""
+        return max(self.byte_low_ns, self.base_low_ns)
+
+    @property
+    def high_ns(self) -> int:
+        """The latest."""
+        return max(self.byte_high_ns, self.base_high_ns)
+
+    @property
+    def in_delay(self) -> bool:
+        """It began before monitoring did."""
+        return self.begin_ns <= self.base_low_ns
+
+    def extend(self, stall: Stall, byte_high_ns: int) -> None:
+        """One more stall, without a certain sign of life before it; something may have come until ``byte_high_ns``."""
+        self.byte_high_ns = byte_high_ns
+        self.end_ns = stall.end.t0 if stall.end is not None else NEVER
+        self.resumed_ns = stall.end.t1 if stall.end is not None else NEVER
+        self.veiled = self.veiled or stall.toward == "both"
+
+
+class Connection:
+    """One connection of a host. Times are those at which the broker's or the client's end can have changed."""
+
+    __slots__ = ("broker_close", "client", "client_close", "connect", "end_ns", "ended_ns", "latency_ns", "left_ns",
+                 "marks")  # fmt: skip
+
+    def __init__(self, client: Client, connect: Connect) -> None:
+        self.client = client
+        self.connect = connect
+        #: The broker, or the client, gave it up because of silence.
+        self.broker_close: Closed | None = None
+        self.client_close: Closed | None = None
+        #: The client's end went for another reason (or the run ended), and the first end of any sort.
+        self.left_ns = NEVER
+        self.end_ns = NEVER
+        #: By when it had ended for certain.
+        self.ended_ns = NEVER
+        #: More than one way: the handshake went there and back.
+        self.latency_ns = connect.t1 - connect.t0
+        self.marks = 0
+
+    def leave(self, at_ns: int) -> None:
+        """It may have ended then, for a reason that is not known."""
+        self.end_ns = min(self.end_ns, at_ns)
+        self.left_ns = min(self.left_ns, at_ns)
+
+    def take(self, event: Event, broker: str) -> None:
+        """One end of this connection, in order."""
+        self.end_ns = min(self.end_ns, event.t0)
+        self.ended_ns = min(self.ended_ns, event.t1)
+        if not isinstance(event, Closed) or not is_inactivity(event):
+            self.left_ns = min(self.left_ns, event.t0)
+        elif event.who == "client":
+            if event.host != broker and self.client_close is None:
+                self.client_close = event
+        elif self.broker_close is None:
+            self.broker_close = event
+
+    def silences(self, toward: str, limits: Limits) -> list[Silence]:
+        """What was silent in one direction, oldest first."""
+        found: list[Silence] = []
+        base_low = self.connect.t0 + limits.delay_ns
+        base_high = self.connect.t1 + limits.delay_ns
+        slack_ns = limits.gap_ns + self.latency_ns + limits.late_ns
+        for stall in self.client.stalls:
+            elsewhen = stall.begin.t1 < self.connect.t0 or stall.begin.t0 > self.ended_ns
+            if elsewhen or stall.toward not in {toward, "both"}:
+                continue
+            life_ns = stall.last_request_ns if toward == "broker" else stall.last_heard_ns
+            before = found[-1] if found else None
+            if before is not None and before.resumed_ns > life_ns and stall.begin.t0 <= before.resumed_ns + slack_ns:
+                before.stalls.append(stall.begin)
+                before.extend(stall, stall.begin.t1 + self.latency_ns)
+                continue
+            # Keep-alives begin after the initial delay; until then the last byte may be as old as the connection.
+            beating = stall.begin.t0 > base_high + slack_ns
+            byte_low = stall.begin.t0 - limits.gap_ns - limits.late_ns if beating else self.connect.t0
+            found.append(Silence(stall, max(byte_low, life_ns), stall.begin.t1 + self.latency_ns, base_low, base_high))
+        return found
+
+
+def connections_of(tables: Tables, client: Client) -> list[Connection]:
+    """The connections of a host that came about, oldest first, each with its ends.
+
+    Attempts with an unknown result are told apart from them: the broker may have accepted such a one, and closes it.
+    """
+    found = [Connection(client, connect) for connect in client.connects]
+    ends: list[Event] = sorted([*client.closes, *client.ends], key=lambda event: event.seq)
+    for event in ends:
+        owner: Connection | None = None
+        ambiguous = False
+        for connection in found:
+            if connection.connect.seq < event.seq:
+                owner = connection
+            elif connection.connect.t0 < event.t1:
+                ambiguous = True  # another attempt was under way: whose end it is cannot be told
+        if owner is not None and ambiguous:
+            owner.leave(event.t0)
+        elif owner is not None:
+            owner.take(event, tables.broker)
+    for connection, following in pairwise(found):
+        connection.leave(following.connect.t0)  # one connection at a time
+    end = tables.phases.get("end")
+    for connection in found:
+        for restart in tables.restarts:
+            if restart.t1 >= connection.connect.t0:
+                connection.leave(restart.t0)
+        if end is not None:
+            connection.leave(end.t0)
+    return [connection for connection in found if connection.connect.result == "ok"]
