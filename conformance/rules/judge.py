@@ -18,7 +18,7 @@ from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.describing import describe, witness_of
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.spans import NEVER, ms
+from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement, default_catalogue
 from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.rule import Finding, Rule
@@ -103,8 +103,8 @@ class Claim:
         )
 
 
-def _slack(finding: Finding) -> int:
-    return finding.slack_ns if finding.slack_ns is not None else NEVER
+def _is_worse(one: Finding, other: Finding) -> bool:
+    return one.slack_ns is not None and other.slack_ns is not None and one.slack_ns < other.slack_ns
 
 
 def _witness(finding: Finding) -> list[int]:

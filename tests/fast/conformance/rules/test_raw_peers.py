@@ -12,7 +12,6 @@ import pytest
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.sight import Heard, Said
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.visits import VisitOracle
 from tests.fast.chronicle import NS_PER_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -48,7 +47,7 @@ def visit(
     heard = Heard(
         offer_ms=offered, **{name: value for name, value in fields.items() if name not in Said.__struct_fields__}
     )
-    found = story.visit(until_ms, said, heard).judge(VisitOracle)[requirement]
+    found = story.visit(until_ms, said, heard).verdicts(requirement)[requirement]
     return found.verdict, found.outcome
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from brokerproof.conformance.judge import judge_history
-from brokerproof.conformance.oracles.inactivity import InactivityOracle
+from brokerproof.conformance.rules.judge import judge_history
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -20,6 +19,7 @@ FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 UNSURE = VerdictKind.INCONCLUSIVE
 NOT_RUN = VerdictKind.NOT_RUN
+REQUIREMENTS = [f"INA-{number:03d}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 12, 18, 20, 21)]
 
 
 def link(world: str = "simulated", generation: str = "documented", via: str = "stomp", **fields: Any) -> Chronicle:
@@ -30,7 +30,7 @@ def link(world: str = "simulated", generation: str = "documented", via: str = "s
 
 
 def judge(story: Chronicle) -> dict[str, Verdict]:
-    return story.judge(InactivityOracle)
+    return story.verdicts(*REQUIREMENTS)
 
 
 def kind(story: Chronicle, requirement: str) -> VerdictKind:
@@ -336,7 +336,7 @@ def test_a_stall_without_evidence_makes_every_verdict_not_run() -> None:
         told = link().at(100).stall("c0", evidence=evidence).at(1550).closed("c0")
         return told.at(5000).resume("c0").at(6000).rest(None).phase("end")
 
-    wanted = InactivityOracle.requirements
+    wanted = REQUIREMENTS
     proved = {verdict.requirement: verdict for verdict in judge_history(story(evidence=True).history(), wanted=wanted)}
     assert proved["INA-001"].verdict is HOLDS
     plain = {verdict.requirement: verdict for verdict in judge_history(story(evidence=False).history(), wanted=wanted)}
