@@ -54,7 +54,7 @@ class Claim:
         self.decided += 1
         if finding.holds:
             self._hold(finding)
-        elif self.broken is None or _slack(finding) < _slack(self.broken):
+        elif self.broken is None or _is_worse(finding, self.broken):
             self.broken = finding
 
     def _hold(self, finding: Finding) -> None:
