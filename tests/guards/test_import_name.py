@@ -31,7 +31,7 @@ TEXTS = ("*.md", "*.ini", "*.toml", ".ci/*", "docs/*.md", "benchmarks/*.md")
 def python_files() -> list[Path]:
     """Every Python file of the repository that we wrote."""
     others = [path for room in ("tests", "benchmarks", "src") for path in sorted((ROOT / room).rglob("*.py"))]
-    return [*source_files(), *(path for path in others if "__pycache__" not in path.parts)]
+    return [*source_files(), *(path for path in others if path != EXEMPT and "__pycache__" not in path.parts)]
 
 
 def name_of(path: Path) -> str:
