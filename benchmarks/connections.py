@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import resource
 import select
 import socket
@@ -35,7 +34,6 @@ from brokerproof.chaos.brokers.stomp import handshake
 from brokerproof.chaos.ports import free_port
 from brokerproof.chaos.processes import Supervisor
 
-ROOT: Final = Path(__file__).parents[1]
 PAIRS: Final = 4
 RATE_PERCENT_MIN: Final = 50
 MIB: Final = 1024 * 1024
@@ -105,10 +103,7 @@ class Helper:
 
     def __init__(self, port: int, *words: str) -> None:
         command = [sys.executable, __file__, "--port", str(port), *words]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         #: What it says when it is ready.
         self.line = self.process.stdout.readline().strip()
@@ -148,8 +143,7 @@ def start(supervisor: Supervisor, folder: Path) -> Contender:
     settings.write_text(SETTINGS, encoding="utf-8")
     port = free_port()
     words = [sys.executable, "-m", "brokerproof.reference_broker.server", "--config", settings, "--port", str(port)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    process = supervisor.spawn("reference", words, cwd=folder, env=environment)
+    process = supervisor.spawn("reference", words, cwd=folder)
     return Contender(str(process.await_ready(lambda: handshake(port))), port, process)
 
 

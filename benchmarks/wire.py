@@ -98,7 +98,7 @@ def _reference(supervisor: Supervisor, folder: Path, protocol: str) -> Contender
     port = free_port()
     words = [sys.executable, "-m", "brokerproof.reference_broker.server", "--data", folder / protocol]
     words += ["--connector", f"{'tcp' if protocol == 'openwire' else protocol}://127.0.0.1:{port}"]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "src"), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = supervisor.spawn(f"reference-{protocol}", words, cwd=folder, env=environment)
     process.await_ready(lambda: "listening" if "listening" in process.log_tail() else None)
     return Contender("brokerproof", port, process, protocol=protocol)

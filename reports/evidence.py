@@ -103,11 +103,13 @@ def replay_line(evidence: Evidence, folder: Path) -> str:
 
 
 def _options(column: str) -> list[str]:
-    """What chose a column: ``activemq 5.12.3`` is ``--broker activemq@5.12.3`` (Debian's has no number), a second word
-    of ``openwire`` is ``--client openwire``.
+    """What chose a column: ``activemq 5.12.3`` is ``--broker activemq@5.12.3`` (Debian's has no number),
+    ``stomp:61613`` the port of a running one; a second word of ``openwire`` is ``--client openwire``.
     """
     broker = column.removesuffix(THROUGH_OPENWIRE)
     client = ["--client", "openwire"] if broker != column else []
+    if broker.startswith("stomp:"):
+        return ["--broker", "stomp", "--url", f"stomp://127.0.0.1:{broker.removeprefix('stomp:')}"]
     name, _, version = broker.partition(" ")
     named = f"{name}@{version}" if name == "activemq" and version not in {"", DEBIAN_RELEASE} else name
     return [*(["--broker", named] if broker != DEFAULT_BROKER else []), *client]

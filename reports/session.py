@@ -27,7 +27,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import brokerproof
 from brokerproof.reports.java import find_java, shim
 
 
@@ -137,8 +136,6 @@ def _settings(folder: Path, profile: Profile) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        # The workers must find the same packages as we do, also in a checkout that is not installed.
-        "spark.executorEnv.PYTHONPATH": str(Path(brokerproof.__file__).parents[1]),
         **profile.settings,
     }
 

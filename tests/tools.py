@@ -1,11 +1,14 @@
-"""What a test says when its tool is missing: *not run*, by name; a skip on a laptop, a failure in CI."""
+"""What tests of every room share."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from tests.guards.tree import PACKAGES
 
 
 def not_run(reason: str) -> NoReturn:
@@ -14,3 +17,10 @@ def not_run(reason: str) -> NoReturn:
     if os.environ.get("CI", "").lower() in {"1", "true"}:
         pytest.fail(text, pytrace=False)
     pytest.skip(text)
+
+
+def users_packages(folder: Path) -> None:
+    """Packages of a user who has named them like our rooms. Each knows where it is: ``OWNER``."""
+    for name in PACKAGES:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"OWNER = {str(folder)!r}\n", encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.failure import failure_text
+from brokerproof.conformance.running.failure import failure_text, replay_line
 from brokerproof.conformance.running.folder import make_folder
 from brokerproof.conformance.running.shrinking import shrink_violation
 from brokerproof.reference_broker.core.config import ConfigError
@@ -30,6 +29,9 @@ from brokerproof.reference_broker.core.config import ConfigError
 #: Where a shrunk program goes unless ``--out`` says otherwise.
 OUT = Path("brokerproof-out")
 PROGRAM = "program.json"
+AS_WRITTEN = "as-written"
+#: What a state machine calls its program in the text of a failure.
+MACHINE = "machine"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--url", metavar="URL", help="a running broker, for --broker stomp")
     parser.add_argument("--home", metavar="DIR", help="the broker's home folder, for --broker activemq")
-    parser.add_argument("--client", default="as-written", metavar="WHO", help="as for `run`; needs --tier live")
+    parser.add_argument("--client", default=AS_WRITTEN, metavar="WHO", help="as for `run`; needs --tier live")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect (`brokerproof list mutants`)")
     parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match")
     parser.add_argument("--shrink", action="store_true", help="shrink the program if something is violated")
@@ -59,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     wanted = catalogue.select(options.requirement)
     if options.tier == "simulated" and options.broker != REFERENCE:
         raise UsageError(f"only the reference broker runs in virtual time; --broker {options.broker} needs --tier live")
-    if options.tier == "simulated" and options.client != "as-written":
+    if options.tier == "simulated" and options.client != AS_WRITTEN:
         raise UsageError(f"--client {options.client} is for the live world; add --tier live")
     if options.out is not None:
         make_folder(options.out)
@@ -67,13 +69,13 @@ def main(argv: Sequence[str]) -> int:
     if result.problem or result.not_run:
         raise SuiteProblem(result.problem or f"not run: {result.not_run}")
     out: Path | None = options.out
-    replay = ""
-    if options.shrink:
-        smaller = _shrunk(result, wanted)
-        if smaller is not result:
-            result = smaller
-            out = out if out is not None else OUT / f"shrunk-{result.program.digest()[7:15]}"
-            replay = shlex.join(["brokerproof", "replay", str(out / PROGRAM), *_mutant_words(options.mutant)])
+    replay = _same_line(result, options)
+    smaller = _shrunk(result, wanted) if options.shrink else None
+    if smaller is not None:
+        result = smaller
+        out = out if out is not None else OUT / f"shrunk-{result.program.digest()[7:15]}"
+        result.name = str(out / PROGRAM)
+        replay = replay_line(result)
     if out is not None:
         _write(out, result)
     _print(result, replay, as_json=options.json)
@@ -89,7 +91,20 @@ def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple
     adapter = make_adapter(
         options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client
     )
-    return next(iter(run_all(adapter, [(name, adapter.cast(program))], wanted, options.mutant)))
+    result = next(iter(run_all(adapter, [(name, adapter.cast(program))], wanted, options.mutant)))
+    result.seed = options.seed
+    return result
+
+
+def _same_line(result: RunResult, options: argparse.Namespace) -> str:
+    """The line that was given, without what concerns only its output."""
+    return replay_line(
+        result,
+        broker=None if options.broker == REFERENCE else options.broker,
+        url=options.url,
+        home=options.home,
+        client=None if options.client == AS_WRITTEN else options.client,
+    )
 
 
 def _program(name: str | None, seed: int | None) -> tuple[str, Program]:
@@ -103,6 +118,11 @@ def _program(name: str | None, seed: int | None) -> tuple[str, Program]:
     corpus = programs()
     if name in corpus:
         return name, corpus[name]
+    if name == MACHINE and not Path(name).exists():
+        raise UsageError(
+            f"{name!r} is what a state machine calls the program that it made up: write the hosts and steps that it "
+            "printed to a file (docs/program.md), and give that file"
+        )
     if not Path(name).exists() and "/" not in name and not name.endswith(".json"):
         raise UsageError(
             f"{name!r} is neither a file nor a corpus program; {suggestion(name, corpus)}"
@@ -116,16 +136,19 @@ def _program(name: str | None, seed: int | None) -> tuple[str, Program]:
     return name, program
 
 
-def _shrunk(result: RunResult, wanted: Sequence[str]) -> RunResult:
-    """Path (a): the same violation in virtual time, made small. A live run is shrunk only if it shows there too."""
-    if result.world != "simulated":
+def _shrunk(result: RunResult, wanted: Sequence[str]) -> RunResult | None:
+    """Path (a): the same violation in virtual time, made small. None where virtual time does not show it."""
+    violated = {verdict.requirement for verdict in result.verdicts if verdict.verdict is VerdictKind.VIOLATED}
+    if violated and result.world != "simulated":
         result = run_program(result.program, result.name, mutant=result.mutant, wanted=wanted)
     for verdict in result.verdicts:
-        if verdict.verdict is VerdictKind.VIOLATED:
+        if verdict.verdict is VerdictKind.VIOLATED and verdict.requirement in violated:
             shrunk = shrink_violation(result.program, verdict.requirement, result.mutant)
             sys.stderr.write(f"shrunk {verdict.requirement}: {shrunk.path}, {shrunk.tried} runs\n")
             return run_program(shrunk.result.program, result.name, mutant=result.mutant, wanted=wanted)
-    return result
+    if violated:
+        sys.stderr.write(f"not shrunk: in virtual time the reference broker keeps {', '.join(sorted(violated))}\n")
+    return None
 
 
 def _write(out: Path, result: RunResult) -> None:
@@ -133,10 +156,6 @@ def _write(out: Path, result: RunResult) -> None:
     (out / PROGRAM).write_bytes(msgspec.json.format(result.program.encode(), indent=1) + b"\n")
     if result.history is not None:
         result.history.write(out / "history.jsonl")
-
-
-def _mutant_words(mutant: str | None) -> list[str]:
-    return [] if mutant is None else ["--mutant", mutant]
 
 
 def _print(result: RunResult, replay: str, *, as_json: bool) -> None:

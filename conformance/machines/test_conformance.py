@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.failure import failure_text
+from brokerproof.conformance.running.failure import failure_text, replay_line
 from brokerproof.conformance.running.items import SHARD, report_results
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
@@ -78,7 +78,7 @@ def _conclude(runs: Iterable[RunResult], request: pytest.FixtureRequest) -> None
             pytest.fail(f"suite: {result.problem}", pytrace=False)
         for verdict in result.verdicts:
             if verdict.verdict is VerdictKind.VIOLATED:
-                pytest.fail("\n" + _explain(result, verdict), pytrace=False)
+                pytest.fail("\n" + _explain(result, verdict, request), pytrace=False)
     missing = [result.not_run for result in results if result.not_run]
     if missing and under_ci():
         pytest.fail(f"not run: {missing[0]}", pytrace=False)
@@ -86,12 +86,12 @@ def _conclude(runs: Iterable[RunResult], request: pytest.FixtureRequest) -> None
         pytest.skip(f"not run: {missing[0]}")
 
 
-def _explain(result: RunResult, verdict: Verdict) -> str:
+def _explain(result: RunResult, verdict: Verdict, request: pytest.FixtureRequest) -> str:
     """The failure text, of the shrunk program where shrinking is possible; the replay line is the original's."""
-    from brokerproof.conformance.running.failure import replay_line
-
+    broker, url = (request.config.getoption(f"--brokerproof-{name}") for name in ("broker", "url"))
+    replay = replay_line(result, broker=None if broker == REFERENCE else broker, url=url)
     if result.world == "simulated":
         shrunk = shrink_violation(result.program, verdict.requirement, result.mutant).result
         smaller = next(v for v in shrunk.verdicts if v.requirement == verdict.requirement)
-        return failure_text(shrunk, smaller, default_catalogue(), replay_line(result) + " --shrink")
-    return failure_text(result, verdict, default_catalogue())
+        return failure_text(shrunk, smaller, default_catalogue(), replay + " --shrink")
+    return failure_text(result, verdict, default_catalogue(), replay)

@@ -1,6 +1,4 @@
-"""What was judged at the last release. It only grows: a requirement never goes back from judged to planned (a guard
-checks it).
-"""
+"""What is judged, every requirement. It only grows: none goes back from judged to planned (a guard checks it)."""
 
 from __future__ import annotations
 

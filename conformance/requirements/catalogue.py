@@ -2,7 +2,7 @@
 
 Rules:
 
-* An id is ``AREA-nnn``; it is assigned once and never used again (``retired.toml`` lists ids that were withdrawn).
+* An id is ``AREA-nnn``; it is assigned once and never used again.
 * ``status = "judged"`` needs an oracle and at least one mutant that dies; ``planned`` promises nothing.
 * Several outcomes may be acceptable, each with its grade: ``ok``, ``acceptable`` or ``violated``.
 * Anything unknown is refused with the file and the field: a catalogue that silently ignores a typing error proves

@@ -6,6 +6,8 @@ side by side; the line that replays it; whose fault it is. Every value is shown.
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from brokerproof.conformance.experiment.history import ClockSample, Event, Fault, History
@@ -20,8 +22,8 @@ STEPS_SHOWN = 40
 
 
 def failure_text(result: RunResult, verdict: Verdict, catalogue: Catalogue, replay: str = "") -> str:
-    """The whole text for one verdict of one run. ``replay`` is the command line; the default replays the seed or names
-    the program's digest.
+    """The whole text for one verdict of one run. ``replay`` is the command line; the default is that of
+    ``replay_line``.
     """
     requirement = catalogue[verdict.requirement]
     parts = [
@@ -51,12 +53,14 @@ def culprit(result: RunResult, verdict: Verdict) -> str:
     return f"broker ({result.broker}{', mutant ' + result.mutant if result.mutant else ''}, {result.world} world)"
 
 
-def replay_line(result: RunResult) -> str:
-    """One line that runs this program again."""
-    mutant = f" --mutant {result.mutant}" if result.mutant else ""
-    if result.seed is not None:
-        return f"brokerproof replay --seed {result.seed}{mutant}"
-    return f"brokerproof replay {result.name}{mutant}"
+def replay_line(result: RunResult, **chosen: str | None) -> str:
+    """One line that runs this program again, in its world and with its mutant. ``chosen`` are further options of
+    ``replay`` by name (``url="stomp://127.0.0.1:61613"``); one that is None is left out.
+    """
+    options = {"tier": None if result.world == "simulated" else result.world, **chosen, "mutant": result.mutant}
+    what = [result.name] if result.seed is None else ["--seed", str(result.seed)]
+    given = [word for name, value in options.items() if value is not None for word in (f"--{name}", value)]
+    return shlex.join(["brokerproof", "replay", *what, *given])
 
 
 def _expected(requirement: Requirement) -> list[str]:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.cli import COMMANDS, main
 from brokerproof.conformance.commands.judge import exit_code
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import OK, SUITE, USAGE, VIOLATED, UsageError, guarded
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,6 +97,7 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
         (["parity", "--programs", "-1"], USAGE, "--programs -1 must be at least 0"),
         (["replay"], USAGE, "give either a program (file or corpus name) or --seed N"),
         (["replay", "no-such-name"], USAGE, "neither a file nor a corpus program"),
+        (["replay", "machine"], USAGE, "'machine' is what a state machine calls the program"),
         (["replay", "missing.json"], USAGE, "missing.json: cannot be read"),
         (["judge", "missing.jsonl"], USAGE, "missing.jsonl: cannot be read"),
         (["report", "no/such/folder"], USAGE, "no/such/folder"),
@@ -258,6 +264,63 @@ def test_replay_with_a_mutant_fails_and_shrinks(
     line = re.search(r"replay: +brokerproof (replay .*)$", output.out, re.MULTILINE)
     assert line is not None
     assert main(line.group(1).split()) == VIOLATED, "the replay line of the shrunk program must reproduce it"
+
+
+@pytest.fixture
+def violating(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live broker that violates DLY-002, made up: no process is started."""
+
+    def run_all(
+        adapter: object, plan: list[tuple[str, Program]], wanted: object, mutant: str | None
+    ) -> Iterator[RunResult]:
+        for name, program in plan:
+            verdict = Verdict("DLY-002", VerdictKind.VIOLATED)
+            yield RunResult(name, "made up", "live", program, [verdict], None, mutant=mutant)
+
+    monkeypatch.setattr("brokerproof.conformance.running.live.run_all", run_all)
+    monkeypatch.setattr("brokerproof.conformance.brokers.make_adapter", lambda *_, **__: ReferenceAdapter())
+
+
+@pytest.mark.usefixtures("violating")
+@pytest.mark.parametrize(
+    "where",
+    [
+        "live-delay --tier live",
+        "live-delay --tier live --mutant delay-1ms-early",
+        "--seed 7 --tier live --broker activemq@5.12.3 --client openwire",
+        "live-delay --tier live --broker activemq --home '/opt/a b'",
+        "'my program.json' --tier live --broker stomp --url stomp://127.0.0.1:9",
+    ],
+)
+def test_the_replay_line_says_where(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my program.json").write_bytes(programs()["live-delay"].encode())
+    assert main(["replay", *shlex.split(where), "--requirement", "DLY-*"]) == VIOLATED
+    assert f"  replay:     brokerproof replay {where}\n" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("violating")
+def test_what_virtual_time_does_not_show_is_not_shrunk_and_stays_violated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["replay", "live-delay", "--tier", "live", "--shrink"]) == VIOLATED
+    output = capsys.readouterr()
+    assert output.err == "not shrunk: in virtual time the reference broker keeps DLY-002\n"
+    assert "replay:     brokerproof replay live-delay --tier live\n" in output.out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_cites_pages_that_are_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert f"brokerproof {command}" in text
+    assert "DESIGN" not in text
+    assert all((ROOT / page).is_file() for page in re.findall(r"[\w./]+\.md", text))
 
 
 def test_the_readme_finds_the_defect_that_it_plants(

@@ -110,6 +110,21 @@ def test_replay_lines_name_the_program_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("column", "options"),
+    [
+        ("reference", ""),
+        ("activemq 5.17.2", "--broker activemq "),
+        ("activemq 5.12.3 openwire", "--broker activemq@5.12.3 --client openwire "),
+        ("stomp:61613", "--broker stomp --url stomp://127.0.0.1:61613 "),
+    ],
+)
+def test_replay_lines_name_the_broker_of_a_live_run(column: str, options: str, tmp_path: Path) -> None:
+    live = samples.result("x", [samples.early()], broker=column, world="live")
+    (evidence,) = run(tmp_path, live).evidence
+    assert evidence.replay == f"brokerproof replay evidence/{evidence.id}/program.json {options}--tier live"
+
+
+@pytest.mark.parametrize(
     ("name", "expected"), [("reference", "reference"), ("activemq 5.17.2", "activemq_5.17.2"), ("seed-7", "seed-7")]
 )
 def test_plain_names_stay_readable(name: str, expected: str) -> None:

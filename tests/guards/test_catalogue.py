@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from pathlib import Path
 
 from brokerproof.conformance.mutants import MUTANTS
 from brokerproof.conformance.oracles import ORACLES
 from brokerproof.conformance.requirements.baseline import BASELINE
-from brokerproof.conformance.requirements.catalogue import AREAS, default_catalogue
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.requirements.sources import stale_sources
-
-JUDGED_MIN = 30
-
-
-def test_enough_is_judged() -> None:
-    judged = default_catalogue().judged()
-    assert len(judged) >= JUDGED_MIN
-    per_area = Counter(requirement.area for requirement in judged)
-    assert {area: per_area[area] >= 2 for area in AREAS} == dict.fromkeys(AREAS, True)
 
 
 def test_judged_requirements_have_oracles_that_claim_them() -> None:
@@ -53,9 +43,11 @@ def test_mutants_exist_and_name_requirements() -> None:
 
 
 def test_judged_never_goes_back() -> None:
-    """``BASELINE`` lists what was judged at the last release; it only grows."""
+    """``BASELINE`` lists what is judged, every one; an id is added to it and never taken out."""
     now = {requirement.id for requirement in default_catalogue().judged()}
-    assert set(BASELINE) <= now, f"no longer judged: {sorted(set(BASELINE) - now)}"
+    assert set(BASELINE) - now == set(), "no longer judged"
+    assert now - set(BASELINE) == set(), "judged, and could go back unseen; add it to BASELINE"
+    assert list(BASELINE) == sorted(set(BASELINE))
 
 
 def test_sources_of_seeds_carry_hashes() -> None:

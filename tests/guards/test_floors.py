@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 FLOORS_MAX = 8
 FLOOR = {room: number for number, rooms in enumerate(FLOORS, start=1) for room in rooms}
-LOOSE = {"__init__.py", "py.typed", "cli.py", "pytest_plugin.py"}
+LOOSE = {"__init__.py", "cli.py", "pytest_plugin.py"}
 #: The old judge: it goes with ``oracles``.
 LOOSE_FOR_NOW = {"judge.py"}
 _SIMULATED = "brokerproof.conformance.worlds.simulated"

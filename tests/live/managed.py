@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def activemq(
 
 
 def reference(supervisor: Supervisor, *argv: str, clock: ClockFile | None = None) -> Managed:
-    env = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env = env if clock is None else clock_environment(clock, env)
     port = [] if "--connector" in argv else ["--port", "0"]
     command = [sys.executable, "-m", "brokerproof.reference_broker.server", *port, "--management-port", "0", *argv]

@@ -33,7 +33,7 @@ class Server:
 
     def __init__(self, *argv: str) -> None:
         port = [] if "--connector" in argv else ["--port", "0"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "brokerproof.reference_broker.server", *port, "--admin-port", "0", *argv],
             stdout=subprocess.PIPE,

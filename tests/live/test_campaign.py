@@ -56,7 +56,8 @@ from brokerproof.reports.schema import read_report
 from brokerproof.reports.session import spark_session
 from brokerproof.reports.tables import TableWriter
 from brokerproof.reports.worker import Plan, run_part
-from tests.tools import not_run
+from tests.guards.tree import PACKAGES
+from tests.tools import not_run, users_packages
 
 pytestmark = [pytest.mark.live, pytest.mark.xdist_group("spark")]
 
@@ -77,19 +78,12 @@ def spark_is_here() -> None:
         not_run(str(error))
 
 
-def environment() -> dict[str, str]:
-    """The caller's, with our packages on the path."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-
-
 def campaign(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in an empty working folder."""
+    """Run the command in a folder with nothing but the user's own packages, which Spark's workers see first."""
     work = folder / "cwd"
-    work.mkdir(parents=True, exist_ok=True)
+    users_packages(work)
     command = [sys.executable, "-m", "brokerproof", "campaign", "--out", str(folder / "out"), *argv]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=work, env=environment(), timeout=DEADLINE_S, check=False
-    )
+    return subprocess.run(command, capture_output=True, text=True, cwd=work, timeout=DEADLINE_S, check=False)
 
 
 class Campaign:
@@ -210,7 +204,7 @@ def test_the_report_satisfies_its_schema(either: Campaign) -> None:
 
 
 def test_nothing_is_left_in_the_working_folder(either: Campaign) -> None:
-    assert list((either.folder / "cwd").iterdir()) == []
+    assert sorted(path.name for path in (either.folder / "cwd").iterdir()) == sorted(PACKAGES)
     assert either.done.stderr == "", "Spark starts, works and ends without a word"
 
 
@@ -382,7 +376,7 @@ def is_java(pid: int) -> bool:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_outlives_the_runner(tmp_path: Path, how: signal.Signals) -> None:
     command = [sys.executable, "-m", "brokerproof", "campaign", "--programs", "100000", "--out", str(tmp_path / "out")]
-    place = {**environment(), "TMPDIR": str(tmp_path)}
+    place = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=tmp_path, env=place, text=True
     ) as runner:
@@ -419,7 +413,7 @@ def test_a_java_that_does_not_start_is_quoted(tmp_path: Path) -> None:
         text=True,
         timeout=DEADLINE_S,
         check=False,
-        env={**environment(), "JAVA_HOME": str(home)},
+        env={**os.environ, "JAVA_HOME": str(home)},
     )
     assert done.returncode == 4
     assert done.stdout == ""
@@ -451,7 +445,7 @@ def test_the_session_ends_its_jvm_and_removes_its_folder(tmp_path: Path) -> None
         text=True,
         timeout=DEADLINE_S,
         check=False,
-        env={**environment(), "JAVA_HOME": str(home), "TMPDIR": str(tmp_path)},
+        env={**os.environ, "JAVA_HOME": str(home), "TMPDIR": str(tmp_path)},
     )
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()

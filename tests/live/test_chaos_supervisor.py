@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import brokerproof
 from brokerproof.chaos.channels import ChannelClosed, ChannelTimeout
 from brokerproof.chaos.processes import (
     NotReady,
@@ -25,7 +24,6 @@ from brokerproof.chaos.processes import (
 )
 
 pytestmark = pytest.mark.live
-ROOT = Path(brokerproof.__file__).parents[1]
 # A shell that ignores SIGTERM, with one child in its group and one that left it; all of them sleep for long.
 STUBBORN = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 600; :' & echo $$; sleep 600 & echo $!; wait; :"
 # A runner with a paused child and a stubborn tree. It also forks a helper, which keeps the socket open after its death.
@@ -64,9 +62,8 @@ def _await_all_dead(pids: list[int], timeout_s: float) -> float:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_runner_leaves_no_child_after_5_s(tmp_path: Path, end: int) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     argv = [sys.executable, "-c", RUNNER, str(tmp_path)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as runner:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as runner:
         assert runner.stdout is not None
         pids = [int(word) for word in runner.stdout.readline().split()]
         assert len(pids) == 5

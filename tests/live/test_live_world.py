@@ -40,7 +40,7 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.running.live import run_live
 from brokerproof.conformance.running.outcomes import outcomes
-from brokerproof.conformance.worlds.live.laboratory import Laboratory, python_environment
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import events, make_laboratory, need_clocks, program
 
@@ -218,7 +218,7 @@ with Laboratory(Path(sys.argv[1])) as laboratory:
 def test_a_killed_runner_leaves_nothing_behind(tmp_path: Path) -> None:
     need_clocks()
     argv = [sys.executable, "-c", RUNNER, str(tmp_path)]
-    runner = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=python_environment())
+    runner = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert runner.stdin is not None
     assert runner.stdout is not None
     pids = [int(word) for word in runner.stdout.readline().split()]

@@ -61,7 +61,6 @@ class Player:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         )
         self._played = 0
 

@@ -33,7 +33,6 @@ class Java:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
 
     def rewrite(self, version: int, tight: bool, cache: bool, traces: bool, frames: list[bytes]) -> list[bytes]:

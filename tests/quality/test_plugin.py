@@ -6,25 +6,19 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def judge(*options: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    installed = any(point.name == "brokerproof" for point in entry_points(group="pytest11"))
-    plugin = [] if installed else ["-p", "brokerproof.conformance.pytest_plugin"]
     return subprocess.run(
         [
             sys.executable,
             "-m",
             "pytest",
-            *plugin,
             "-p",
             "no:cacheprovider",
             "-q",
@@ -33,7 +27,7 @@ def judge(*options: str, cwd: Path) -> subprocess.CompletedProcess[str]:
             *options,
         ],
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "CI": ""},
+        env=os.environ | {"CI": ""},
         capture_output=True,
         text=True,
         check=False,

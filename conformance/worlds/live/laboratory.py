@@ -22,7 +22,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import brokerproof
 from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
 from brokerproof.chaos.links import LinkProxy, PlainForwarder
 from brokerproof.chaos.processes import Supervisor
@@ -113,7 +112,7 @@ class Laboratory:
         (None, an environment) where clocks cannot be skewed and none is asked for. Raises ``ToolMissing`` or
         ``ToolFailed``.
         """
-        base = python_environment()
+        base = scrubbed(os.environ)
         try:
             clock = ClockFile(self.folder / f"{name}.clock", offset_ms)
             return clock, clock_environment(clock, base)
@@ -140,10 +139,3 @@ class Laboratory:
             except ToolMissing:
                 self._plain_links = True
         return self._toxiproxy
-
-
-def python_environment() -> dict[str, str]:
-    """The environment of a Python child that must find our packages, whatever folder it starts in."""
-    root = str(Path(brokerproof.__file__).parents[1])
-    rest = os.environ.get("PYTHONPATH")
-    return {**scrubbed(os.environ), "PYTHONPATH": os.pathsep.join([root, *([rest] if rest else [])])}

@@ -3,8 +3,6 @@ that brought it.
 
 The tables (``ids.py``, ``links.py``, ``consumption.py``, ``messages.py``, ``responses.py``) are lists of these; both
 directions and both encodings follow from them. A structure on its way is a ``Data``.
-
-What must change together: ``fields.py`` (how a type is written), ``codec.py``.
 """
 
 from __future__ import annotations
