@@ -1,7 +1,7 @@
 """Rows: what the tables of facts hold of messages, copies, deliveries, sessions, clients, destinations, readings.
 
-Rules: plain records, filled by ``recording.py`` and the passes. Times are true nanoseconds of the observer. Where the
-broker's view can differ from the client's, a row keeps both bounds. ``event`` is what was recorded, verbatim.
+Plain records, filled by ``recording.py`` and the passes. Times are true nanoseconds of the observer. Where the broker's
+view can differ from the client's, a row keeps both bounds. ``event`` is what was recorded, verbatim.
 """
 
 from __future__ import annotations
@@ -77,8 +77,7 @@ class Send:
         self.message = event.message
         self.client = client
         self.dest = dest
-        #: Which of its host's connections it was sent on.
-        self.connection = 0
+        self.connection = 0  # which of its host's it was sent on
         self.transaction: Transaction | None = None
         self.confirmed = event.result == "ok" and event.tx is None
         self.refused = event.result == "fail"
@@ -133,8 +132,7 @@ class Copy:
 
     def discards(self) -> list[Discard]:
         """What libraries said they threw away, in order."""
-        found = [delivery.settlement for delivery in self.deliveries]
-        return [event for event in found if isinstance(event, Discard)]
+        return [d.settlement for d in self.deliveries if isinstance(d.settlement, Discard)]
 
 
 class Delivery:
