@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from brokerproof.conformance.experiment.verdict import Verdict, join_all
+from brokerproof.conformance.experiment.verdict import Verdict, concluded, join_all
 from brokerproof.conformance.running.items import PROPERTY, ItemVerdicts
 
 
@@ -62,9 +62,12 @@ class Collector:
         if not self.digests:
             return
         from brokerproof.conformance.experiment.results import combined_digest
+        from brokerproof.conformance.requirements.catalogue import default_catalogue
 
         counts: dict[str, int] = {}
-        for cell in self.cells.values():
+        levels = {requirement.id: requirement.level for requirement in default_catalogue()}
+        for joined in self.cells.values():
+            cell = concluded(joined, levels[joined.requirement])
             counts[cell.verdict.value] = counts.get(cell.verdict.value, 0) + 1
         terminalreporter.section("brokerproof")
         terminalreporter.line("  ".join(f"{count} {name}" for name, count in sorted(counts.items())))

@@ -16,7 +16,10 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
+import msgspec
+
 from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.verdict import concluded
 from brokerproof.conformance.requirements.catalogue import AREAS, Catalogue
 from brokerproof.reports.evidence import FOLDER, write_evidence
 from brokerproof.reports.render.json import write_json
@@ -85,10 +88,12 @@ def _assemble(
     columns: dict[str, Column], cells: list[Cell], evidence: dict[str, Evidence], catalogue: Catalogue
 ) -> Report:
     requirements = sorted(catalogue, key=lambda requirement: (list(AREAS).index(requirement.area), requirement.id))
-    known = {requirement.id for requirement in requirements}
-    kept = sorted(
-        (cell for cell in cells if cell.requirement in known), key=lambda cell: (cell.requirement, cell.broker)
-    )
+    levels = {requirement.id: requirement.level for requirement in requirements}
+    kept = [
+        msgspec.structs.replace(cell, verdict=concluded(cell.verdict, levels[cell.requirement]))
+        for cell in sorted(cells, key=lambda cell: (cell.requirement, cell.broker))
+        if cell.requirement in levels
+    ]
     shown = {cell.exhibit.evidence for cell in kept if cell.exhibit is not None}
     # The reference broker comes first: it is what the others are read against.
     names = sorted(columns, key=lambda name: (name != "reference", name))

@@ -120,6 +120,8 @@ class Outcome:
             list(row["witness"]),
             row["slack_ns"],
             row["text"],
+            int(row["decided"]),
+            int(row["undecided"]),
         )
         return Cell(self.broker, joined, self._counts(requirement), self._exhibit(joined, shown))
 

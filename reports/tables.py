@@ -57,6 +57,9 @@ TABLES: dict[str, dict[str, str]] = {
         "witness": INTS,
         "slack_ns": INT,
         "text": STRING,
+        "decided": INT,
+        "undecided": INT,
+        "unknown": STRINGS,
     },
     "events": {
         "run": STRING,

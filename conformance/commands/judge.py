@@ -11,7 +11,7 @@ import msgspec
 
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED
 from brokerproof.conformance.experiment.history import History, read_history
-from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, concluded
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.failure import witness_lines
@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     verdicts = judge_history(history, catalogue, wanted)
     for verdict in verdicts:
         sys.stdout.write(msgspec.json.encode(verdict).decode() + "\n" if options.json else _line(verdict, history))
-    return exit_code(verdicts)
+    return exit_code([concluded(verdict, catalogue[verdict.requirement].level) for verdict in verdicts])
 
 
 def _line(verdict: Verdict, history: History) -> str:
@@ -43,8 +43,8 @@ def _line(verdict: Verdict, history: History) -> str:
     return text
 
 
-def exit_code(verdicts: Sequence[Verdict], percent_max: int = INCONCLUSIVE_PERCENT_MAX) -> int:
-    """0, 1 or 3 for a list of verdicts (DESIGN section 8)."""
+def exit_code(verdicts: Sequence[Verdict], percent_max: float = INCONCLUSIVE_PERCENT_MAX) -> int:
+    """0, 1 or 3 for a list of concluded cells: what a SHOULD or MAY comes to decides nothing (DESIGN section 8)."""
     kinds = [verdict.verdict for verdict in verdicts]
     if VerdictKind.VIOLATED in kinds:
         return VIOLATED

@@ -16,7 +16,7 @@ from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.program import Program, read_program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult, verdict_digest
-from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.experiment.verdict import VerdictKind, concluded
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     if out is not None:
         _write(out, result)
     _print(result, replay, as_json=options.json)
-    return exit_code(result.verdicts)
+    return exit_code([concluded(verdict, catalogue[verdict.requirement].level) for verdict in result.verdicts])
 
 
 def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple[str, ...]) -> RunResult:

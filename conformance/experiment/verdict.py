@@ -1,15 +1,15 @@
-"""Verdicts: one enumeration, one join.
+"""Verdicts: one enumeration, one join, and the arithmetic of a cell.
 
 Ten thousand runs become one cell of the matrix, so verdicts of one requirement are joined. The join is the maximum of a
-total order, hence associative, commutative and idempotent (property-tested in tests/fast/test_verdict.py):
+total order, with the rows of both added up; hence associative and commutative, and idempotent per run and requirement
+(``Tally``), because a run is added once:
 
-    planned < not applicable < not exercised < not run < satisfied < inconclusive < known failure < violated
+    planned < not exercised < not applicable < not run < inconclusive < satisfied < not met < known failure < violated
 
-Reasons for the order: one violation outweighs everything; a known failure is a violation that the reader already knows,
-so only a new violation outweighs it; an inconclusive run casts doubt on satisfied ones; a satisfied run is worth more
-than runs that could not happen.
-
-Counts per verdict are kept per *run and requirement* (``Tally``), so that adding the same run twice changes nothing.
+One violation outweighs everything; a known failure is one that the reader knows already. What a broker does not offer
+is a property of the broker, so programs that merely did not exercise it do not hide that. Then a cell is ``concluded``:
+it is inconclusive if fewer than 95 % of its rows were decided, and a SHOULD or MAY that was violated is *not met*: it
+never decides an exit code.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ class VerdictKind(enum.StrEnum):
     """The enumeration. Values are what ``judge --json`` and the reports print."""
 
     PLANNED = "planned"
-    NOT_APPLICABLE = "not applicable"
     NOT_EXERCISED = "not exercised"
+    NOT_APPLICABLE = "not applicable"
     NOT_RUN = "not run"
-    SATISFIED = "satisfied"
     INCONCLUSIVE = "inconclusive"
+    SATISFIED = "satisfied"
+    NOT_MET = "not met"
     KNOWN_FAILURE = "known failure"
     VIOLATED = "violated"
 
@@ -38,6 +39,8 @@ RANK: dict[VerdictKind, int] = {kind: rank for rank, kind in enumerate(ORDER)}
 
 #: Grades of a satisfied verdict, best first: several outcomes may be acceptable, not all equally good.
 GRADES: tuple[str, ...] = ("ok", "acceptable", "violated")
+#: A cell of which fewer rows than this share were decided is inconclusive.
+DECIDED_PERCENT_MIN = 95
 
 
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -55,6 +58,10 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     witness: list[int] = []
     slack_ns: int | None = None
     text: str = ""
+    #: How many rows were decided, and how many could not be; the kinds of marks that kept them from it.
+    decided: int = 0
+    undecided: int = 0
+    unknown: list[str] = []
 
 
 def join_kinds(left: VerdictKind, right: VerdictKind) -> VerdictKind:
@@ -67,7 +74,7 @@ def join(left: Verdict, right: Verdict) -> Verdict:
 
     The details (outcome, witness, text) are those of the stronger one; among equals those with the smaller slack, then
     the lesser in a fixed order, so that the result does not depend on the order of joining. Situations are united, the
-    slack is the smallest seen. Raises ``ValueError`` for different requirements.
+    slack is the smallest seen, rows are added up. Raises ``ValueError`` for different requirements.
     """
     if left.requirement != right.requirement:
         raise ValueError(f"cannot join verdicts of {left.requirement} and {right.requirement}")
@@ -78,7 +85,28 @@ def join(left: Verdict, right: Verdict) -> Verdict:
         grade=max(left.grade, right.grade, key=GRADES.index) if left.verdict is right.verdict else first.grade,
         situations=sorted({*left.situations, *right.situations}),
         slack_ns=min(slacks) if slacks else None,
+        decided=left.decided + right.decided,
+        undecided=left.undecided + right.undecided,
+        unknown=sorted({*left.unknown, *right.unknown}),
     )
+
+
+def _same_run(left: Verdict, right: Verdict) -> Verdict:
+    """The join of what was said of one run twice: its rows are the same rows."""
+    decided, undecided = max(left.decided, right.decided), max(left.undecided, right.undecided)
+    return msgspec.structs.replace(join(left, right), decided=decided, undecided=undecided)
+
+
+def concluded(cell: Verdict, level: str) -> Verdict:
+    """What a cell of joined runs amounts to, given the requirement's level (MUST, SHOULD, MAY)."""
+    if cell.verdict is VerdictKind.VIOLATED and level != "MUST":
+        return msgspec.structs.replace(cell, verdict=VerdictKind.NOT_MET)
+    rows = cell.decided + cell.undecided
+    if cell.verdict is VerdictKind.SATISFIED and cell.decided * 100 < rows * DECIDED_PERCENT_MIN:
+        why = f" ({', '.join(cell.unknown)})" if cell.unknown else ""
+        text = f"{cell.undecided} of {rows} observations could not be decided{why}"
+        return msgspec.structs.replace(cell, verdict=VerdictKind.INCONCLUSIVE, outcome="", text=text)
+    return cell
 
 
 def _preference(verdict: Verdict) -> tuple[int, int, str, str, list[int]]:
@@ -106,7 +134,7 @@ class Tally:
         """Record what ``run`` (a name that is unique per program, world and broker) says about a requirement."""
         runs = self._by_requirement.setdefault(verdict.requirement, {})
         present = runs.get(run)
-        runs[run] = verdict if present is None else join(present, verdict)
+        runs[run] = verdict if present is None else _same_run(present, verdict)
 
     def cell(self, requirement: str) -> Verdict | None:
         """The joined verdict of a requirement, or None when no run spoke of it."""

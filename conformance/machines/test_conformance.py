@@ -11,7 +11,7 @@ import pytest
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import under_ci
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
-from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, concluded
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.failure import failure_text, replay_line
@@ -71,13 +71,13 @@ def _selection(request: pytest.FixtureRequest) -> tuple[str | None, tuple[str, .
 
 
 def _conclude(runs: Iterable[RunResult], request: pytest.FixtureRequest) -> None:
-    results = list(runs)
+    results, catalogue = list(runs), default_catalogue()
     report_results(results, request.node.user_properties)
     for result in results:
         if result.problem:
             pytest.fail(f"suite: {result.problem}", pytrace=False)
         for verdict in result.verdicts:
-            if verdict.verdict is VerdictKind.VIOLATED:
+            if concluded(verdict, catalogue[verdict.requirement].level).verdict is VerdictKind.VIOLATED:
                 pytest.fail("\n" + _explain(result, verdict, request), pytrace=False)
     missing = [result.not_run for result in results if result.not_run]
     if missing and under_ci():

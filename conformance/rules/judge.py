@@ -73,34 +73,38 @@ class Claim:
 
     def verdict(self) -> Verdict:
         """The joined result of all rows."""
-        requirement, situations = self._requirement, sorted(self.situations)
+        requirement = self._requirement
+        kind, outcome, shown, slack_ns = VerdictKind.NOT_EXERCISED, "", self.broken or self.widest, self.slack_ns
+        text = ""
         if self.broken is not None:
-            found = self.broken
-            outcome = found.outcome or requirement.outcome_of("violated")
-            return Verdict(
-                requirement.id,
-                VerdictKind.VIOLATED,
-                outcome,
-                "violated",
-                situations,
-                _witness(found),
-                found.slack_ns,
-                _text(found, outcome),
-            )
-        if self.held is not None:
+            kind, slack_ns = VerdictKind.VIOLATED, self.broken.slack_ns
+            outcome = self.broken.outcome or requirement.outcome_of("violated")
+            text = _text(self.broken, outcome)
+        elif self.held is not None:
+            kind, shown = VerdictKind.SATISFIED, None
             outcome = self.held.outcome or requirement.outcome_of("ok")
-            grade = requirement.grade(outcome)
-            return Verdict(requirement.id, VerdictKind.SATISFIED, outcome, grade, situations, slack_ns=self.slack_ns)
-        if self.widest is None:
-            return Verdict(requirement.id, VerdictKind.NOT_EXERCISED)
-        text = _text(self.widest, "undecided")
-        if self.widest.width_ns:
-            text += f" (undecided by {ms(self.widest.width_ns)})"
-        elif self.marks:
-            text += f" (not known: {'; '.join(marks.KINDS[kind] for kind in marks.names(self.marks))})"
+        elif self.widest is not None:
+            kind, text = VerdictKind.INCONCLUSIVE, self._doubt(self.widest)
         return Verdict(
-            requirement.id, VerdictKind.INCONCLUSIVE, situations=situations, witness=_witness(self.widest), text=text
+            requirement.id,
+            kind,
+            outcome,
+            requirement.grade(outcome) if kind is VerdictKind.SATISFIED else "violated" if self.broken else "ok",
+            sorted(self.situations),
+            _witness(shown) if shown is not None else [],
+            slack_ns,
+            text,
+            self.decided,
+            self.undecided,
+            marks.names(self.marks),
         )
+
+    def _doubt(self, finding: Finding) -> str:
+        text = _text(finding, "undecided")
+        if finding.width_ns:
+            return f"{text} (undecided by {ms(finding.width_ns)})"
+        unknown = "; ".join(marks.KINDS[kind] for kind in marks.names(self.marks))
+        return f"{text} (not known: {unknown})" if unknown else text
 
 
 def _is_worse(one: Finding, other: Finding) -> bool:

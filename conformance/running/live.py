@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import time
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ from brokerproof.conformance.experiment.steps.visit import Pause, Visit
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.known import apply_known
+from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
@@ -79,7 +81,28 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
         plan = list(programs().items())
         return LiveRuns(options.broker, len(plan), _not_run(options, plan, wanted, str(error)))
     plan = plan_of(adapter)
-    return LiveRuns(adapter.label, len(plan), run_all(adapter, plan, wanted, options.mutant))
+    refused = refused_by(adapter)
+    runs = itertools.chain(
+        (_refused(adapter, name, program, why, wanted) for name, program, why in refused),
+        run_all(adapter, plan, wanted, options.mutant),
+    )
+    return LiveRuns(adapter.label, len(plan) + len(refused), runs)
+
+
+def refused_by(adapter: Adapter) -> list[tuple[str, Program, str]]:
+    """The corpus programs that a broker cannot run at all, and why."""
+    cast = [(name, adapter.cast(program)) for name, program in programs().items()]
+    return [(name, program, why) for name, program in cast if (why := adapter.refusal(program))]
+
+
+def _refused(adapter: Adapter, name: str, program: Program, why: str, wanted: tuple[str, ...]) -> RunResult:
+    """What such a program would have exercised, by the reference broker in virtual time, does not apply here because of
+    it; unless another program exercises it.
+    """
+    shown = run_program(program, name, wanted=wanted).verdicts
+    exercised = tuple(v.requirement for v in shown if v.verdict in {VerdictKind.SATISFIED, VerdictKind.VIOLATED})
+    verdicts = _all(exercised, VerdictKind.NOT_APPLICABLE, why)
+    return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None)
 
 
 def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
@@ -152,7 +175,7 @@ def run_live(
         not_run = str(error)
         verdicts = _all(wanted, VerdictKind.NOT_RUN, not_run)
     except NotApplicableError as error:
-        verdicts = _all(wanted, VerdictKind.NOT_APPLICABLE, str(error))
+        verdicts = _refused(adapter, name, program, str(error), wanted).verdicts
     except TROUBLE as error:
         problem = f"{name} on {adapter.label}: {error}"
         verdicts = _all(wanted, VerdictKind.NOT_RUN, problem)

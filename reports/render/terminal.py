@@ -60,6 +60,10 @@ def print_report(
     console.print()
     for broker in brokers:
         _counts(console, report, broker)
+    for cell in cells:
+        if cell.verdict.verdict is VerdictKind.NOT_MET:
+            line = f"not met   {cell.requirement}  {cell.broker}  {cell.verdict.text}"
+            _plain(console, line, style=LOOKS[VerdictKind.NOT_MET].style)
     for cell in violated:
         _plain(console, violated_line(report, cell, folder), style=LOOKS[VerdictKind.VIOLATED].style)
     for column in report.columns:

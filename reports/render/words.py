@@ -30,6 +30,7 @@ LOOKS: dict[VerdictKind, Look] = {
     VerdictKind.KNOWN_FAILURE: Look(
         "⚑", "known", "magenta", "broken, known and documented for this broker; it must still fail"
     ),
+    VerdictKind.NOT_MET: Look("✗", "notmet", "yellow", "a SHOULD or MAY that was broken; it decides no exit code"),
     VerdictKind.INCONCLUSIVE: Look(
         "≈", "unsure", "yellow", "observed, but the clocks or intervals were too wide to decide"
     ),

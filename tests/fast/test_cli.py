@@ -268,13 +268,13 @@ def test_replay_with_a_mutant_fails_and_shrinks(
 
 @pytest.fixture
 def violating(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A live broker that violates DLY-002, made up: no process is started."""
+    """A live broker that violates DLY-001, made up: no process is started."""
 
     def run_all(
         adapter: object, plan: list[tuple[str, Program]], wanted: object, mutant: str | None
     ) -> Iterator[RunResult]:
         for name, program in plan:
-            verdict = Verdict("DLY-002", VerdictKind.VIOLATED)
+            verdict = Verdict("DLY-001", VerdictKind.VIOLATED)
             yield RunResult(name, "made up", "live", program, [verdict], None, mutant=mutant)
 
     monkeypatch.setattr("brokerproof.conformance.running.live.run_all", run_all)
@@ -308,7 +308,7 @@ def test_what_virtual_time_does_not_show_is_not_shrunk_and_stays_violated(
     monkeypatch.chdir(tmp_path)
     assert main(["replay", "live-delay", "--tier", "live", "--shrink"]) == VIOLATED
     output = capsys.readouterr()
-    assert output.err == "not shrunk: in virtual time the reference broker keeps DLY-002\n"
+    assert output.err == "not shrunk: in virtual time the reference broker keeps DLY-001\n"
     assert "replay:     brokerproof replay live-delay --tier live\n" in output.out
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""The join is associative, commutative and idempotent, per run and requirement."""
+"""The join is associative and commutative, and idempotent per run and requirement; what a cell amounts to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.verdict import (
     Tally,
     Verdict,
     VerdictKind,
+    concluded,
     join,
     join_all,
     join_kinds,
@@ -29,6 +30,9 @@ VERDICTS = st.builds(
     witness=st.lists(st.integers(0, 5), max_size=3),
     slack_ns=st.none() | st.integers(-10, 10),
     text=st.sampled_from(["", "x", "y"]),
+    decided=st.integers(0, 40),
+    undecided=st.integers(0, 3),
+    unknown=st.lists(st.sampled_from(["restart", "stall"]), unique=True).map(sorted),
 )
 
 
@@ -43,18 +47,13 @@ def test_join_is_commutative(a: Verdict, b: Verdict) -> None:
     assert join(a, b) == join(b, a)
 
 
-@given(VERDICTS)
-def test_join_is_idempotent(a: Verdict) -> None:
-    assert join(a, a) == a
-
-
 @given(KINDS, KINDS)
 def test_join_of_kinds_is_the_stronger(a: VerdictKind, b: VerdictKind) -> None:
     assert RANK[join_kinds(a, b)] == max(RANK[a], RANK[b])
 
 
 def test_the_documented_order() -> None:
-    words = "planned, not applicable, not exercised, not run, satisfied, inconclusive, known failure, violated"
+    words = "planned, not exercised, not applicable, not run, inconclusive, satisfied, not met, known failure, violated"
     assert [kind.value for kind in ORDER] == words.split(", ")
 
 
@@ -73,6 +72,31 @@ def test_tally_ignores_order_and_repetition(rows: list[tuple[str, Verdict]], ord
     assert first.cell("EXP-001") == second.cell("EXP-001")
     assert first.counts("EXP-001") == second.counts("EXP-001")
     assert sum(first.counts("EXP-001").values()) == len({run for run, _ in rows})
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "level", "wanted"),
+    [
+        (VerdictKind.SATISFIED, (95, 5), "MUST", VerdictKind.SATISFIED),
+        (VerdictKind.SATISFIED, (94, 6), "MUST", VerdictKind.INCONCLUSIVE),
+        (VerdictKind.SATISFIED, (0, 0), "MUST", VerdictKind.SATISFIED),
+        (VerdictKind.VIOLATED, (1, 99), "MUST", VerdictKind.VIOLATED),
+        (VerdictKind.VIOLATED, (1, 0), "SHOULD", VerdictKind.NOT_MET),
+        (VerdictKind.VIOLATED, (1, 0), "MAY", VerdictKind.NOT_MET),
+        (VerdictKind.KNOWN_FAILURE, (1, 0), "SHOULD", VerdictKind.KNOWN_FAILURE),
+    ],
+)
+def test_what_a_cell_amounts_to(kind: VerdictKind, rows: tuple[int, int], level: str, wanted: VerdictKind) -> None:
+    cell = Verdict("EXP-001", kind, decided=rows[0], undecided=rows[1], unknown=["stall"] if rows[1] else [])
+    assert concluded(cell, level).verdict is wanted
+
+
+def test_undecided_rows_are_counted_with_their_reasons() -> None:
+    one = Verdict("EXP-001", VerdictKind.SATISFIED, decided=3)
+    other = Verdict("EXP-001", VerdictKind.INCONCLUSIVE, undecided=2, unknown=["stall"])
+    cell = concluded(join(one, other), "MUST")
+    assert (cell.decided, cell.undecided) == (3, 2)
+    assert cell.text == "2 of 5 observations could not be decided (stall)"
 
 
 def test_different_requirements_do_not_join() -> None:
