@@ -11,7 +11,7 @@ import socket
 import struct
 from abc import ABC, abstractmethod
 
-from brokerproof.reference_broker.openwire.wire import consumption, ids, links
+from brokerproof.reference_broker.openwire.wire import connections, consumption, ids
 from brokerproof.reference_broker.openwire.wire.codec import Codec
 from brokerproof.reference_broker.openwire.wire.messages import BYTES_MESSAGE
 from brokerproof.reference_broker.openwire.wire.negotiation import Offer
@@ -124,7 +124,7 @@ class OpenWire(Speech):
             consumerId=taker, destination=queue, prefetchSize=1000, dispatchAsync=True, commandId=8
         )
         writes, reads = self._greet(producer, f"ID:p-{self._name}"), self._greet(consumer, f"ID:c-{self._name}")
-        producer.sendall(writes.encode(links.PRODUCER_INFO.make(producerId=sender, destination=queue)))
+        producer.sendall(writes.encode(connections.PRODUCER_INFO.make(producerId=sender, destination=queue)))
         wish["responseRequired"] = True
         consumer.sendall(reads.encode(wish))
         self._await(consumer, self._RESPONSE)
@@ -153,9 +153,9 @@ class OpenWire(Speech):
         self._await(line, self._WIRE_FORMAT)
         codec = Codec(12, tight=True, cache_size=1024, stack_traces=True)
         connection = ids.CONNECTION_ID.make(value=name)
-        line.sendall(codec.encode(links.CONNECTION_INFO.make(connectionId=connection, clientId=name)))
+        line.sendall(codec.encode(connections.CONNECTION_INFO.make(connectionId=connection, clientId=name)))
         session = ids.SESSION_ID.make(connectionId=name, value=1)
-        line.sendall(codec.encode(links.SESSION_INFO.make(sessionId=session)))
+        line.sendall(codec.encode(connections.SESSION_INFO.make(sessionId=session)))
         return codec
 
     def messages(self, count: int) -> bytes:

@@ -3,7 +3,6 @@
 Decides: when a peer that does not answer, goes away or talks nonsense is reported, and as what.
 Rules: nothing here blocks without a deadline; a line that is not a JSON object is the peer's fault and is shown; lines
 that arrived before the peer went away are still given, then `ChannelClosed`.
-Change together: nothing; the agent protocol above it is the business of the rooms that speak it.
 """
 
 from __future__ import annotations

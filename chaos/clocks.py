@@ -9,7 +9,6 @@ each learnt the hard way (feasibility-faketime.md sections 2.4 and 9):
 * a child under the preload must not fork without exec.
 Known exceptions: a slow drift (negative ppm) steps the wall clock back by one small step at a time. The cleaner knows
 the processes that it can see: in a container that shares /dev/shm with another, run it in neither.
-Change together: `chaos/preload.py`, the library; `chaos/probes.py`, which proves all this on the machine at hand.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Decides: what `brokerproof doctor` looks at and what `--install` builds or downl
 Rules: installing goes through the tools' own clients into our cache folder, never into the system, and never needs
 root; a failed installation is a result like any other, and the probes are run all the same.
 Known exceptions: none.
-Change together: `chaos/probes.py`.
 """
 
 from __future__ import annotations

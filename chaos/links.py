@@ -7,7 +7,6 @@ end while none arrived at the other. No proof, for whatever reason, is `None`, a
 *not run*, never passed (DESIGN.md section 7).
 Known exceptions: a stall that nobody offered a byte to cannot be proven. A held stall does not hold the end of a stream
 unless bytes are held before it. `both` is proven by the sum of the directions.
-Change together: `chaos/toxiproxy.py` (the real proxy), `chaos/taps.py`.
 """
 
 from __future__ import annotations

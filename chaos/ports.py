@@ -4,7 +4,6 @@ Decides: how a port for a child is chosen and what is said when a wanted one is 
 Rules: only 127.0.0.1; the kernel chooses. Between choosing and use another process can take the port, so every launcher
 retries its whole start with new ports when the child says that the address is in use (`says_port_in_use`).
 Known exceptions: `owns_listener` reads IPv4 sockets only, because our launchers make nothing else.
-Change together: the launchers in `chaos/toxiproxy.py` and `chaos/brokers/activemq.py`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ within a million readings, and a broker in a JVM within some hours. The upstream
 reading. The wrappers that the wheel leaves out (sleep, stat, utime) are left out here too: with them `time.sleep` of
 CPython 3.11 fails. What was built is believed only after a process has shown the time that it was told.
 Known exceptions: without a C compiler clocks cannot be skewed at all, because clocks that may lie are worse than none.
-Change together: `chaos/clocks.py` (the variables), `chaos/probes.py`.
 """
 
 from __future__ import annotations

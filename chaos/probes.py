@@ -5,7 +5,6 @@ Rules: a probe does the thing and looks at the result through another channel: t
 ends. It never raises for a tool that is missing or broken: it says so, with a remedy, and scenarios that need it are
 *not run* (DESIGN.md section 7).
 Known exceptions: the plain JVM probe sees the wall clock only; timed waits of a JVM are looked at through JPype.
-Change together: `chaos/doctor.py`, `chaos/witness.py`.
 """
 
 from __future__ import annotations

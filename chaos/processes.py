@@ -6,7 +6,6 @@ goes to a log file; a stop is SIGTERM, a grace time, SIGKILL, for the whole proc
 paused is read from /proc or from its pidfd, never taken from the request.
 Known exceptions: exit code 143 is a JVM's normal end after SIGTERM and is reported as it is (brokers-launch.md section
 0).
-Change together: `chaos/supervisor.py`, the other end of the socket.
 """
 
 from __future__ import annotations

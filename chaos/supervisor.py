@@ -18,7 +18,6 @@ Rules:
   would die of them.
 Known exceptions: a grandchild that left the group survives the supervisor's own SIGKILL (not the runner's); Linux 5.3
 or later only.
-Change together: `chaos/processes.py`, the other end of this protocol.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ or drops bytes. Counts are of bytes read from one socket and of bytes that the k
 runner's monotonic clock.
 Known exceptions: the connection to the target is made when a client connects, so a client sees a reset, not a refusal,
 when the target is down.
-Change together: `chaos/links.py`, which reads two taps as one link.
 """
 
 from __future__ import annotations

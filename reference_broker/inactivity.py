@@ -32,9 +32,6 @@ Known exceptions to ``classic``
 * ActiveMQ skips read checks while a frame is being processed. Nothing blocks inside our broker, so no frame is ever
   "being processed" between two calls. A producer that flow control has stopped is the exception: see ``working``.
 * ActiveMQ looks for blocked writes every 5 s; here the timer is exact.
-
-What must change together: ``negotiate`` and the WireFormatInfo handling of ``openwire/``; ``stomp_periods`` and the
-CONNECT handling of ``stomp/``; the windows in the conformance catalogue (area INA).
 """
 
 from __future__ import annotations

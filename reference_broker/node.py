@@ -1,28 +1,14 @@
 """The whole broker without sockets and clocks: the core, and per connection a session, a monitor and an outbox.
 
-``edge.py`` puts sockets around it, the simulation virtual links, so both worlds share every decision. The edge brings
-decoded frames and asks for frames to write; it is told what to do through ``take_actions``.
-
-Rules
-* Popping is writing: only when a message leaves the outbox through ``next_output`` is its dispatch reported to the
-  core as transmitted (seed 003). An edge that cannot write does not pop.
-* ``OutputReady`` is edge-triggered: it is given once, and given again only after ``next_output`` has emptied the
-  outbox. Whoever gets it pops until None or remembers that it stopped before.
-* ``Close`` comes last for a connection. The core was told already; the edge writes what ``next_output`` still gives,
-  closes, and calls ``disconnect``, which forgets the connection. On an inactivity close there is nothing to write.
-* A producer that flow control has stopped (``Throttled``) is not listened to: the node keeps what the edge still brings
-  and goes on with it, in order, when the producer may go on. ``Throttle`` tells the edge, which stops reading so that
-  the peer's transport fills up. Meanwhile the monitor takes the connection for alive, as ActiveMQ's does while a
-  command is being worked on.
-* An edge says when its transport takes nothing more (``write_blocked``) and when it does again (``write_resumed``):
-  soWriteTimeout counts from there.
-* An operator's request is answered by the action ``Answered``, not by a return value: the answer may have to wait.
-* Connection numbers are the edge's and are never used twice, not even after a restart: message ids and consumer names
-  are built from them.
-* A persistent broker has a journal, and ``recover`` comes before the first connection. ``Sync`` asks the edge for one
-  ``journal.sync()``, between ``begin_sync`` and ``end_sync``; it is given once and again only after that has succeeded.
-  An edge whose sync fails, or whose storage ``is_troubled``, tries again after a while. Which answers wait for it is
-  said in ``safekeeping.py``.
+The server puts sockets around it (``server/edge.py``), the simulation virtual links, so both worlds share every
+decision. Whoever does is the *edge*: it brings decoded frames, asks for frames to write, and carries out the actions.
+* Popping is writing: only a message that leaves through ``next_output`` is reported to the core as transmitted.
+* ``OutputReady`` is edge-triggered: it is given again only after ``next_output`` has emptied the outbox.
+* ``Close`` comes last for a connection: the edge writes what ``next_output`` still gives, closes, and ``disconnect``s.
+* While ``Throttled`` a producer is not listened to: its frames are kept in order, and its monitor takes it for alive.
+* Connection numbers are never used twice, not even after a restart: message ids and consumer names contain them.
+* ``recover`` comes before the first connection; ``Sync`` asks for one ``journal.sync()`` between ``begin_sync`` and
+  ``end_sync``, and again after a while if that failed or the storage ``is_troubled`` (``storage/group_commit.py``).
 """
 
 from __future__ import annotations
@@ -30,9 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from brokerproof.reference_broker.actions import Action, Answered, Close, Log, Sync, Throttle
-from brokerproof.reference_broker.admission import Door, objection
-from brokerproof.reference_broker.alarms import Alarms
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
 from brokerproof.reference_broker.core.effects import (
@@ -49,14 +32,23 @@ from brokerproof.reference_broker.core.events import Disconnect, Event, Operatio
 from brokerproof.reference_broker.core.instant import Now, earlier
 from brokerproof.reference_broker.core.policies import Policies
 from brokerproof.reference_broker.inactivity import FAIL, KEEP_ALIVE, MonitorAction, MonitorFactory, monitor_for
-from brokerproof.reference_broker.link import Link
-from brokerproof.reference_broker.protocols import equipped, session_for
-from brokerproof.reference_broker.safekeeping import OPERATOR, Safekeeping
+from brokerproof.reference_broker.openwire.broker import BrokerSession as OpenWireSession
+from brokerproof.reference_broker.openwire.translation.maps import MapEncoder
 from brokerproof.reference_broker.security.authority import Authority
 from brokerproof.reference_broker.security.identity import Identity
-from brokerproof.reference_broker.session import MONITOR_LOGGER, Session
+from brokerproof.reference_broker.session.actions import Action, Answered, Close, Log, Sync, Throttle
+from brokerproof.reference_broker.session.admission import Door, objection
+from brokerproof.reference_broker.session.connection_state import Link
+from brokerproof.reference_broker.session.detection import AUTO, Undecided
+from brokerproof.reference_broker.session.monitor_timers import Alarms
+from brokerproof.reference_broker.session.session import MONITOR_LOGGER, Session
+from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
+from brokerproof.reference_broker.storage.group_commit import OPERATOR, STORAGE_LOGGER, Safekeeping
 from brokerproof.reference_broker.storage.journal import Journal
 
+SessionFactory = Callable[[int, BrokerConfig], Session]
+#: ``auto`` is a connection before its first bytes.
+SESSIONS: Final[dict[str, SessionFactory]] = {"stomp": StompSession, "openwire": OpenWireSession, AUTO: Undecided}
 TRANSPORT_LOGGER: Final = "org.apache.activemq.broker.TransportConnection.Transport"
 #: Makes the core; a planted defect that no single policy can enact replaces it.
 BrokerFactory = Callable[[BrokerConfig, Policies | None], Broker]
@@ -77,7 +69,10 @@ class Node:
             raise ConfigError("broker.persistent = true needs a storage; name one or set it to false")
         self.config = config
         self._keeping = Safekeeping(journal) if config.persistent and journal is not None else None
-        self.broker = equipped(broker_factory(config, policies))
+        self.broker = broker_factory(config, policies)
+        statistics = self.broker.region().statistics
+        if statistics is not None:
+            statistics.encoder = MapEncoder()
         self._monitor_factory = monitor_factory
         self._links: dict[int, Link] = {}
         self._alarms = Alarms(self._links)
@@ -101,7 +96,7 @@ class Node:
         session = self.make_session(protocol, connection)
         where = address or f"tcp://connection-{connection}"
         link = Link(connection, where, session, self._monitor_factory(self.config, where, now.mono_ns))
-        link.door = self._door
+        link.admitted = self._door is None
         self._links[connection] = link
         self._alarms.plan(link)
         session.open()
@@ -122,14 +117,17 @@ class Node:
     def admit(self, connection: int, identity: Identity | None, text: str, now: Now) -> None:
         """The answer to ``Authenticate``: who the peer is; None: it may not come in, and ``text`` says why."""
         link = self._links.get(connection)
-        if link is not None and link.door is not None and not link.closed:
-            link.door.answer(link, identity, text, self._actions)
+        if self._door is not None and link is not None and not (link.admitted or link.closed):
+            self._door.answer(link, identity, text, self._actions)
             self._released.append(link)
             self._after(link, now)
 
     def make_session(self, protocol: str, connection: int) -> Session:
-        """The broker's end of a new connection."""
-        return session_for(protocol, connection, self.config)
+        """The broker's end of a new connection. Raises ``ValueError`` for a protocol that does not exist."""
+        make = SESSIONS.get(protocol)
+        if make is None:
+            raise ValueError(f"protocol {protocol!r} is unknown; one of {', '.join(SESSIONS)}")
+        return make(connection, self.config)
 
     def recover(self, now: Now) -> None:
         """Build the broker again from its journal. Raises ``StorageError`` if it cannot be read."""
@@ -194,7 +192,7 @@ class Node:
         link.monitor.frame_received(now.mono_ns)
         if session.closing:
             return  # its last answers wait
-        if link.door is not None and link.door.stops(link, frame, self._actions):
+        if not link.admitted and self._door is not None and self._door.stops(link, frame, self._actions):
             return
         if link.blocked or link.refusing or link.held:
             link.held.append(frame)
@@ -410,8 +408,9 @@ class Node:
         """Tell the core whether the storage takes messages."""
         news = keeping.news()
         if news is not None:
-            self._actions.append(news[0])
-            self._handle(news[1], now)
+            level, text, change = news
+            self._actions.append(Log(level, STORAGE_LOGGER, text))
+            self._handle(change, now)
 
     # -- endings
 

@@ -6,7 +6,6 @@ is in use is tried again with new ports; a broker that dies at start is one erro
 process is left. It needs no root, no scripts of the package and no file outside its folder.
 Known exceptions: exit code 143 is a normal end after SIGTERM; the log often lacks the lines of the shutdown; the
 agent's jar comes from Maven only.
-Change together: `chaos/brokers/beans.py`, `chaos/brokers/jars.py`, `chaos/brokers/jolokia.py`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ Rules: everything the caller gives is escaped; paths and ports are written out, 
 bean for it; connectors listen on loopback only; the broker's name is always the same, because the management beans
 carry it.
 Known exceptions: none.
-Change together: `chaos/brokers/activemq.py`, `chaos/brokers/jolokia.py` (the name).
 """
 
 from __future__ import annotations

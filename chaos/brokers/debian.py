@@ -5,7 +5,6 @@ Rules: an installed package is used as it is; otherwise packages are downloaded 
 apt's own package lists are missing or stale, private ones are fetched into the cache, which needs no root either.
 Known exceptions: whatever release the machine's distribution carries is what comes; its version is read from the jar's
 name.
-Change together: `chaos/brokers/jars.py`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ to log. Rules (brokers-launch.md sections 2.1 and 2.2, each class path started t
   folder from its own `lib`; other releases from Maven, exact versions only, because the registry has gaps;
 * jars are named one by one where the folder holds dangling links or several logging back ends.
 Known exceptions: a home folder without Maven at hand runs without a logging back end, so its log is short.
-Change together: `chaos/brokers/debian.py`, `chaos/brokers/activemq.py`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ means a STOMP answer. Anonymous STOMP connections are RabbitMQ's user guest, who
 virtual host is called localhost, because STOMP clients name it in `host`.
 Known exceptions: what we start is a shell script, the server is a process below it; a stop is a kill, because its own
 takes six seconds.
-Change together: `chaos/brokers/debian.py`.
 """
 
 from __future__ import annotations

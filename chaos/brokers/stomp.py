@@ -5,7 +5,6 @@ Rules: ready means that the protocol answers, because the port accepts connectio
 that carries no time stamp with its own clock, and that stamp is the reading. Leaves nothing behind: the queue is
 temporary.
 Known exceptions: only what these two questions need; the suite's STOMP clients are elsewhere.
-Change together: nothing.
 """
 
 from __future__ import annotations

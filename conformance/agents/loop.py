@@ -56,9 +56,9 @@ from brokerproof.conformance.agents.protocol import (
 )
 from brokerproof.conformance.agents.stamps import ANCILLARY_BYTES, NS_PER_MS, Ancillary, ArrivalClock, ask_for_stamps
 from brokerproof.conformance.agents.wire import Waiting, Wire
-from brokerproof.reference_broker import notice
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
-from brokerproof.reference_broker.framing import FramingError
+from brokerproof.reference_broker.session import notice
+from brokerproof.reference_broker.session.framing import FramingError
 
 CONNECT_TIMEOUT_S = 5.0
 _READ_BYTES = 65536

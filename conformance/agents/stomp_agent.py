@@ -31,8 +31,8 @@ from brokerproof.conformance.agents.protocol import (
 )
 from brokerproof.conformance.agents.stamps import wall_reading
 from brokerproof.conformance.agents.wire import Wire
-from brokerproof.reference_broker import notice
 from brokerproof.reference_broker.inactivity import DocumentedMonitor
+from brokerproof.reference_broker.session import notice
 from brokerproof.reference_broker.stomp.client import ClientSession
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT
 from brokerproof.reference_broker.stomp.framing import StompFraming

@@ -27,8 +27,8 @@ from brokerproof.reference_broker.openwire.commands import (
     WireFormatInfo,
 )
 from brokerproof.reference_broker.openwire.wire.codec import Codec
+from brokerproof.reference_broker.openwire.wire.connections import WIRE_FORMAT_INFO
 from brokerproof.reference_broker.openwire.wire.errors import WireError
-from brokerproof.reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
 from brokerproof.reference_broker.openwire.wire.negotiation import MAGIC, read_offer
 from brokerproof.reference_broker.openwire.wire.primitives import Long, Value, encode_map
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame

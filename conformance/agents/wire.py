@@ -13,8 +13,8 @@ from brokerproof.conformance.agents.protocol import BrokerRequest, Stamps
 from brokerproof.conformance.agents.stamps import NS_PER_MS
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.framing import Framing
-    from brokerproof.reference_broker.session import Client
+    from brokerproof.reference_broker.session.framing import Framing
+    from brokerproof.reference_broker.session.session import Client
 
 
 class Waiting:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 
 from brokerproof.conformance.mutants import build, check_mutant
-from brokerproof.reference_broker import server
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.server import serve
 from brokerproof.reference_broker.storage.journal import Journal
 
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     def make_node(config: BrokerConfig, journal: Journal | None) -> Node:
         return build(options.mutant, config).node(journal)
 
-    return server.main(rest, make_node)
+    return serve.main(rest, make_node)
 
 
 if __name__ == "__main__":

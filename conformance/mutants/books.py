@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from brokerproof.reference_broker.core.acknowledgement import Acknowledgement, Rule
 from brokerproof.reference_broker.core.deadletter import DeadLetter
-from brokerproof.reference_broker.core.ledger import Counters, Ledger
-from brokerproof.reference_broker.core.line import Line
+from brokerproof.reference_broker.core.in_flight import Counters, Ledger
 from brokerproof.reference_broker.core.message import QUEUE, Message
+from brokerproof.reference_broker.core.pending_list import Line
 from brokerproof.reference_broker.core.prefetch import Prefetch
 from brokerproof.reference_broker.core.redelivery import Ordering, Redelivery
 from brokerproof.reference_broker.core.reference import Reference

@@ -7,6 +7,7 @@ from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.conformance.mutants.storage import NeverRemoves
 from brokerproof.reference_broker.core.advisory import Advising
 from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.broker_redelivery import Rescheduling
 from brokerproof.reference_broker.core.browser import Browsing
 from brokerproof.reference_broker.core.config import INDIVIDUAL_LETTERS, BrokerConfig, BrokerRedelivery
 from brokerproof.reference_broker.core.deadletter import DeadLetter
@@ -27,7 +28,6 @@ from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.redelivery import Redelivery
 from brokerproof.reference_broker.core.reference import WAITING, Reference
-from brokerproof.reference_broker.core.rescheduling import Rescheduling
 from brokerproof.reference_broker.core.routing import Routing, Spreading
 from brokerproof.reference_broker.core.subscription import Delivery
 from brokerproof.reference_broker.core.temporary import Ownership

@@ -13,7 +13,7 @@ from brokerproof.reference_broker.core.priority import Priority
 from brokerproof.reference_broker.core.pull import Pulling
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.reference import Reference
-from brokerproof.reference_broker.core.rotation import Rotation
+from brokerproof.reference_broker.core.round_robin import Rotation
 from brokerproof.reference_broker.core.selection import Selection
 from brokerproof.reference_broker.core.subscription import Consumer, Subscription
 

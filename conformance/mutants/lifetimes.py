@@ -11,8 +11,8 @@ from brokerproof.reference_broker.core.effects import Accepted, Effect
 from brokerproof.reference_broker.core.events import EXPIRED, INDIVIDUAL, STANDARD, Ack, Commit, Event, Rollback, Send
 from brokerproof.reference_broker.core.expiry import Expiry
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
-from brokerproof.reference_broker.core.lifetime import Lifetime
 from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.time_to_live import Lifetime
 from brokerproof.reference_broker.core.timestamping import Stamping
 
 

@@ -14,9 +14,9 @@ from brokerproof.reference_broker.inactivity import (
     MonitorFactory,
     make_monitor,
 )
-from brokerproof.reference_broker.link import Link
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.openwire.commands import KeepAliveInfo
+from brokerproof.reference_broker.session.connection_state import Link
 from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
 from brokerproof.reference_broker.stomp.frames import Frame
 

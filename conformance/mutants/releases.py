@@ -12,8 +12,8 @@ from brokerproof.reference_broker.core.delay import MAX_DELAY_MS, NEGATIVE, TOO_
 from brokerproof.reference_broker.core.effects import Effect, NoMessage
 from brokerproof.reference_broker.core.events import Event, Send, Tick
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
-from brokerproof.reference_broker.core.line import Line
 from brokerproof.reference_broker.core.message import Message, Property
+from brokerproof.reference_broker.core.pending_list import Line
 from brokerproof.reference_broker.core.policies import Policies
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.redelivery import Ordering

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from brokerproof.reference_broker.core.advisory import Advising
 from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.duplicate_detection import Resends
 from brokerproof.reference_broker.core.effects import Effect
 from brokerproof.reference_broker.core.events import Connect, Event
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.core.resends import Resends
 
 
 class RecognisesNothing(Resends):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 
 from brokerproof.reference_broker.core.acknowledgement import Acknowledgement, Rule
+from brokerproof.reference_broker.core.attachment import Coverage
 from brokerproof.reference_broker.core.backlog import Backlog
 from brokerproof.reference_broker.core.config import DestinationPolicy
 from brokerproof.reference_broker.core.destination import Destination
 from brokerproof.reference_broker.core.durable import Durability, Durable
 from brokerproof.reference_broker.core.events import Subscribe
 from brokerproof.reference_broker.core.message import Message
-from brokerproof.reference_broker.core.placing import Coverage
 from brokerproof.reference_broker.core.reference import Reference
 from brokerproof.reference_broker.core.selection import Selection
 from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from brokerproof.conformance.mutants.registry import Mutant, fresh
+from brokerproof.reference_broker.core.journalling import Recording
 from brokerproof.reference_broker.core.message import Message
-from brokerproof.reference_broker.core.recording import Recording
 from brokerproof.reference_broker.core.records import MessageAdded, Record
 from brokerproof.reference_broker.core.region import Region
 

@@ -8,8 +8,8 @@ from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.deadletter import DeadLetter
 from brokerproof.reference_broker.core.effects import Effect
 from brokerproof.reference_broker.core.events import POISON, REDELIVERED, STANDARD, Ack, Event, Purge
+from brokerproof.reference_broker.core.in_flight import Counters, Ledger
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.core.ledger import Counters, Ledger
 from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, Message
 from brokerproof.reference_broker.core.redelivery import UNKNOWN, Redelivery
 from brokerproof.reference_broker.core.subscription import Consumer, Delivery

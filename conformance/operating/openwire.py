@@ -15,6 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.conformance.brokers.probing import ANSWER_MS, CONNECT_MS, ProbeError
 from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
+from brokerproof.reference_broker.openwire.wire.connections import (
+    CONNECTION_ERROR,
+    CONNECTION_INFO,
+    DESTINATION_INFO,
+    PRODUCER_INFO,
+    SESSION_INFO,
+    WIRE_FORMAT_INFO,
+)
 from brokerproof.reference_broker.openwire.wire.consumption import CONSUMER_INFO, MESSAGE_DISPATCH
 from brokerproof.reference_broker.openwire.wire.errors import WireError
 from brokerproof.reference_broker.openwire.wire.ids import (
@@ -26,14 +34,6 @@ from brokerproof.reference_broker.openwire.wire.ids import (
     TEMP_QUEUE,
 )
 from brokerproof.reference_broker.openwire.wire.kinds import Data
-from brokerproof.reference_broker.openwire.wire.links import (
-    CONNECTION_ERROR,
-    CONNECTION_INFO,
-    DESTINATION_INFO,
-    PRODUCER_INFO,
-    SESSION_INFO,
-    WIRE_FORMAT_INFO,
-)
 from brokerproof.reference_broker.openwire.wire.messages import MESSAGE
 from brokerproof.reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
 from brokerproof.reference_broker.openwire.wire.responses import ANSWER, EXCEPTION_RESPONSE

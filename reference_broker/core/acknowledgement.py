@@ -13,8 +13,6 @@ Rules (``RULES`` is the table; numbers are OpenWire's):
 
 Exception: on a non-durable topic ActiveMQ lets an INDIVIDUAL ack settle everything before it as well; here it settles
 one message.
-
-Change together: ``prefetch.py``, ``destination.py`` (outcomes), requirement INF-06.
 """
 
 from __future__ import annotations

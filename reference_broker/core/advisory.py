@@ -19,8 +19,7 @@ Exceptions: an expired-ack of a subscriber that is not durable makes none, as in
 destination for these two.
 
 To add an advisory: its event here, a method of the policy if a mutant should replace the decision, and a call of
-``Region.advise`` where it happens. Change together: ``config.py``, ``settings.py``, ``docs/configuration.md``,
-requirements EXP-020 and GEN-028.
+``Region.advise`` where it happens.
 """
 
 from __future__ import annotations

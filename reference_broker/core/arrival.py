@@ -8,15 +8,13 @@ Rules:
   in a transaction is taken over at once and admitted at the commit.
 * A sent message is stamped and marked in place. One that goes to several destinations (``routing.py``) is stamped
   first; then each gets a copy, with a number of its own.
-
-Change together: ``timestamping.py``, ``lifetime.py``, ``expiry.py``, ``delay.py``, ``transaction.py``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.reference_broker.core import delay, lifetime, timestamping
+from brokerproof.reference_broker.core import delay, time_to_live, timestamping
 from brokerproof.reference_broker.core.effects import Logged
 from brokerproof.reference_broker.core.matching import fault, members
 from brokerproof.reference_broker.core.temporary import UNKNOWN_DESTINATION
@@ -52,7 +50,7 @@ class Arrivals:
         if message.opened is None or message.opened:
             wrong = region.policies.lifetime.objection(message)
             if wrong:
-                return lifetime.BAD_TTL, wrong
+                return time_to_live.BAD_TTL, wrong
         if message.delay_ms == 0 and message.deliver_at_ms == 0:
             return "", ""
         code = region.policies.delay.refusal(message, region.now)

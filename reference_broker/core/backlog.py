@@ -7,8 +7,6 @@ Rules (ActiveMQ's pending message limit strategies and its default eviction stra
 * When more waits than that, one expired message is taken out first, if there is one; then the oldest go.
 * What is thrown out counts ``discarded``, not dequeued, and becomes a dead letter, one per publication.
 * A slow subscriber never holds up a publisher.
-
-Change together: ``topic.py``, ``config.py``.
 """
 
 from __future__ import annotations

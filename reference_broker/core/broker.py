@@ -24,8 +24,6 @@ Rules:
 * Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
   unknown.
 * Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
-
-Change together: ``events.py`` (a new event needs a row in the table), the sessions (who turn codes into frames).
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import mypyc_attr
 
-from brokerproof.reference_broker.core import audit, figures
+from brokerproof.reference_broker.core import invariants, metrics
 from brokerproof.reference_broker.core.arrival import Arrivals
 from brokerproof.reference_broker.core.effects import Accepted, Effect, Logged, Refused
 from brokerproof.reference_broker.core.events import (
@@ -62,18 +60,18 @@ from brokerproof.reference_broker.core.flow import Flow, give_credit, is_needed,
 from brokerproof.reference_broker.core.instant import earlier
 from brokerproof.reference_broker.core.management import Management
 from brokerproof.reference_broker.core.policies import Policies
-from brokerproof.reference_broker.core.reception import Objection, receive, tell_window
 from brokerproof.reference_broker.core.recovery import Recovered, rebuild
 from brokerproof.reference_broker.core.redelivery import UNKNOWN
 from brokerproof.reference_broker.core.region import Region
 from brokerproof.reference_broker.core.settlement import Settlements
+from brokerproof.reference_broker.core.subscribing import Objection, receive, tell_window
 from brokerproof.reference_broker.core.transaction import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from brokerproof.reference_broker.core.attendance import Connection
     from brokerproof.reference_broker.core.config import BrokerConfig
+    from brokerproof.reference_broker.core.connection_registry import Connection
     from brokerproof.reference_broker.core.instant import Now
     from brokerproof.reference_broker.core.message import Message
     from brokerproof.reference_broker.core.records import Record
@@ -172,17 +170,17 @@ class Broker:
         found = self._region.destinations.get(destination)
         if found is None:
             return None
-        return figures.of_destination(found, 0 if self._flow is None else self._flow.count(destination))
+        return metrics.of_destination(found, 0 if self._flow is None else self._flow.count(destination))
 
     def broker_counters(self) -> dict[str, int]:
         """The broker's memory and the totals over all destinations."""
-        return figures.of_broker(self._region, len(self._connections), len(self._consumers), self._transactions.count())
+        return metrics.of_broker(self._region, len(self._connections), len(self._consumers), self._transactions.count())
 
     def browse(self, destination: str, limit: int = 0) -> list[Message] | None:
         """What is on a queue, in its order, at most ``limit`` (0: all): waiting, or unsettled by its consumers. None if
         there is no such queue. Nothing is taken, loaded or counted.
         """
-        return figures.on_queue(self._region, destination, limit)
+        return metrics.on_queue(self._region, destination, limit)
 
     def region(self) -> Region:
         """The whole state, for who reads more of it (``management/``) and changes nothing."""
@@ -195,18 +193,18 @@ class Broker:
 
     def durable_subscriptions(self) -> dict[str, dict[str, int]]:
         """The figures of all durable subscriptions, by ``client id:name``, oldest first."""
-        return {key: figures.of_durable(durable) for key, durable in self._region.durables.known.items()}
+        return {key: metrics.of_durable(durable) for key, durable in self._region.durables.known.items()}
 
     def check(self, recovered: Recovered | None = None) -> None:
-        """Raise ``audit.Inconsistent`` unless everything that must always hold, holds, and the broker is what the
+        """Raise ``invariants.Inconsistent`` unless everything that must always hold, holds, and the broker is what the
         journal says (if given). For tests: it walks the whole broker.
         """
-        audit.check(self._region, self._consumers)
+        invariants.check(self._region, self._consumers)
         if recovered is not None:
-            audit.check_journal(self._region, recovered)
+            invariants.check_journal(self._region, recovered)
         if self._flow is not None:
-            audit.check_flow(self._flow)
-        audit.check_transactions(self._region, self._consumers, self._transactions)
+            invariants.check_flow(self._flow)
+        invariants.check_transactions(self._region, self._consumers, self._transactions)
 
     # -- connections
 

@@ -14,8 +14,6 @@ Rules:
 
 Exception: what a browser is shown is in memory only as far as the queue holds it there; the copies on their way are not
 charged.
-
-Change together: ``queue.py``, ``ledger.py``, ``audit.py``.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ Rules:
   is promised between persistent and non-persistent messages.
 * While ``store`` holds something, nothing arrives in ``batch``, because it would overtake; likewise ``spool`` and
   ``temp``.
-
-Change together: ``paging.py``, ``audit.py``.
 """
 
 from __future__ import annotations

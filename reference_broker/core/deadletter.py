@@ -21,9 +21,7 @@ Rules (ActiveMQ's three strategies; each policy entry may have one, ``config.Dea
 
 Exceptions: ActiveMQ marks an id as seen before it asks whether the message gets a copy at all, and asks its own clock
 whether it expired; here the reason of the death counts, also if it was a client that saw it expired. Whatever the audit
-says, a queue holds no two messages with one id.
-
-Change together: ``config.py``, ``settings.py``, requirements RDL-004, RDL-006, RDL-017 and RDL-018."""
+says, a queue holds no two messages with one id."""
 
 from __future__ import annotations
 

@@ -16,8 +16,6 @@ Rules:
   the message.
 * After a restart what is left is computed from stored wall times (``left_ms``).
 * The delay is served once: a message that comes back from a consumer does not wait again.
-
-Change together: ``queue.py`` and ``topic.py`` (``schedule``, ``release``), requirements DLY-*.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from brokerproof.reference_broker.core.effects import Dispatch
 from brokerproof.reference_broker.core.expiry import NOT_ON_HEAP
-from brokerproof.reference_broker.core.ledger import Counters
+from brokerproof.reference_broker.core.in_flight import Counters
 from brokerproof.reference_broker.core.reference import ASSIGNED
 from brokerproof.reference_broker.core.subscription import Delivery
 

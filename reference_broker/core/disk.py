@@ -15,9 +15,6 @@ Rules:
 
 Known exceptions: space comes back at once, in ActiveMQ when a whole file of the journal is unused; the newest releases
 of ActiveMQ discard what a flush finds no space for. What has lain aside or was kept for a transaction is in no file.
-
-Change together: ``recording.py`` and ``recovery.py`` (records), ``line.py``, ``cursor.py`` and ``topic.py`` (files),
-``audit.py``, requirements MEM-028 to MEM-030.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ Rules:
 * A message leaves the line for a consumer only if it is alive by the broker's clock and memory admits it; the line
   never overtakes itself, so a head that memory does not admit holds up the queue for that consumer.
 * Nothing is handed out while a synchronous dispatch of the queue is not written (``queue.held``, ``rotation.py``).
-
-Change together: ``queue.py``, ``line.py``, ``memory.py``, ``choosing.py``.
 """
 
 from __future__ import annotations

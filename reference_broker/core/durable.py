@@ -20,8 +20,6 @@ Rules (JMS 2.0, 8.3.3; ActiveMQ's words):
 * The backlog of a subscription without a consumer is swept; that of an active one is looked at when its turn comes,
   unless the configuration has it swept, too.
 * noLocal excludes what any connection of the same client id sends, also while nobody is active.
-
-Change together: ``topic.py``, ``placing.py``, ``audit.py``, ``records.py`` (what a journal keeps of it).
 """
 
 from __future__ import annotations

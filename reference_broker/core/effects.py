@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.destination import Destination
-    from brokerproof.reference_broker.core.ledger import Counters
+    from brokerproof.reference_broker.core.in_flight import Counters
     from brokerproof.reference_broker.core.message import Message
     from brokerproof.reference_broker.core.records import Record
 

@@ -4,8 +4,6 @@ Rules (ActiveMQ's): among the exclusive consumers of a queue the one with the hi
 came first, gets everything that the queue hands out. A newcomer takes over only with a strictly higher priority. When
 it leaves, the next one takes over; with the last one exclusivity ends. What others hold already stays theirs. A message
 that the exclusive consumer does not want waits. Browsers look on.
-
-Change together: ``choosing.py``.
 """
 
 from __future__ import annotations

@@ -19,8 +19,6 @@ Rules:
 * Counting: expired + 1, dequeued + 1, size - 1, once per message. On arrival: a queue counts nothing, a topic expired
   + 1. A delayed message that expires while it waits was never visible, but is booked as enqueued, expired and
   dequeued, so that the books stay balanced.
-
-Change together: ``queue.py`` (``expire``, ``sweep``), ``acknowledgement.py``, requirements EXP-*.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ Rules (JMS 2.0, section 3.8.1; where ActiveMQ differs it is said so):
   Approximate arithmetic is IEEE 754. Arithmetic on anything but numbers is unknown.
 * With ``converts`` (the selector's prefix ``convert_string_expressions:``) a text that is compared with a number or a
   boolean is read as one; a text that cannot be read is unlike it.
-
-Change together: ``grammar.py`` (builds these), ``selector.py``.
 """
 
 from __future__ import annotations

@@ -30,9 +30,6 @@ Rules:
 * A sender that goes leaves its waiting sends behind, and they go through (as measured); in a transaction they fail.
 
 Generation ``fair`` holds no send for want of memory: a message that arrives needs none.
-
-Change together: ``broker.py`` (``_send``, ``_tick``), ``resends.py``, ``region.py`` (``finish``), ``paging.py``,
-``disk.py``, requirements MEM-027 to MEM-029.
 """
 
 from __future__ import annotations

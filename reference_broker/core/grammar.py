@@ -13,8 +13,6 @@ Rules:
 * LIKE, IN and IS NULL want an identifier at their left. What can never be meant (``3 > 'a'``, ``'a' + 1``, a number
   as a condition) is refused when it is read, not found false for ever.
 * Every objection is a ``Fault``: what is wrong and at which place of the text.
-
-Change together: ``expression.py``, ``selector.py`` (limits).
 """
 
 from __future__ import annotations

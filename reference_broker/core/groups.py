@@ -10,8 +10,6 @@ Rules (ActiveMQ's, except where it is said):
 * A queue remembers ``CAPACITY`` groups; beyond, the one that was silent longest is forgotten and may change its owner
   (ActiveMQ's default map does the same).
 * ActiveMQ gives a group away when its sequence begins anew at 1; here only the end of a group or of its owner does.
-
-Change together: ``choosing.py``.
 """
 
 from __future__ import annotations

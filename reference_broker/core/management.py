@@ -14,8 +14,6 @@ Rules:
 * A limit that is lowered bounds what is in flight only when that has been settled; what waits gives way at once under
   ``fair``, never in the generations G0 to G3. A destination without a limit of its own follows the broker's. Raising a
   limit counts at once.
-
-Change together: ``events.py`` (the operations), the management room.
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ Policy ``memory``, generation ``fair`` (ours); ActiveMQ's, ``G0`` to ``G3``, are
   consumer gets *one* message from its reserve, which is not charged. **Bounds:** usage never exceeds a limit; really
   held is at most the limit plus one message per consumer. A queue held up for want of memory is tried again as soon
   as any memory becomes free.
-
-Change together: ``line.py``, ``paging.py``, ``audit.py``, requirements MEM-*.
 """
 
 from __future__ import annotations

@@ -32,8 +32,6 @@ Rules, the same in all of them:
   whether there is space for the first: it is slowed down, never starved. Its backlog can starve queues.
 
 Known exceptions: each subscription's copy of a message is charged by itself.
-
-Change together: ``cursor.py``, ``memory.py``, ``flow.py``, ``audit.py``, requirements MEM-*.
 """
 
 from __future__ import annotations

@@ -15,32 +15,32 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.acknowledgement import Acknowledgement
 from brokerproof.reference_broker.core.advisory import Advising
+from brokerproof.reference_broker.core.attachment import Coverage
 from brokerproof.reference_broker.core.backlog import Backlog
+from brokerproof.reference_broker.core.broker_redelivery import Rescheduling
 from brokerproof.reference_broker.core.browser import Browsing
 from brokerproof.reference_broker.core.config import ConfigError
 from brokerproof.reference_broker.core.deadletter import DeadLetter
 from brokerproof.reference_broker.core.delay import Delay, delay_policy
+from brokerproof.reference_broker.core.duplicate_detection import Resends
 from brokerproof.reference_broker.core.durable import Durability
 from brokerproof.reference_broker.core.exclusive import Exclusivity
 from brokerproof.reference_broker.core.expiry import DocumentedExpiry, Expiry
 from brokerproof.reference_broker.core.groups import Grouping
-from brokerproof.reference_broker.core.ledger import Ledger
-from brokerproof.reference_broker.core.lifetime import Lifetime
+from brokerproof.reference_broker.core.in_flight import Ledger
+from brokerproof.reference_broker.core.journalling import Recording
 from brokerproof.reference_broker.core.memory import Memory
 from brokerproof.reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
-from brokerproof.reference_broker.core.placing import Coverage
 from brokerproof.reference_broker.core.prefetch import Prefetch
 from brokerproof.reference_broker.core.priority import Priority
 from brokerproof.reference_broker.core.pull import Pulling
-from brokerproof.reference_broker.core.recording import Recording
 from brokerproof.reference_broker.core.redelivery import Ordering, Redelivery
-from brokerproof.reference_broker.core.rescheduling import Rescheduling
-from brokerproof.reference_broker.core.resends import Resends
 from brokerproof.reference_broker.core.retention import Retention
-from brokerproof.reference_broker.core.rotation import Rotation
+from brokerproof.reference_broker.core.round_robin import Rotation
 from brokerproof.reference_broker.core.routing import Spreading
 from brokerproof.reference_broker.core.selection import Selection
 from brokerproof.reference_broker.core.temporary import Ownership
+from brokerproof.reference_broker.core.time_to_live import Lifetime
 from brokerproof.reference_broker.core.timestamping import ClassicStamping, Stamping
 from brokerproof.reference_broker.core.transaction import Resolution
 

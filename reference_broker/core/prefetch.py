@@ -13,8 +13,6 @@ Rules (ActiveMQ's table of extension arithmetic):
 
 Exception: ActiveMQ lets a client report the same message DELIVERED again and again and widens the window each time;
 here each message counts once.
-
-Change together: ``acknowledgement.py`` (which kind narrows by how much).
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ handed out before all waiting ones of lower priority; equals keep their order.
 Rules: ten priorities, 0 to 9; what a client sends beyond counts as the nearest. Off by default, as in ActiveMQ: then
 priority is carried and changes nothing. What is in flight already is not overtaken. Priority decides who leaves the
 queue first, not what is kept in memory.
-
-Change together: ``choosing.py``.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ Rules:
   own event, after everything that can be handed out was handed out.
 * Messages that turn out to be expired do not use a pull up.
 * A pull of a consumer that has a window is refused (``bad-pull``): it gets its messages without.
-
-Change together: ``prefetch.py``, ``region.py`` (when a pull that does not wait ends), ``audit.py``.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ Rules:
 * ``size`` = waiting + aside + pledged + in flight. Each message leaves exactly once: consumed, expired, poisoned or
   purged; ``enqueued - dequeued == size``.
 * Every operation on one message takes constant time; only the sweep and the purge walk the queue.
-
-Change together: ``audit.py``, ``line.py``, ``dispatching.py``, ``choosing.py``, ``browser.py``, ``expiry.py``.
 """
 
 from __future__ import annotations
@@ -22,16 +20,16 @@ import heapq
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
+from brokerproof.reference_broker.core.broker_redelivery import DEAD, PROPERTY, VANISHES
 from brokerproof.reference_broker.core.browser import View
-from brokerproof.reference_broker.core.choosing import Choices, choose, is_special
 from brokerproof.reference_broker.core.deadletter import poison_cause
 from brokerproof.reference_broker.core.delay import Scheduled
 from brokerproof.reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
 from brokerproof.reference_broker.core.dispatching import pump
 from brokerproof.reference_broker.core.instant import NS_PER_MS
-from brokerproof.reference_broker.core.line import Line
+from brokerproof.reference_broker.core.pending_list import Line
 from brokerproof.reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, PLEDGED, WAITING, Reference
-from brokerproof.reference_broker.core.rescheduling import DEAD, PROPERTY, VANISHES
+from brokerproof.reference_broker.core.selective_dispatch import Choices, choose, is_special
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.config import DestinationPolicy

@@ -13,8 +13,6 @@ Rules:
 * The statistics begin again: what was restored counts as enqueued once more, so that the books balance.
 * The rebuilding itself writes only what changes the order (a delayed message that became visible), so a crash in the
   middle of it changes nothing.
-
-Change together: ``records.py``, ``storage/sqlite.py``, ``recording.py``.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from brokerproof.reference_broker.core.topic import Topic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from brokerproof.reference_broker.core.recording import Recording
+    from brokerproof.reference_broker.core.journalling import Recording
     from brokerproof.reference_broker.core.records import Record
     from brokerproof.reference_broker.core.region import Region
 

@@ -10,8 +10,6 @@ Rules:
   that several departures, in whatever order, restore the original sequence.
 * Delivery delay does not apply again: it was served before the first delivery.
 * Nothing is redelivered on a topic.
-
-Change together: ``line.py`` (``returned``, ``put_first``).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.core.line import Line
+    from brokerproof.reference_broker.core.pending_list import Line
     from brokerproof.reference_broker.core.reference import Reference
     from brokerproof.reference_broker.core.subscription import Delivery
 

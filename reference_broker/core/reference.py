@@ -9,8 +9,6 @@ Rules:
   ``ImpossibleMove``.
 * ``order`` is the place in the destination: given when the message becomes visible, kept for life, so that a message
   that comes back finds its old place.
-
-Change together: ``audit.py``.
 """
 
 from __future__ import annotations

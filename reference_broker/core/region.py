@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from brokerproof.reference_broker.core import advisory, deadletter
 from brokerproof.reference_broker.core.advisory import Advisory
-from brokerproof.reference_broker.core.attendance import Attendance
+from brokerproof.reference_broker.core.attachment import Places
+from brokerproof.reference_broker.core.connection_registry import Attendance
 from brokerproof.reference_broker.core.deadletter import expiry_cause
 from brokerproof.reference_broker.core.delay import DelayHeap
 from brokerproof.reference_broker.core.disk import Store
@@ -23,7 +24,6 @@ from brokerproof.reference_broker.core.expiry import Sweeps
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.matching import is_queue, policy_for
 from brokerproof.reference_broker.core.memory import MemoryTree
-from brokerproof.reference_broker.core.placing import Places
 from brokerproof.reference_broker.core.pull import Pulls
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.routing import Routing

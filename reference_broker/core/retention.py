@@ -9,8 +9,6 @@ Rules:
 * What is remembered costs no memory in the usage tree: the entry bounds it. It does not outlive the process.
 * On a queue the wish means nothing. A durable subscription cannot have it (``retroactive-durable``): its backlog must
   outlive the process, and what is remembered does not.
-
-Change together: ``topic.py``, ``settings.py``, ``audit.py``.
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ Rules:
 
 Exceptions: ActiveMQ hands a dead letter and a wildcard send through its virtual destinations as well; here a producer
 names no wildcard. ``selectorAware`` is off.
-
-Change together: ``arrival.py``, ``config.py``, ``matching.py``.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ Rules:
 * A consumer wants a message if its selector is true for it (not unknown), and, with noLocal, if another connection
   sent it. What nobody wants waits. noLocal counts on queues too, as in ActiveMQ; JMS leaves that open.
 * A dead letter is sent by the broker, so it is nobody's own.
-
-Change together: ``selector.py``, ``choosing.py``, ``topic.py``.
 """
 
 from __future__ import annotations

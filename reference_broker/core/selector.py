@@ -11,8 +11,6 @@ Rules:
   for others.
 * The prefix ``convert_string_expressions:`` reads texts as numbers or booleans where they are compared with one: for
   messages of STOMP clients, whose properties are all texts.
-
-Change together: ``grammar.py``, ``expression.py``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Rules: a delivery leaves the consumer's list and the ledger first, then its destination learns the outcome, then the
 window may open. ``ack:auto`` of STOMP settles when the transport has written.
-
-Change together: ``acknowledgement.py`` (which deliveries an acknowledgement means), ``ledger.py``, ``transaction.py``.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ Rules:
 * Names and types of the entries are ActiveMQ's. What this broker has no figure for is absent.
 
 How a map is written is the encoder's (``Encoder``): protocols have different forms for it.
-
-Change together: ``figures.py``, ``flow.py`` (who need not wait), docs/management.md.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from brokerproof.reference_broker.core import figures
+from brokerproof.reference_broker.core import metrics
 from brokerproof.reference_broker.core.matching import covers, is_temporary, split
 from brokerproof.reference_broker.core.message import QUEUE, TEXT, TOPIC, Message
 
@@ -141,7 +139,7 @@ class Statistics:
         return [Entry("brokerName", STRING, name), Entry("brokerId", STRING, f"ID:{name}")]
 
     def _of_destination(self, destination: Destination) -> list[Entry]:
-        found = figures.of_destination(destination, 0)
+        found = metrics.of_destination(destination, 0)
         return [
             *self._head(),
             Entry("destinationName", STRING, destination.name),
@@ -152,8 +150,8 @@ class Statistics:
 
     def _of_broker(self) -> list[Entry]:
         region = self._region
-        consumers = sum(figures.consumers_of(one) for one in region.destinations.values())
-        found = figures.of_broker(region, len(region.attendance.connections), consumers, 0)
+        consumers = sum(metrics.consumers_of(one) for one in region.destinations.values())
+        found = metrics.of_broker(region, len(region.attendance.connections), consumers, 0)
         return [
             *self._head(),
             *(Entry(name, LONG, found[figure]) for name, figure in _TOTALS),
@@ -175,8 +173,8 @@ class Statistics:
             Entry("selector", STRING, consumer.selector or None),
             Entry("dispatchedQueueSize", LONG, len(subscription.deliveries())),
             Entry("prefetchSize", INT, consumer.prefetch),
-            Entry("maximumPendingMessageLimit", INT, figures.pending_limit(subscription)),
+            Entry("maximumPendingMessageLimit", INT, metrics.pending_limit(subscription)),
             Entry("exclusive", BOOLEAN, consumer.exclusive),
             Entry("retroactive", BOOLEAN, consumer.retroactive),
-            Entry("slowConsumer", BOOLEAN, figures.is_slow(region, subscription)),
+            Entry("slowConsumer", BOOLEAN, metrics.is_slow(region, subscription)),
         ]

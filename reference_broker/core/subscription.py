@@ -12,8 +12,6 @@ Rules:
   acknowledgement that names the destination as well means that copy, without it the oldest on the list.
 * ``extension`` widens the window by the messages of which the client said that its application has them (DELIVERED).
 * At most one message at a time is on the list without being counted in memory: the reserve (``memory.py``).
-
-Change together: ``prefetch.py``, ``acknowledgement.py``.
 """
 
 from __future__ import annotations

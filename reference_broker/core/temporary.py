@@ -12,8 +12,6 @@ Rules:
 * Other destinations can be made and removed in the same way, by anybody; a topic with durable subscriptions is in use.
 * A producer of one name makes what it stands for, except temporary destinations; what nobody can send to is refused.
 * A temporary destination has no durable subscription, is covered by no wildcard, and is swept like any other.
-
-Change together: ``arrival.py``, ``region.py`` (``remove``), ``broker.py``.
 """
 
 from __future__ import annotations

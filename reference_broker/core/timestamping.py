@@ -31,8 +31,6 @@ What ``classic`` means for an operator:
 Exception, in both generations because today's ActiveMQ does the same and an operator expects it: a message that is
 expired for its own producer (``expiration <= timestamp``) gets the broker's timestamp and keeps its expiration: it may
 be expired on arrival. Under ``future_only`` it is left alone unless the broker's time is later than that timestamp.
-
-Change together: requirements TSP-*, and the known deviations listed for ActiveMQ.
 """
 
 from __future__ import annotations

@@ -16,8 +16,6 @@ Rules:
 * A consumer with a selector or noLocal gets only what it wants (``selection.py``).
 * A retroactive subscriber gets first what the topic remembers (``retention.py``).
 * The audience of a delayed message is fixed when it is sent (``delay.py``).
-
-Change together: ``durable.py``, ``audit.py``.
 """
 
 from __future__ import annotations

@@ -27,8 +27,6 @@ Rules:
 
 Exceptions: ActiveMQ gives the pledged messages of a consumer that left to others and consumes them at the commit all
 the same; and it dead-letters a message that is expired when it is sent at once, even if the transaction is rolled back.
-
-Change together: ``arrival.py``, ``settlement.py``, ``queue.py`` (``pledged``), ``audit.py``.
 """
 
 from __future__ import annotations

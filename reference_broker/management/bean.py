@@ -5,8 +5,6 @@ Rules
 * An attribute that this broker has no figure for is not in the table, never 0.
 * An operation either answers at once or gives the core's ``Operation``, which is answered later.
 * Types and classes are written in Java's words, because ``list`` shows them to tools that expect those.
-
-Change together: the tables in ``brokers.py``, ``destinations.py``, ``clients.py``; docs/management.md.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from brokerproof.reference_broker.core.events import Operation
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.inventory import Inventory
-    from brokerproof.reference_broker.management.names import ObjectName
+    from brokerproof.reference_broker.management.bean_registry import Inventory
+    from brokerproof.reference_broker.management.object_names import ObjectName
 
 STRING: Final = "java.lang.String"
 LONG: Final = "long"

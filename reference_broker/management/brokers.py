@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.reference_broker.core import figures
+from brokerproof.reference_broker.core import metrics
 from brokerproof.reference_broker.core.events import RemoveQueue, ResetStatistics, SetMemoryLimit
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from brokerproof.reference_broker.management.attendance import subscriptions_of
 from brokerproof.reference_broker.management.bean import (
     BOOLEAN,
     INT,
@@ -27,11 +26,12 @@ from brokerproof.reference_broker.management.bean import (
     Kind,
     Refusal,
 )
-from brokerproof.reference_broker.management.letters import browsed
+from brokerproof.reference_broker.management.browsing import browsed
+from brokerproof.reference_broker.management.subscriptions import subscriptions_of
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Subscription
-    from brokerproof.reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.management.bean_registry import Inventory
 
 SECOND_MS: Final = 1000
 _STATUS: Final = {True: "Good", False: "Storage refuses messages"}
@@ -65,12 +65,12 @@ def queue_name(value: Json) -> str:
 
 
 def _total(figure: str) -> Attribute:
-    return Attribute(LONG, lambda inventory, _: figures.total(inventory.region, figure))
+    return Attribute(LONG, lambda inventory, _: metrics.total(inventory.region, figure))
 
 
 def disk(figure: str, kind: str = LONG) -> Attribute:
     """What there is of the store, or of temporary files; 0 while they have no limit."""
-    return Attribute(kind, lambda inventory, _: figures.of_disk(inventory.region).get(figure, 0))
+    return Attribute(kind, lambda inventory, _: metrics.of_disk(inventory.region).get(figure, 0))
 
 
 def _destinations(prefix: str) -> Attribute:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.reference_broker.core import figures
+from brokerproof.reference_broker.core import metrics
 from brokerproof.reference_broker.core.matching import is_temporary, split
 from brokerproof.reference_broker.core.subscription import Subscription
 from brokerproof.reference_broker.management.bean import BOOLEAN, INT, LONG, NAME, NAMES, STRING, Attribute, Json, Kind
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.link import Link
-    from brokerproof.reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.management.bean_registry import Inventory
+    from brokerproof.reference_broker.session.connection_state import Link
 
 FULL_PERCENT: Final = 100
 _NO_SESSION: Final = -1
@@ -43,7 +43,7 @@ def _user_of(link: Link | None) -> Json:
 
 
 def _is_slow(inventory: Inventory, subscription: Subscription) -> Json:
-    return figures.is_slow(inventory.region, subscription)
+    return metrics.is_slow(inventory.region, subscription)
 
 
 def _plain(kind: str, read: Callable[[Subscription], Json]) -> Attribute:
@@ -68,7 +68,7 @@ _CONSUMER: Final[dict[str, Attribute]] = {
     "DispatchedQueueSize": _plain(INT, _held),
     "Durable": _plain(BOOLEAN, lambda one: one.durable is not None),
     "Exclusive": _plain(BOOLEAN, lambda one: one.consumer.exclusive),
-    "MaximumPendingMessageLimit": _plain(INT, figures.pending_limit),
+    "MaximumPendingMessageLimit": _plain(INT, metrics.pending_limit),
     "MessageCountAwaitingAcknowledge": _plain(INT, _held),
     "Network": _plain(BOOLEAN, lambda _: False),
     "NoLocal": _plain(BOOLEAN, lambda one: one.consumer.no_local),

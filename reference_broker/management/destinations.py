@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.reference_broker.core import figures
+from brokerproof.reference_broker.core import metrics
 from brokerproof.reference_broker.core.events import Move, Operation, Purge, ResetStatistics, SetMemoryLimit
 from brokerproof.reference_broker.core.matching import split
 from brokerproof.reference_broker.core.message import QUEUE
-from brokerproof.reference_broker.management.attendance import subscriptions_of
 from brokerproof.reference_broker.management.bean import (
     BOOLEAN,
     INT,
@@ -31,12 +30,13 @@ from brokerproof.reference_broker.management.bean import (
     Kind,
 )
 from brokerproof.reference_broker.management.brokers import as_bytes, disk, whole_number
-from brokerproof.reference_broker.management.letters import browsed
+from brokerproof.reference_broker.management.browsing import browsed
+from brokerproof.reference_broker.management.subscriptions import subscriptions_of
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.destination import Destination
     from brokerproof.reference_broker.core.queue import Queue
-    from brokerproof.reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.management.bean_registry import Inventory
 
 COMPOSITES: Final = "[Ljavax.management.openmbean.CompositeData;"
 FULL_PERCENT: Final = 100
@@ -45,7 +45,7 @@ _PREFIXES: Final = ("queue://", "topic://")
 
 def _figure(name: str) -> Attribute:
     """One of the core's counters."""
-    count = figures.COUNTED[name]
+    count = metrics.COUNTED[name]
     return Attribute(LONG, lambda _inventory, destination: count(destination.counters))
 
 
@@ -71,7 +71,7 @@ _COMMON: Final[dict[str, Attribute]] = {
     "AcknowledgedCount": _figure("acknowledged"),
     "AlwaysRetroactive": Attribute(BOOLEAN, lambda _inventory, _destination: False),
     "BlockedSends": Attribute(LONG, _sends_blocked),
-    "ConsumerCount": Attribute(LONG, lambda _inventory, destination: figures.consumers_of(destination)),
+    "ConsumerCount": Attribute(LONG, lambda _inventory, destination: metrics.consumers_of(destination)),
     "DequeueCount": _figure("dequeued"),
     "DispatchCount": _figure("dispatched"),
     "DuplicateFromStoreCount": Attribute(LONG, lambda _inventory, _destination: 0),

@@ -13,8 +13,6 @@ Rules
 
 Known exceptions: ``notification`` is not offered, and of the processing parameters only ``ignoreErrors``;
 ``purge`` needs no parentheses.
-
-Change together: ``bean.py``, ``edge.py``, docs/management.md; probers: ``chaos/brokers/jolokia.py``.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ import json
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.reference_broker.actions import Answered
 from brokerproof.reference_broker.core.events import Operation
 from brokerproof.reference_broker.management.bean import Action, Bean, Json, Refusal
-from brokerproof.reference_broker.management.letters import INVALID_SELECTOR
-from brokerproof.reference_broker.management.names import Asked, BadNameError
+from brokerproof.reference_broker.management.browsing import INVALID_SELECTOR
+from brokerproof.reference_broker.management.object_names import Asked, BadNameError
+from brokerproof.reference_broker.session.actions import Answered
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.management.bean_registry import Inventory
 
 PROTOCOL: Final = "8.0"
 #: Requests in one exchange, and beans in one answer with values.

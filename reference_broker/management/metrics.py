@@ -5,8 +5,6 @@ Rules
   write it) and ``type``. What a destination has no figure for is absent, never 0.
 * Figures are collected in pieces, so that a broker with many destinations goes on working; the text is made beside the
   loop. ``resetStatistics`` sets totals back to 0; Prometheus takes that for a restart, as it should.
-
-Change together: docs/management.md.
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from brokerproof.reference_broker.core.figures import of_disk
 from brokerproof.reference_broker.core.matching import split
+from brokerproof.reference_broker.core.metrics import of_disk
 from brokerproof.reference_broker.management.brokers import uptime_ms
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.inventory import Inventory
+    from brokerproof.reference_broker.management.bean_registry import Inventory
 
 PREFIX: Final = "brokerproof_broker"
 #: Destinations after which others may run.

@@ -8,8 +8,6 @@ Rules
 * On loopback a ``Host`` that is not loopback is refused: a name that somebody else lets point to 127.0.0.1.
 * With users every request needs HTTP Basic. Who may see the site at all is the authenticator's decision.
 * Texts are made beside the loop, because they may be long.
-
-Change together: ``jolokia.py``, ``metrics.py``, ``edge.py``, docs/management.md.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from brokerproof.reference_broker.listening import is_loopback
 from brokerproof.reference_broker.management.jolokia import Jolokia, Malformed, failure
+from brokerproof.reference_broker.settings.listening import is_loopback
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.management.bean import Json

@@ -15,7 +15,7 @@ Rules
   no error: a JMS client may do so twice.
 
 Known exceptions: XA transactions are refused. BrokerInfo and ConsumerControl are written only where there are bytes
-between both ends. What must change together: ``commands.py`` and ``client.py``; ``members.py``.
+between both ends.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from brokerproof.reference_broker.core.advisory import Advisory
-from brokerproof.reference_broker.core.attendance import IN_USE as CLIENT_ID_IN_USE
 from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.connection_registry import IN_USE as CLIENT_ID_IN_USE
 from brokerproof.reference_broker.core.effects import Dispatch, Granted, Refused
 from brokerproof.reference_broker.core.events import (
     DELIVERED,
@@ -45,8 +45,8 @@ from brokerproof.reference_broker.core.events import (
     Unsubscribe,
 )
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.destination_options import BadOption, apply_options, split_options
 from brokerproof.reference_broker.inactivity import negotiate
+from brokerproof.reference_broker.openwire.announcements import EARLY, HANDLERS, Members
 from brokerproof.reference_broker.openwire.commands import (
     ADD_DESTINATION,
     BEGIN,
@@ -74,10 +74,10 @@ from brokerproof.reference_broker.openwire.commands import (
     WireFormatInfo,
     as_dispatch,
 )
-from brokerproof.reference_broker.openwire.links import BrokerInfo, ConsumerControl, ProducerAck
-from brokerproof.reference_broker.openwire.members import EARLY, HANDLERS, Members
+from brokerproof.reference_broker.openwire.connections import BrokerInfo, ConsumerControl, ProducerAck
 from brokerproof.reference_broker.security.identity import Credentials
-from brokerproof.reference_broker.session import Session
+from brokerproof.reference_broker.session.destination_options import BadOption, apply_options, split_options
+from brokerproof.reference_broker.session.session import Session
 
 
 class OpenWireProtocolError(Exception):

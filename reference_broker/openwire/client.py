@@ -6,35 +6,28 @@ Rules
   less. It is checked when a message arrives (it never enters the prefetch buffer) and again when the application takes
   it. The second check alone writes ActiveMQ's DEBUG line.
 * A discarded message is acknowledged at once with type EXPIRED, first = last = that message, never asking for an
-  answer. So a client whose clock is fast destroys messages that others could still use: the symptom of AMQ-6361 that
-  this project is named for.
+  answer. So a client whose clock is fast destroys messages that others could still use (AMQ-6361).
 * ``auto``: a STANDARD acknowledgement as soon as ``take`` returns. ``client``: ``acknowledge`` covers all that was
   taken, as JMS says. ``individual``: one.
 * In ``client`` and ``transacted`` mode a DELIVERED acknowledgement leaves when half of the prefetch was taken without
   being acknowledged, so that the broker's window moves on.
-* A transaction is named by its caller. What is acknowledged in it takes effect with ``commit``; ``rollback`` brings it
-  back to the front of the consumer's buffer, because the broker does not dispatch it again. ``transacted`` consumers
-  acknowledge all that was taken just before both, as ActiveMQ's do. A commit that the broker refuses is a rollback.
+* ``rollback`` brings back to the front of the consumer's buffer what was taken in the transaction: the broker does not
+  dispatch it again. A commit that the broker refuses is a rollback.
 * After a rollback ``redelivery_policy.py`` decides what comes again, after which pause (``next_due_ns`` tells its end),
   and what is given up: acknowledged POISON, outside any transaction.
 * A pull consumer (prefetch 0) gets one message per ``pull``; ``Empty`` says that there was none.
 
 Known exceptions
-* ActiveMQ's session.close sends one last-delivered id for all its consumers, so that siblings come back unmarked; here
-  each consumer tells its own.
+* ActiveMQ's session.close sends one last-delivered id for all its consumers; here each consumer tells its own.
 * A listener is a ``take`` for each arrival. A connection is one session: all its transacted consumers share the
   transaction that is committed.
-
-What must change together: ``consumer.py``, ``broker.py`` and ``commands.py``.
 """
 
 from __future__ import annotations
 
 from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
-from brokerproof.reference_broker.destination_options import apply_options, split_options
 from brokerproof.reference_broker.inactivity import Monitor, negotiate
-from brokerproof.reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, LogLine, Notice, Receipt
 from brokerproof.reference_broker.openwire.commands import (
     BEGIN,
     COMMIT_ONE_PHASE,
@@ -64,8 +57,19 @@ from brokerproof.reference_broker.openwire.consumer import (
     PrefetchPolicy,
     as_delivered,
 )
+from brokerproof.reference_broker.openwire.redelivery_policy import RedeliveryPolicy
 from brokerproof.reference_broker.openwire.requests import Requests
-from brokerproof.reference_broker.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.session.destination_options import apply_options, split_options
+from brokerproof.reference_broker.session.notice import (
+    Connected,
+    Delivered,
+    Discarded,
+    Empty,
+    Failed,
+    LogLine,
+    Notice,
+    Receipt,
+)
 
 CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
 

@@ -8,9 +8,6 @@ Known differences to the wire
 * ``MessageDispatch`` carries a copy of the message's fields, because a command on its way must not change when the
   broker later moves the message.
 * ``EmptyDispatch`` is a MessageDispatch without a message on the wire; a transaction is named by a text.
-
-What must change together: ``broker.py`` and ``client.py``, which give each command its meaning at one end;
-``translation/``. The commands about sessions and producers are in ``links.py``.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@ Rules
 * An acknowledgement names a message by its ack id: the message's id, unless the consumer has taken another copy of that
   message already (a consumer of several destinations may get one from each).
 * A pull (prefetch 0) whose message is thrown away by the expiry check is repeated with what is left of its time.
-
-What must change together: ``client.py``, which writes the commands; ``redelivery_policy.py``.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from brokerproof.reference_broker.core.message import TEMP_TOPIC, TOPIC
-from brokerproof.reference_broker.notice import Delivered
-from brokerproof.reference_broker.redelivery_policy import Delivered as Gone
-from brokerproof.reference_broker.redelivery_policy import Redeliveries, RedeliveryPolicy
+from brokerproof.reference_broker.openwire.redelivery_policy import Delivered as Gone
+from brokerproof.reference_broker.openwire.redelivery_policy import Redeliveries, RedeliveryPolicy
+from brokerproof.reference_broker.session.notice import Delivered
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.openwire.commands import MessageDispatch

@@ -9,28 +9,26 @@ Rules (openwire.md 2, 3)
 * A frame that cannot be read, or written (another protocol's headers may be longer than a text of OpenWire), ends the
   connection; a message that is well written and refused does not: its command
   carries the refusal to the session (``RefusedCommand``).
-
-What must change together: ``reference_broker/framing.py``, ``wire/negotiation.py``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.reference_broker.framing import Framing, FramingError
 from brokerproof.reference_broker.openwire.commands import Command, RefusedCommand, WireFormatInfo
 from brokerproof.reference_broker.openwire.translation import tables
 from brokerproof.reference_broker.openwire.translation.context import ClientContext, Context
 from brokerproof.reference_broker.openwire.translation.messages import RefusedMessage
 from brokerproof.reference_broker.openwire.translation.names import flag, number
 from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
+from brokerproof.reference_broker.openwire.wire.connections import WIRE_FORMAT_INFO
 from brokerproof.reference_broker.openwire.wire.errors import WireError
-from brokerproof.reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
 from brokerproof.reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
+from brokerproof.reference_broker.session.framing import Framing, FramingError
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.framing import Limits
     from brokerproof.reference_broker.openwire.wire.kinds import Data
+    from brokerproof.reference_broker.session.framing import Limits
 
 _PLAIN: Final = Codec()
 

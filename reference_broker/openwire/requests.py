@@ -2,8 +2,6 @@
 
 Rules: every command has a number of its own, counted from 1; a request's receipt is named by that number. A message is
 stamped by this host's wall clock, which the caller brings.
-
-What must change together: ``client.py``, ``commands.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from typing import Final
 
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, TEMP_QUEUE, TEMP_TOPIC, Message, Property
-from brokerproof.reference_broker.destination_options import plain_name
 from brokerproof.reference_broker.inactivity import Monitor
 from brokerproof.reference_broker.openwire.commands import (
     ADD_DESTINATION,
@@ -24,8 +21,9 @@ from brokerproof.reference_broker.openwire.commands import (
     RemoveSubscriptionInfo,
     WireFormatInfo,
 )
-from brokerproof.reference_broker.openwire.links import ProducerInfo, SessionInfo
-from brokerproof.reference_broker.session import Client
+from brokerproof.reference_broker.openwire.connections import ProducerInfo, SessionInfo
+from brokerproof.reference_broker.session.destination_options import plain_name
+from brokerproof.reference_broker.session.session import Client
 
 #: The property in which a message's delivery time travels.
 DELIVERY_TIME: Final = "JMSDeliveryTime"

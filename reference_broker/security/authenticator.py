@@ -10,8 +10,6 @@ Rules
 * Whoever names no user and brings no password is anonymous. Where that is not allowed he is refused like a wrong
   password.
 * A refusal names the user, never the password, and does not say which of both was wrong.
-
-What must change together: ``reference_broker/security/tables.py`` (where users come from), ``docs/security.md``.
 """
 
 from __future__ import annotations

@@ -14,9 +14,6 @@ Rules
 
 Known exception: acknowledging and what the broker itself does (dead letters, virtual topics, composite destinations
 that are configured) is not checked: whoever was let to consume or to send has caused it.
-
-What must change together: ``core/matching.py`` (names and patterns), ``core/events.py`` (what can be asked for),
-``docs/security.md``.
 """
 
 from __future__ import annotations

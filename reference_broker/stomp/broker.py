@@ -13,9 +13,6 @@ Rules
 * Names are made from the connection's number and counters, so that the same program gives the same bytes.
 
 Known exception: ``host`` is not looked at: there are no virtual hosts.
-
-What must change together: ``client.py`` for every header; ``frames.py`` for the commands; ``docs/configuration.md`` for
-what an operator can set.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from brokerproof.reference_broker.core.events import Connect, Event
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.inactivity import stomp_periods
 from brokerproof.reference_broker.security.identity import Credentials
-from brokerproof.reference_broker.session import Session, parse_long
+from brokerproof.reference_broker.session.session import Session, parse_long
 from brokerproof.reference_broker.stomp import messages, subscriptions, transactions
 from brokerproof.reference_broker.stomp.frames import (
     HEARTBEAT,

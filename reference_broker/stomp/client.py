@@ -10,15 +10,15 @@ Rules
 * What a *broker* sends wrongly raises StompProtocolError: here the broker is the culprit.
 
 Known exception: a STOMP client never looks at the expiration of what it receives; only the JMS client does
-(``openwire/client.py``). What must change together: ``broker.py`` for every header.
+(``openwire/client.py``).
 """
 
 from __future__ import annotations
 
 from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, Property, property_text
 from brokerproof.reference_broker.inactivity import Monitor, stomp_periods
-from brokerproof.reference_broker.notice import Connected, Delivered, Empty, Failed, Notice, Receipt
-from brokerproof.reference_broker.session import Client, parse_long
+from brokerproof.reference_broker.session.notice import Connected, Delivered, Empty, Failed, Notice, Receipt
+from brokerproof.reference_broker.session.session import Client, parse_long
 from brokerproof.reference_broker.stomp.frames import (
     HEARTBEAT,
     V10,

@@ -19,14 +19,13 @@ Rules
   arrived.
 
 Known exception: a CR at the end of a 1.1 header is part of it, as that version has no escape for it.
-What must change together: ``frames.py`` (commands, versions), ``docs/configuration.md`` (the limits).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.reference_broker.framing import Limits
+from brokerproof.reference_broker.session.framing import Limits
 from brokerproof.reference_broker.stomp.frames import (
     BODY_COMMANDS,
     CLIENT_COMMANDS,

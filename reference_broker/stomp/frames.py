@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from brokerproof.reference_broker.framing import FramingError
+from brokerproof.reference_broker.session.framing import FramingError
 
 V10: Final = "1.0"
 V11: Final = "1.1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brokerproof.reference_broker.framing import Framing, Limits
+from brokerproof.reference_broker.session.framing import Framing, Limits
 from brokerproof.reference_broker.stomp.codec import BEAT, FrameDecoder, encode
 from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 

@@ -3,8 +3,6 @@ sent. What is missing or unusable is said with its value and the remedy.
 
 Rules: a header that asks for something that does not exist is refused. ActiveMQ passes over the ``activemq.`` options
 of a SUBSCRIBE that it does not know, which the client cannot have meant; the words of other brokers get ActiveMQ's.
-
-What must change together: ``docs/stomp.md``.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.reference_broker.session import parse_long
+from brokerproof.reference_broker.session.session import parse_long
 from brokerproof.reference_broker.stomp.frames import V10, StompProtocolError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ Rules
   means.
 
 Known exception: headers named like JMS fields (``JMSExpiration``, ``JMSXDeliveryCount``) set these fields in ActiveMQ;
-here they are properties. What must change together: ``client.py`` for every header.
+here they are properties.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.events import Event, Send
 from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, TEXT, Message, property_text
-from brokerproof.reference_broker.destination_options import plain_name
 from brokerproof.reference_broker.openwire.translation.bodies import plain_body
+from brokerproof.reference_broker.session.destination_options import plain_name
 from brokerproof.reference_broker.stomp.frames import V10, V12, Frame, StompProtocolError
 from brokerproof.reference_broker.stomp.headers import (
     MESSAGE_HEADERS,

@@ -19,8 +19,6 @@ Known exceptions
 * ``activemq.dispatchAsync:false`` is honoured, as ActiveMQ did before 5.15.5 (AMQ-7011 made it have no effect).
 * Options in a destination's name (``?consumer.…``) are taken here too; ActiveMQ's STOMP passes over them.
 * ``activemq.prefetchSize:0`` gets nothing, ever, as in ActiveMQ: STOMP has no frame to pull with.
-
-What must change together: ``client.py`` for every header, ``transactions.py``.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from brokerproof.reference_broker.core.events import (
 )
 from brokerproof.reference_broker.core.message import TEMP_TOPIC, TOPIC
 from brokerproof.reference_broker.core.selector import CONVERSION
-from brokerproof.reference_broker.destination_options import apply_options, split_options
+from brokerproof.reference_broker.session.destination_options import apply_options, split_options
 from brokerproof.reference_broker.stomp.frames import V10, V11, V12, Frame, StompProtocolError
 from brokerproof.reference_broker.stomp.headers import number, refuse_unknown, refuse_unsupported, required, switch
 from brokerproof.reference_broker.stomp.maps import MAP_JSON, TRANSFORMATION

@@ -5,8 +5,6 @@ Rules
   goes with the connection. Two connections that use the same N mean two destinations.
 * To everybody else it is ``/remote-temp-queue/ID`` (and ``-topic``), as ActiveMQ writes it: what stands in a
   ``reply-to`` that they receive is what they send to.
-
-What must change together: ``frames.py`` (prefixes).
 """
 
 from __future__ import annotations

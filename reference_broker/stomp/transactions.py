@@ -3,8 +3,6 @@
 Rules: a transaction has the client's name and belongs to its connection. After ABORT its acknowledgements have not
 happened: the ack ids are good again. Nothing is redelivered: the client has the messages. What the core refuses
 (``unknown-transaction``, ``duplicate-transaction``) ends the connection, so no refused COMMIT is remembered.
-
-What must change together: ``subscriptions.py``.
 """
 
 from __future__ import annotations

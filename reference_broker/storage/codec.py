@@ -13,8 +13,6 @@ Rules:
 * A head of a later release with an attribute that we do not know is refused, never half understood.
 * Any text that a client could send survives, unpaired surrogates included: JSON escapes them, ``key`` stores a name
   that is not Unicode as bytes.
-
-Change together: ``core/message.py``; ``sqlite.SCHEMA_VERSION`` when the meaning of a stored attribute changes.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ Rules:
   again. Replaying twice gives the same twice.
 * ``trouble`` is asked after a sync: whether new messages must be refused now. A storage says so while it still has
   room for the removals that make space.
-
-Change together: ``memory.py``, ``sqlite.py``, ``node.py`` (who holds the answers), ``docs/storage.md``.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ Rules:
 * New messages are refused (``trouble``) while the disk has less than ``RESERVE_BYTES`` left, or ``max_bytes`` are used;
   the reserve is for what removals write.
 * After a failure other than "full" the connection is opened anew: nobody knows what the old one still believes.
-
-Change together: ``codec.py``; ``SCHEMA_VERSION`` and ``_SCHEMA`` (a release that finds a newer version refuses it).
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from brokerproof.reference_broker.actions import Answered
 from brokerproof.reference_broker.core.events import Operation
-from brokerproof.reference_broker.management.inventory import Inventory
+from brokerproof.reference_broker.management.bean_registry import Inventory
 from brokerproof.reference_broker.management.jolokia import Jolokia
 from brokerproof.reference_broker.management.metrics import Metrics
 from brokerproof.reference_broker.management.site import Authenticator, Page, Site
+from brokerproof.reference_broker.session.actions import Answered
 from tests.fast.wire_pair import Pair
 
 BROKER = "org.apache.activemq:type=Broker,brokerName=b"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.framing import Limits
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.openwire.framing import OpenWireFraming
-from brokerproof.reference_broker.openwire.wire import consumption, ids, links, messages
+from brokerproof.reference_broker.openwire.wire import connections, consumption, ids, messages
 from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
 from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
 from brokerproof.reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
+from brokerproof.reference_broker.session.framing import Limits
 
 NOW = Now(0, 1_800_000_000_000)
 
@@ -40,14 +40,14 @@ class End:
         node.connect(connection, "openwire", NOW)
         self.write(Codec().encode(self.offer.info()))
         if connect:
-            info = links.CONNECTION_INFO.make(
+            info = connections.CONNECTION_INFO.make(
                 connectionId=Data(ids.CONNECTION_ID, [self.name]),
                 clientId=self.name,
                 manageable=True,
                 clientMaster=True,
             )
             assert self.ask(info).kind.name == "Response"
-            self.tell(links.SESSION_INFO.make(sessionId=Data(ids.SESSION_ID, [self.name, 1])))
+            self.tell(connections.SESSION_INFO.make(sessionId=Data(ids.SESSION_ID, [self.name, 1])))
 
     # -- the line
 
@@ -65,7 +65,7 @@ class End:
             for one in self._decoder.feed(data):
                 found = self._codec.decode(one)
                 assert found is not None
-                if found.kind is links.WIRE_FORMAT_INFO:
+                if found.kind is connections.WIRE_FORMAT_INFO:
                     self._codec = Agreement(self.offer, read_offer(found)).codec()
                 self.received.append(found)
 
@@ -90,7 +90,7 @@ class End:
     def producer(self, number: int = 1, window: int = 0, session: int = 1) -> Data:
         """Announce a producer; returns its id."""
         made = Data(ids.PRODUCER_ID, [self.name, number, session])
-        assert self.ask(links.PRODUCER_INFO.make(producerId=made, windowSize=window)).kind.name == "Response"
+        assert self.ask(connections.PRODUCER_INFO.make(producerId=made, windowSize=window)).kind.name == "Response"
         return made
 
     def message(self, kind: Kind, destination: Data, producer: Data, **values: object) -> Data:

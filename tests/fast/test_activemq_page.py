@@ -9,9 +9,9 @@ import tomllib
 
 import pytest
 
-from brokerproof.reference_broker import activemq_xml, settings
-from brokerproof.reference_broker.activemq_xml import translate
-from brokerproof.reference_broker.settings import settings_of
+from brokerproof.reference_broker.settings import activemq_xml, configuration
+from brokerproof.reference_broker.settings.activemq_xml import translate
+from brokerproof.reference_broker.settings.configuration import settings_of
 from tests.fast.test_settings import flat
 from tests.guards.tree import ROOT
 
@@ -76,4 +76,4 @@ def targets(*tables: str) -> set[str]:
     ],
 )
 def test_every_key_that_activemq_has_is_translated(rows: str, tables: tuple[str, ...], ours_alone: set[str]) -> None:
-    assert set(getattr(settings, rows)) == targets(*tables) | ours_alone
+    assert set(getattr(configuration, rows)) == targets(*tables) | ours_alone

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry, TimeStamping, broker_xml
-from brokerproof.reference_broker.activemq_xml import translate
 from brokerproof.reference_broker.core.config import ConfigError
-from brokerproof.reference_broker.settings import read_settings
+from brokerproof.reference_broker.settings.activemq_xml import translate
+from brokerproof.reference_broker.settings.configuration import read_settings
 
 
 def within(text: str) -> str:

@@ -19,7 +19,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, Destina
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
 from brokerproof.reference_broker.core.matching import matches
-from brokerproof.reference_broker.settings import broker_config as settings_config
+from brokerproof.reference_broker.settings.configuration import broker_config as settings_config
 
 
 @pytest.mark.parametrize("name", [*ADAPTERS, "activemq@5.12.3"])

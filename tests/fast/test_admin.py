@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from brokerproof.reference_broker.actions import Answered
-from brokerproof.reference_broker.admin import Admin, AdminConnection
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.events import Operation
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.server.admin import Admin, AdminConnection
+from brokerproof.reference_broker.session.actions import Answered
 from tests.fast.wire_pair import Pair
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import pytest
 
-from brokerproof.reference_broker.actions import Authenticate, Close, Throttle
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import Message
@@ -28,6 +27,7 @@ from brokerproof.reference_broker.openwire.commands import (
 )
 from brokerproof.reference_broker.security.authority import Authority, Permission
 from brokerproof.reference_broker.security.identity import Credentials, Identity
+from brokerproof.reference_broker.session.actions import Authenticate, Close, Throttle
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from tests.fast.wire_pair import WALL_MS
 

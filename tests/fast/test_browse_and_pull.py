@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
-from brokerproof.reference_broker.notice import Delivered, Discarded, Empty, Failed
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.commands import MessageAck, MessageDispatch, MessagePull
+from brokerproof.reference_broker.session.notice import Delivered, Discarded, Empty, Failed
 from brokerproof.reference_broker.stomp.frames import Frame
 from tests.fast.test_openwire import send, take
 from tests.fast.test_stomp_broker import inject, written

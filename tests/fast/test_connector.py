@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.reference_broker.connector import client_connector, server_connector
 from brokerproof.reference_broker.core.config import ConfigError, Monitor
+from brokerproof.reference_broker.settings.connector_uri import client_connector, server_connector
 
 
 def test_the_documented_example() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.reference_broker.core.advisory import Advisory
-from brokerproof.reference_broker.core.attendance import ConnectionTold, ConsumerTold, DestinationTold, Told
 from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
+from brokerproof.reference_broker.core.connection_registry import ConnectionTold, ConsumerTold, DestinationTold, Told
+from brokerproof.reference_broker.core.duplicate_detection import PRODUCERS, Resends
 from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Displaced, Granted, Refused
 from brokerproof.reference_broker.core.events import (
     AddDestination,
@@ -17,7 +18,6 @@ from brokerproof.reference_broker.core.events import (
     Send,
 )
 from brokerproof.reference_broker.core.message import Message
-from brokerproof.reference_broker.core.resends import PRODUCERS, Resends
 from tests.fast.core_driver import Driver
 
 TEMP = "temp-queue://c1:1"

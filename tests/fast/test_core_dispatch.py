@@ -10,7 +10,7 @@ from brokerproof.reference_broker.core.effects import Accepted, Dispatch
 from brokerproof.reference_broker.core.events import DELIVERED, INDIVIDUAL, STANDARD, Subscribe, Transmitted
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.policies import Policies
-from brokerproof.reference_broker.core.rotation import Rotation
+from brokerproof.reference_broker.core.round_robin import Rotation
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 

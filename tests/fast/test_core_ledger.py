@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.reference_broker.core.events import ResetStatistics, Send
-from brokerproof.reference_broker.core.ledger import Counters, Ledger
+from brokerproof.reference_broker.core.in_flight import Counters, Ledger
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.policies import Policies
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of

@@ -7,8 +7,8 @@ import pytest
 from brokerproof.reference_broker.core.config import RELATIVE_TTL, BrokerConfig, ConfigError, TimeStamping
 from brokerproof.reference_broker.core.events import Send
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.core.lifetime import MAX_TTL_MS
 from brokerproof.reference_broker.core.message import Message, Property
+from brokerproof.reference_broker.core.time_to_live import MAX_TTL_MS
 from brokerproof.reference_broker.inactivity import DocumentedMonitor
 from brokerproof.reference_broker.openwire.broker import BrokerSession as OpenWireSession
 from brokerproof.reference_broker.openwire.client import ClientSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.reference_broker.core.events import EXPIRED, STANDARD
-from brokerproof.reference_broker.core.line import Line
+from brokerproof.reference_broker.core.pending_list import Line
 from brokerproof.reference_broker.core.policies import Policies
 from brokerproof.reference_broker.core.redelivery import Ordering
 from brokerproof.reference_broker.core.reference import Reference

@@ -8,10 +8,10 @@ import pytest
 
 from brokerproof.reference_broker.core.events import Subscribe
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.destination_options import OPTIONS, BadOption, plain_name, split_options
 from brokerproof.reference_broker.inactivity import GENERATIONS
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.commands import ConsumerInfo, ProducerMessage
+from brokerproof.reference_broker.session.destination_options import OPTIONS, BadOption, plain_name, split_options
 
 NOW = Now(0, 1_700_000_000_000)
 

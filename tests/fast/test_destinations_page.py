@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from brokerproof.reference_broker import settings
 from brokerproof.reference_broker.core import broker, matching
+from brokerproof.reference_broker.settings import configuration
 from tests.guards.tree import ROOT
 
 PAGE = (ROOT / "docs" / "destinations.md").read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ def test_every_refusal_is_one_of_the_brokers() -> None:
 
 @pytest.mark.parametrize("option", re.findall(r"`([a-z]+(?:_[a-z]+)+)`", PAGE))
 def test_every_option_is_one_of_the_brokers(option: str) -> None:
-    assert option in {*settings._BROKER, *settings._DESTINATION}
+    assert option in {*configuration._BROKER, *configuration._DESTINATION}
 
 
 @pytest.mark.parametrize("name", ["queue://A,B,topic://C", "queue://A.*", "topic://A.>"])

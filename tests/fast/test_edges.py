@@ -10,20 +10,20 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from brokerproof.reference_broker.connection import Connection
 from brokerproof.reference_broker.core.config import BrokerConfig
-from brokerproof.reference_broker.doorkeeper import Doorkeeper
-from brokerproof.reference_broker.edge import Edge, read_clocks
-from brokerproof.reference_broker.listener import Listener
-from brokerproof.reference_broker.listening import Listening
-from brokerproof.reference_broker.log import LogWriter
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.openwire.commands import KeepAliveInfo, RefusedCommand
-from brokerproof.reference_broker.operator_ports import open_operator_ports
 from brokerproof.reference_broker.security.authenticator import Authenticator, User
 from brokerproof.reference_broker.security.identity import Credentials, Identity
 from brokerproof.reference_broker.security.passwords import Cost, PasswordHash, hash_password
-from brokerproof.reference_broker.settings import ServerSettings
+from brokerproof.reference_broker.server.authentication import Doorkeeper
+from brokerproof.reference_broker.server.connection import Connection
+from brokerproof.reference_broker.server.edge import Edge, read_clocks
+from brokerproof.reference_broker.server.listener import Listener
+from brokerproof.reference_broker.server.log import LogWriter
+from brokerproof.reference_broker.server.operator_ports import open_operator_ports
+from brokerproof.reference_broker.settings.configuration import ServerSettings
+from brokerproof.reference_broker.settings.listening import Listening
 
 
 def edge_of(settings: ServerSettings) -> Edge:

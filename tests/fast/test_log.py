@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from brokerproof.reference_broker.log import LogWriter
+from brokerproof.reference_broker.server.log import LogWriter
 
 WALL_MS = 1_340_730_835_712
 

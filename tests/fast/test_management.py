@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerproof.reference_broker.core.config import BrokerConfig
-from brokerproof.reference_broker.management.names import Asked, BadNameError, ObjectName, encoded
+from brokerproof.reference_broker.management.object_names import Asked, BadNameError, ObjectName, encoded
 from brokerproof.reference_broker.management.site import Page
 from brokerproof.reference_broker.security.identity import Identity
 from tests.fast.manager import BROKER, Manager, queue

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from brokerproof.reference_broker.core.config import BrokerConfig
-from brokerproof.reference_broker.management import edge
-from brokerproof.reference_broker.management.edge import HttpConnection
+from brokerproof.reference_broker.management import http_server
+from brokerproof.reference_broker.management.http_server import HttpConnection
 from brokerproof.reference_broker.management.site import Authenticator, credentials
 from tests.fast.manager import LOCAL, Manager
 from tests.fast.wire_pair import Pair
@@ -187,7 +187,7 @@ def test_who_asks_before_a_long_body_is_told_to_go_on() -> None:
     [
         (b"what is this\r\n\r\n", b"400"),
         (b"GET /" + b"x" * 70_000, b"431"),
-        (request(b" " * (edge.MOST_BODY_BYTES + 1)), b"413"),
+        (request(b" " * (http_server.MOST_BODY_BYTES + 1)), b"413"),
         (request(head="Connection: close\r\n"), b"200"),
     ],
 )

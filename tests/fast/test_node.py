@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.reference_broker.actions import Close, OutputReady
 from brokerproof.reference_broker.core.config import BrokerConfig, Monitor
 from brokerproof.reference_broker.core.delay import Delay
 from brokerproof.reference_broker.core.events import Purge
@@ -19,7 +18,8 @@ from brokerproof.reference_broker.core.policies import Policies
 from brokerproof.reference_broker.inactivity import DocumentedMonitor
 from brokerproof.reference_broker.inactivity import Monitor as InactivityMonitor
 from brokerproof.reference_broker.node import Node
-from brokerproof.reference_broker.notice import Closed
+from brokerproof.reference_broker.session.actions import Close, OutputReady
+from brokerproof.reference_broker.session.notice import Closed
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from tests.fast.wire_pair import WALL_MS, Pair
 

@@ -11,7 +11,6 @@ import pytest
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, STANDARD
 from brokerproof.reference_broker.core.message import Message
-from brokerproof.reference_broker.notice import Delivered, Discarded, Failed, LogLine, Receipt
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.commands import (
     Command,
@@ -27,6 +26,7 @@ from brokerproof.reference_broker.openwire.commands import (
     Response,
     WireFormatInfo,
 )
+from brokerproof.reference_broker.session.notice import Delivered, Discarded, Failed, LogLine, Receipt
 from tests.fast.wire_pair import WALL_MS, Pair
 
 DLQ = "queue://ActiveMQ.DLQ"

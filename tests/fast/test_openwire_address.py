@@ -6,7 +6,7 @@ import pytest
 
 from brokerproof.reference_broker.core.config import ConfigError
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.openwire.address import client_address
+from brokerproof.reference_broker.openwire.broker_url import client_address
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.commands import ConnectionInfo, ConsumerInfo, WireFormatInfo
 

@@ -7,9 +7,9 @@ import pytest
 from brokerproof.reference_broker.core.config import BrokerConfig, Monitor
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from brokerproof.reference_broker.inactivity import DocumentedMonitor
-from brokerproof.reference_broker.notice import Closed, Connected
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.commands import ExceptionResponse, KeepAliveInfo, WireFormatInfo
+from brokerproof.reference_broker.session.notice import Closed, Connected
 from tests.fast.test_openwire import inject, written
 from tests.fast.wire_pair import Pair
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from brokerproof.reference_broker.core.config import BrokerConfig
-from brokerproof.reference_broker.notice import Failed
 from brokerproof.reference_broker.openwire.client import ClientSession
-from brokerproof.reference_broker.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.openwire.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.session.notice import Failed
 from tests.fast.test_openwire import DLQ
 from tests.fast.wire_pair import Pair
 

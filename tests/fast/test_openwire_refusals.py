@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.reference_broker.node import Node
-from brokerproof.reference_broker.openwire.wire import consumption, ids, links
+from brokerproof.reference_broker.openwire.wire import connections, consumption, ids
 from brokerproof.reference_broker.openwire.wire.kinds import Data, Throwable
 from brokerproof.reference_broker.security.authority import Authority, Permission
 from brokerproof.reference_broker.security.identity import Identity
@@ -33,7 +33,7 @@ def of(end: End, number: int = 1) -> Data:
 def step(end: End, kind: int, number: int = 1) -> Data:
     """A step of a transaction; returns the answer."""
     owner = Data(ids.CONNECTION_ID, [end.name])
-    return end.ask(links.TRANSACTION_INFO.make(connectionId=owner, transactionId=of(end, number), type=kind))
+    return end.ask(connections.TRANSACTION_INFO.make(connectionId=owner, transactionId=of(end, number), type=kind))
 
 
 def why(answer: Data) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def why(answer: Data) -> tuple[str, str]:
 def announce(end: End, destination: Data, number: int = 7) -> Data:
     """A producer for one destination; returns the answer."""
     made = Data(ids.PRODUCER_ID, [end.name, number, 1])
-    return end.ask(links.PRODUCER_INFO.make(producerId=made, destination=destination))
+    return end.ask(connections.PRODUCER_INFO.make(producerId=made, destination=destination))
 
 
 def guarded() -> tuple[Node, End]:
@@ -55,9 +55,9 @@ def guarded() -> tuple[Node, End]:
     node.guard(AUTHORITY)
     end = End(node, connect=False)
     owner = Data(ids.CONNECTION_ID, [end.name])
-    end.tell(links.CONNECTION_INFO.make(connectionId=owner, clientId=end.name, manageable=True))
+    end.tell(connections.CONNECTION_INFO.make(connectionId=owner, clientId=end.name, manageable=True))
     node.admit(1, Identity("u", ("u",)), "", NOW)
-    end.tell(links.SESSION_INFO.make(sessionId=Data(ids.SESSION_ID, [end.name, 1])))
+    end.tell(connections.SESSION_INFO.make(sessionId=Data(ids.SESSION_ID, [end.name, 1])))
     return node, end
 
 
@@ -149,7 +149,7 @@ def test_a_producer_that_may_not_send_hears_it_at_once(name: str) -> None:
 
 def removal(end: End, what: Data) -> Data:
     """RemoveInfo; returns the answer."""
-    return end.ask(links.REMOVE_INFO.make(objectId=what, lastDeliveredSequenceId=-2))
+    return end.ask(connections.REMOVE_INFO.make(objectId=what, lastDeliveredSequenceId=-2))
 
 
 def test_the_end_of_another_connection_is_not_the_end_of_this_one() -> None:
@@ -171,14 +171,14 @@ def test_deleting_what_is_not_there_is_no_error(destination: Data) -> None:
     """A JMS client may delete a temporary queue twice."""
     end = End(node_of())
     owner = Data(ids.CONNECTION_ID, [end.name])
-    info = links.DESTINATION_INFO.make(connectionId=owner, destination=destination, operationType=1)
+    info = connections.DESTINATION_INFO.make(connectionId=owner, destination=destination, operationType=1)
     assert end.ask(info).kind.name == "Response"
 
 
 def test_a_subscription_of_another_client_id_is_not_there_and_the_connection_goes_on() -> None:
     end = End(node_of())
     owner = Data(ids.CONNECTION_ID, [end.name])
-    info = links.REMOVE_SUBSCRIPTION_INFO.make(connectionId=owner, subcriptionName="n", clientId="other")
+    info = connections.REMOVE_SUBSCRIPTION_INFO.make(connectionId=owner, subcriptionName="n", clientId="other")
     assert why(end.ask(info))[0] == "javax.jms.InvalidDestinationException"
     end.producer()
 

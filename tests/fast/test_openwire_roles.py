@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.reference_broker.framing import Limits
 from brokerproof.reference_broker.openwire.commands import WireFormatInfo
 from brokerproof.reference_broker.openwire.framing import ClientFraming, OpenWireFraming
 from brokerproof.reference_broker.openwire.wire.negotiation import Offer
+from brokerproof.reference_broker.session.framing import Limits
 from tests.fast.test_openwire_wire import OFFERS
 from tests.fast.wire_pair import Pair
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.reference_broker.notice import Delivered, Discarded, Failed, Receipt
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.commands import MessageAck, ProducerMessage, TransactionInfo
-from brokerproof.reference_broker.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.openwire.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.session.notice import Delivered, Discarded, Failed, Receipt
 from tests.fast.test_openwire import inject, take
 from tests.fast.wire_pair import Pair
 

@@ -9,16 +9,16 @@ import pytest
 
 from brokerproof.reference_broker.core.config import DestinationPolicy
 from brokerproof.reference_broker.core.message import Message
-from brokerproof.reference_broker.framing import FramingError, Limits
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.openwire.framing import OpenWireFraming
-from brokerproof.reference_broker.openwire.wire import consumption, ids, links, messages
+from brokerproof.reference_broker.openwire.wire import connections, consumption, ids, messages
 from brokerproof.reference_broker.openwire.wire.body import encode_body
 from brokerproof.reference_broker.openwire.wire.codec import Codec
 from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind
 from brokerproof.reference_broker.openwire.wire.negotiation import Offer
 from brokerproof.reference_broker.openwire.wire.packed import PackedProperties
 from brokerproof.reference_broker.openwire.wire.primitives import Byte, Float, Long, encode_map
+from brokerproof.reference_broker.session.framing import FramingError, Limits
 from brokerproof.reference_broker.stomp.frames import Frame
 from brokerproof.reference_broker.storage import codec as storage
 from tests.fast.openwire_end import NOW, End, node_of, queue
@@ -142,7 +142,9 @@ def test_a_close_says_by_its_number_what_was_seen(first: int, last: int, marked:
     producer = end.producer()
     for _ in range(3):
         end.ask(end.text(Q, producer))
-    end.tell(links.REMOVE_INFO.make(objectId=Data(ids.CONSUMER_ID, [end.name, 1, 1]), lastDeliveredSequenceId=last))
+    end.tell(
+        connections.REMOVE_INFO.make(objectId=Data(ids.CONSUMER_ID, [end.name, 1, 1]), lastDeliveredSequenceId=last)
+    )
     end.received.clear()
     end.consumer(Q, 2)
     assert sum(one["redeliveryCounter"] == 1 for one in end.dispatched()) == marked
@@ -156,13 +158,13 @@ def test_a_session_takes_its_consumers_along(how: str) -> None:
     end.consumer(Q)
     other.ask(other.text(Q, other.producer()))
     who = Data(ids.SESSION_ID, [end.name, 1]) if how == "session" else Data(ids.CONNECTION_ID, [end.name])
-    assert end.ask(links.REMOVE_INFO.make(objectId=who, lastDeliveredSequenceId=-1)).kind.name == "Response"
+    assert end.ask(connections.REMOVE_INFO.make(objectId=who, lastDeliveredSequenceId=-1)).kind.name == "Response"
     other.consumer(Q)
     (got,) = other.dispatched()
     assert got["redeliveryCounter"] == 0
     node.broker.check()
     if how == "connection":
-        end.tell(links.SHUTDOWN_INFO.make())
+        end.tell(connections.SHUTDOWN_INFO.make())
         assert node.broker.broker_counters()["connections"] == 1
 
 
@@ -183,9 +185,13 @@ def test_what_cannot_be_is_refused_with_the_exception_that_says_so() -> None:
         (end.text(Q, producer, marshalledProperties=repeated), "JMSException", "AMQ_SCHEDULED_REPEAT is not offered"),
         (end.text(queue("a.>"), producer), "InvalidDestinationException", "wildcard"),
         (end.text(Q, stranger), "IllegalStateException", "announce it first"),
-        (links.PRODUCER_INFO.make(producerId=lost), "IllegalStateException", "session ID:c1:7, which is not there"),
-        (links.TRANSACTION_INFO.make(transactionId=xa, type=0), "JMSException", "XA or unknown"),
-        (links.REMOVE_SUBSCRIPTION_INFO.make(subcriptionName="s"), "InvalidDestinationException", "ID:c1:s"),
+        (
+            connections.PRODUCER_INFO.make(producerId=lost),
+            "IllegalStateException",
+            "session ID:c1:7, which is not there",
+        ),
+        (connections.TRANSACTION_INFO.make(transactionId=xa, type=0), "JMSException", "XA or unknown"),
+        (connections.REMOVE_SUBSCRIPTION_INFO.make(subcriptionName="s"), "InvalidDestinationException", "ID:c1:s"),
     ]
     for command, kind, text in cases:
         found = refusal(end.ask(command))
@@ -200,11 +206,11 @@ def test_a_client_id_in_use_ends_the_connection_and_one_that_comes_back_takes_ov
     node = node_of()
     first = End(node, 1)
     second = End(node, 2, connect=False)
-    info = links.CONNECTION_INFO.make(connectionId=Data(ids.CONNECTION_ID, ["ID:other"]), clientId=first.name)
+    info = connections.CONNECTION_INFO.make(connectionId=Data(ids.CONNECTION_ID, ["ID:other"]), clientId=first.name)
     assert refusal(second.ask(info))[0] == "javax.jms.InvalidClientIDException"
     assert any(action.__class__.__name__ == "Close" for action in node.take_actions())
     third = End(node, 3, connect=False)
-    again = links.CONNECTION_INFO.make(connectionId=Data(ids.CONNECTION_ID, [first.name]), clientId=first.name)
+    again = connections.CONNECTION_INFO.make(connectionId=Data(ids.CONNECTION_ID, [first.name]), clientId=first.name)
     assert third.ask(again).kind.name == "Response"
     closed = [action for action in node.take_actions() if action.__class__.__name__ == "Close"]
     assert [action.connection for action in closed] == [1]  # type: ignore[attr-defined]  # a Close
@@ -217,7 +223,7 @@ def test_a_window_is_given_back_message_by_message() -> None:
     end.received.clear()
     end.tell(end.text(Q, producer, "abc", marshalledProperties=PROPERTIES))
     end.ask(end.text(Q, producer))
-    (credit,) = (one for one in end.received if one.kind is links.PRODUCER_ACK)
+    (credit,) = (one for one in end.received if one.kind is connections.PRODUCER_ACK)
     assert (credit["producerId"], credit["size"]) == (producer, 7 + len(PROPERTIES) + 1024)
 
 
@@ -237,9 +243,9 @@ def test_who_watches_temporary_destinations_reads_their_commands() -> None:
     owner, watcher = End(node, 1), End(node, 2)
     topics = Data(ids.TOPIC, ["ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.TempTopic"])
     made = Data(ids.TEMP_QUEUE, [f"{owner.name}:1"])
-    owner.ask(links.DESTINATION_INFO.make(destination=made, operationType=0))
+    owner.ask(connections.DESTINATION_INFO.make(destination=made, operationType=0))
     watcher.consumer(topics)
-    owner.ask(links.DESTINATION_INFO.make(destination=made, operationType=1))
+    owner.ask(connections.DESTINATION_INFO.make(destination=made, operationType=1))
     told = [one["dataStructure"] for one in watcher.dispatched()]
     assert [(one.kind.name, one["destination"], one["operationType"]) for one in told] == [  # type: ignore[attr-defined, index]
         ("DestinationInfo", made, 0),
@@ -335,7 +341,7 @@ def test_a_message_that_a_connection_cannot_write_ends_that_connection_alone() -
 
 def test_bytes_that_are_no_openwire_are_told_after_what_came_before() -> None:
     framing = OpenWireFraming(Limits())
-    good = Codec().encode(links.KEEP_ALIVE_INFO.make())
+    good = Codec().encode(connections.KEEP_ALIVE_INFO.make())
     with pytest.raises(FramingError, match="data type 99") as raised:
         framing.feed(good + b"\0\0\0\1\x63")
     assert [type(frame).__name__ for frame in raised.value.frames] == ["KeepAliveInfo"]
@@ -366,11 +372,11 @@ def test_a_client_that_comes_back_sends_again_what_was_not_answered() -> None:
     for connection in (1, 2):
         end = End(node, connection, connect=False)
         end.name = "ID:again"
-        info = links.CONNECTION_INFO.make(
+        info = connections.CONNECTION_INFO.make(
             connectionId=Data(ids.CONNECTION_ID, [end.name]), clientId="me", faultTolerant=True, clientMaster=True
         )
         assert end.ask(info).kind.name == "Response"
-        end.tell(links.SESSION_INFO.make(sessionId=Data(ids.SESSION_ID, [end.name, 1])))
+        end.tell(connections.SESSION_INFO.make(sessionId=Data(ids.SESSION_ID, [end.name, 1])))
         producer = end.producer()
         for text in ("a", "b") if connection == 1 else ("b", "c"):
             sent = end.text(Q, producer, text, persistent=True)

@@ -6,8 +6,8 @@ import pytest
 
 from brokerproof.reference_broker.core.config import ConfigError
 from brokerproof.reference_broker.core.matching import policy_for
-from brokerproof.reference_broker.presets import PRESETS
-from brokerproof.reference_broker.settings import broker_config
+from brokerproof.reference_broker.settings.configuration import broker_config
+from brokerproof.reference_broker.settings.presets import PRESETS
 
 
 def limit_of(data: dict[str, object], destination: str) -> int:

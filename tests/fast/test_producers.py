@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.framing import Limits
 from brokerproof.reference_broker.inactivity import DocumentedMonitor
-from brokerproof.reference_broker.notice import Delivered
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.commands import ProducerMessage
 from brokerproof.reference_broker.openwire.framing import ClientFraming
 from brokerproof.reference_broker.openwire.producer import JMSError, JMSProducer, JMSRuntimeError, MessageProducer
+from brokerproof.reference_broker.session.framing import Limits
+from brokerproof.reference_broker.session.notice import Delivered
 from tests.fast.wire_pair import WALL_MS, Pair
 
 Q = "queue://q"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.reference_broker.redelivery_policy import (
+from brokerproof.reference_broker.openwire.redelivery_policy import (
     Delivered,
     PolicyError,
     Redeliveries,

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerproof.reference_broker.actions import Close, Log, Sync
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.recovery import Recovered
 from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.session.actions import Close, Log, Sync
 from brokerproof.reference_broker.stomp.frames import Frame
 from brokerproof.reference_broker.storage.journal import FULL, Trouble
 from brokerproof.reference_broker.storage.memory import MemoryJournal

@@ -25,8 +25,8 @@ from brokerproof.reference_broker.security.authenticator import Authenticator, U
 from brokerproof.reference_broker.security.authority import ADMIN, READ, WRITE, Authority, Permission, Rights, encloses
 from brokerproof.reference_broker.security.identity import Credentials, Identity
 from brokerproof.reference_broker.security.passwords import Cost, PasswordHash, hash_password, parse_hash
-from brokerproof.reference_broker.security.tables import security_settings
-from brokerproof.reference_broker.settings import settings_of
+from brokerproof.reference_broker.settings.configuration import settings_of
+from brokerproof.reference_broker.settings.security import security_settings
 from tests.guards.tree import ROOT
 
 #: As cheap as scrypt can be.

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from brokerproof.reference_broker import server
-from brokerproof.reference_broker import settings as settings_module
 from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
     BrokerConfig,
@@ -17,8 +15,10 @@ from brokerproof.reference_broker.core.config import (
     DestinationPolicy,
 )
 from brokerproof.reference_broker.core.retention import Recovery
-from brokerproof.reference_broker.listening import Listening
-from brokerproof.reference_broker.settings import ServerSettings, broker_config, read_settings
+from brokerproof.reference_broker.server import serve
+from brokerproof.reference_broker.settings import configuration as settings_module
+from brokerproof.reference_broker.settings.configuration import ServerSettings, broker_config, read_settings
+from brokerproof.reference_broker.settings.listening import Listening
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what must be refused
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -528,7 +528,7 @@ def test_the_broker_object_of_a_program_is_the_same_thing() -> None:
     ],
 )
 def test_bad_settings_exit_with_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert server.main(argv) == 2
+    assert serve.main(argv) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.count("\n") == 1
@@ -547,6 +547,6 @@ def test_bad_settings_exit_with_2(argv: list[str], message: str, capsys: pytest.
 )
 def test_bad_usage_exits_with_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        server.main(argv)
+        serve.main(argv)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from brokerproof.reference_broker.core.config import BrokerRedelivery, ConfigError, DestinationPolicy
 from brokerproof.reference_broker.core.delay import MAX_DELAY_MS
 from brokerproof.reference_broker.core.events import POISON
-from brokerproof.reference_broker.settings import read_settings
+from brokerproof.reference_broker.settings.configuration import read_settings
 from tests.fast.core_driver import Driver, config_of
 
 ENTRY = '[[broker.destinations]]\nmatch = "A"\n'

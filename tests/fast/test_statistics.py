@@ -9,9 +9,9 @@ import pytest
 from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.statistics import Encoder, Entry
-from brokerproof.reference_broker.notice import Delivered
 from brokerproof.reference_broker.openwire.translation.maps import MAP, MapEncoder
 from brokerproof.reference_broker.openwire.wire.primitives import Float, Long, decode_map, encode_map
+from brokerproof.reference_broker.session.notice import Delivered
 from brokerproof.reference_broker.stomp.frames import Frame
 from brokerproof.reference_broker.stomp.maps import map_text
 from tests.fast.manager import Manager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.reference_broker.core.config import BrokerConfig, Monitor
-from brokerproof.reference_broker.notice import Connected, Failed, Receipt
+from brokerproof.reference_broker.session.notice import Connected, Failed, Receipt
 from brokerproof.reference_broker.stomp.client import ClientSession
 from brokerproof.reference_broker.stomp.frames import V10, V11, V12, VERSIONS, Frame
 from tests.fast.wire_pair import WALL_MS, Pair

@@ -6,7 +6,7 @@ import pytest
 
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from brokerproof.reference_broker.inactivity import DocumentedMonitor
-from brokerproof.reference_broker.notice import Closed, Connected, Delivered, Failed, Receipt
+from brokerproof.reference_broker.session.notice import Closed, Connected, Delivered, Failed, Receipt
 from brokerproof.reference_broker.stomp.client import ClientSession
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, V10, V11, V12, Frame, StompProtocolError
 

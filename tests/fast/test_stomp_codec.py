@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from brokerproof.reference_broker.framing import Limits
+from brokerproof.reference_broker.session.framing import Limits
 from brokerproof.reference_broker.stomp.codec import BEAT, FrameDecoder, encode
 from brokerproof.reference_broker.stomp.frames import (
     HEARTBEAT,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from brokerproof.reference_broker.notice import Failed, Receipt
+from brokerproof.reference_broker.session.notice import Failed, Receipt
 from brokerproof.reference_broker.stomp import subscriptions
 from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
 from brokerproof.reference_broker.stomp.frames import V10, V11, V12, VERSIONS, Frame

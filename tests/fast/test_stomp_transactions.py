@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.reference_broker.notice import Failed, Receipt
+from brokerproof.reference_broker.session.notice import Failed, Receipt
 from brokerproof.reference_broker.stomp.client import ClientSession
 from brokerproof.reference_broker.stomp.frames import V10, V11, V12, Frame
 from tests.fast.wire_pair import Pair

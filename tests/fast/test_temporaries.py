@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from brokerproof.reference_broker.notice import Failed, Receipt
 from brokerproof.reference_broker.openwire.commands import DestinationInfo
+from brokerproof.reference_broker.session.notice import Failed, Receipt
 from tests.fast.test_openwire import inject, take
 from tests.fast.test_stomp_broker import inject as inject_stomp
 from tests.fast.test_stomp_broker import written

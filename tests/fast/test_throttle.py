@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from brokerproof.reference_broker.actions import Action, OutputReady, Throttle
 from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy, Monitor
-from brokerproof.reference_broker.notice import Receipt
+from brokerproof.reference_broker.session.actions import Action, OutputReady, Throttle
+from brokerproof.reference_broker.session.notice import Receipt
 from brokerproof.reference_broker.stomp.client import ClientSession
 from tests.fast.wire_pair import Pair
 

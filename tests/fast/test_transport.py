@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 import trustme
 
-from brokerproof.reference_broker.actions import Close
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
-from brokerproof.reference_broker.detection import AUTO, DECIDED_AT, Detector
-from brokerproof.reference_broker.doorkeeper import BUSY, WAITING_MAX, Doorkeeper
-from brokerproof.reference_broker.framing import FramingError, Limits
-from brokerproof.reference_broker.listening import Certificates, Listening
-from brokerproof.reference_broker.meter import Meter
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.openwire.commands import KeepAliveInfo, WireFormatInfo
 from brokerproof.reference_broker.openwire.framing import ClientFraming, OpenWireFraming
 from brokerproof.reference_broker.openwire.wire.codec import Codec
 from brokerproof.reference_broker.openwire.wire.negotiation import Offer
-from brokerproof.reference_broker.protocols import is_keep_alive, is_message
 from brokerproof.reference_broker.security.authenticator import Authenticator, User
 from brokerproof.reference_broker.security.identity import Credentials, Identity
 from brokerproof.reference_broker.security.passwords import Cost, hash_password
+from brokerproof.reference_broker.server.authentication import BUSY, WAITING_MAX, Doorkeeper
+from brokerproof.reference_broker.server.protocols import is_keep_alive, is_message
+from brokerproof.reference_broker.server.rate_limit import Meter
+from brokerproof.reference_broker.session.actions import Close
+from brokerproof.reference_broker.session.detection import AUTO, DECIDED_AT, Detector
+from brokerproof.reference_broker.session.framing import FramingError, Limits
+from brokerproof.reference_broker.settings.listening import Certificates, Listening
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from tests.fast.wire_pair import WALL_MS
 

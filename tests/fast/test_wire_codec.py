@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerproof.reference_broker.openwire.wire import consumption, ids, links, messages, responses
+from brokerproof.reference_broker.openwire.wire import connections, consumption, ids, messages, responses
 from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
 from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.frame_template import Moulds
 from brokerproof.reference_broker.openwire.wire.kinds import Data
-from brokerproof.reference_broker.openwire.wire.mould import Moulds
 from brokerproof.reference_broker.openwire.wire.primitives import Long, decode_map, encode_map
 from brokerproof.reference_broker.openwire.wire.registry import KINDS
 from tests.fast.wire_data import Maker
@@ -42,7 +42,7 @@ ACK = consumption.MESSAGE_ACK.make(
     ),
     messageCount=1,
 )
-WIRE_FORMAT = links.WIRE_FORMAT_INFO.make(
+WIRE_FORMAT = connections.WIRE_FORMAT_INFO.make(
     version=12,
     marshalledProperties=encode_map(
         {
@@ -53,7 +53,7 @@ WIRE_FORMAT = links.WIRE_FORMAT_INFO.make(
     ),
 )
 EXAMPLES: dict[str, tuple[Data, str]] = {
-    "E1": (links.KEEP_ALIVE_INFO.make(), "00 00 00 06 0A 00 00 00 00 00"),
+    "E1": (connections.KEEP_ALIVE_INFO.make(), "00 00 00 06 0A 00 00 00 00 00"),
     "E2": (responses.ANSWER.make(correlationId=1), "00 00 00 0A 1E 00 00 00 00 00 00 00 00 01"),
     "E3": (
         WIRE_FORMAT,
@@ -66,7 +66,7 @@ EXAMPLES: dict[str, tuple[Data, str]] = {
         + "01 00",
     ),
     "E4": (
-        links.CONNECTION_INFO.make(
+        connections.CONNECTION_INFO.make(
             commandId=1, responseRequired=True, connectionId=CONNECTION, clientId="cli", manageable=True
         ),
         f"00 00 00 22 03 00 00 00 01 01 01 78 {NAME} 01 00 03 63 6C 69 00 00 00 00 01 00 00 00 00",
@@ -82,10 +82,12 @@ EXAMPLES: dict[str, tuple[Data, str]] = {
         ),
     ),
     "E6a": (
-        links.REMOVE_INFO.make(commandId=3, responseRequired=True, objectId=CONNECTION, lastDeliveredSequenceId=-2),
+        connections.REMOVE_INFO.make(
+            commandId=3, responseRequired=True, objectId=CONNECTION, lastDeliveredSequenceId=-2
+        ),
         f"00 00 00 1B 0C 00 00 00 03 01 01 78 {NAME} FF FF FF FF FF FF FF FE",
     ),
-    "E6b": (links.SHUTDOWN_INFO.make(commandId=4), "00 00 00 06 0B 00 00 00 04 00"),
+    "E6b": (connections.SHUTDOWN_INFO.make(commandId=4), "00 00 00 06 0B 00 00 00 04 00"),
 }
 
 
@@ -99,7 +101,7 @@ def test_worked_examples(name: str) -> None:
 
 @pytest.mark.parametrize(("answer", "last"), [(False, "00"), (True, "01")])
 def test_worked_example_of_the_tight_encoding(answer: bool, last: str) -> None:
-    command = links.KEEP_ALIVE_INFO.make(responseRequired=answer)
+    command = connections.KEEP_ALIVE_INFO.make(responseRequired=answer)
     expected = hexed(f"00 00 00 07 0A 01 {last} 00 00 00 00")
     codec = Codec(12, tight=True)
     assert codec.encode(command) == expected
@@ -108,7 +110,7 @@ def test_worked_example_of_the_tight_encoding(answer: bool, last: str) -> None:
 
 def test_worked_example_of_the_cache() -> None:
     codec, peer = Codec(12, cache_size=1024), Codec(12, cache_size=1024)
-    command = links.CONNECTION_INFO.make(connectionId=CONNECTION)
+    command = connections.CONNECTION_INFO.make(connectionId=CONNECTION)
     first, second = codec.encode(command), codec.encode(command)
     assert hexed(f"01 00 00 01 78 {NAME}") in first
     assert second[10:13] == hexed("00 00 00")
@@ -134,7 +136,7 @@ def test_there_and_back(tight: bool, cache_size: int, seed: int, version: int, t
 def test_a_cache_survives_more_values_than_it_has_places(tight: bool) -> None:
     mine, theirs = (Codec(12, tight=tight, cache_size=150) for _ in range(2))
     for number in [*range(400), *range(390, 410), *range(5)]:
-        command = links.CONNECTION_INFO.make(connectionId=ids.CONNECTION_ID.make(value=f"c{number}"))
+        command = connections.CONNECTION_INFO.make(connectionId=ids.CONNECTION_ID.make(value=f"c{number}"))
         assert theirs.decode(mine.encode(command)[4:]) == command
 
 
@@ -215,15 +217,15 @@ def test_fields_of_later_versions_are_not_written() -> None:
 
 def test_values_that_openwire_cannot_say_are_refused() -> None:
     with pytest.raises(WireError, match="does not fit into 32 bits"):
-        Codec(12).encode(links.KEEP_ALIVE_INFO.make(commandId=1 << 31))
+        Codec(12).encode(connections.KEEP_ALIVE_INFO.make(commandId=1 << 31))
     with pytest.raises(WireError, match="too long for the tight encoding"):
-        Codec(12, tight=True).encode(links.CONTROL_COMMAND.make(command="x" * 40000))
+        Codec(12, tight=True).encode(connections.CONTROL_COMMAND.make(command="x" * 40000))
     with pytest.raises(WireError, match="does not fit into an unsigned short"):
-        Codec(12).encode(links.CONTROL_COMMAND.make(command="x" * 70000))
+        Codec(12).encode(connections.CONTROL_COMMAND.make(command="x" * 70000))
     with pytest.raises(WireError, match="has no field 'size'"):
-        links.KEEP_ALIVE_INFO.make(size=1)
+        connections.KEEP_ALIVE_INFO.make(size=1)
     with pytest.raises(WireError, match="ProducerAck exists since version 3, not in 1"):
-        Codec(1).encode(links.PRODUCER_ACK.make())
+        Codec(1).encode(connections.PRODUCER_ACK.make())
     with pytest.raises(WireError, match="version 13 is not spoken"):
         Codec(13)
 

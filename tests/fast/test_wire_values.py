@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from brokerproof.reference_broker.openwire.wire import messages
 from brokerproof.reference_broker.openwire.wire.body import decode_body, encode_body
+from brokerproof.reference_broker.openwire.wire.connections import WIRE_FORMAT_INFO
 from brokerproof.reference_broker.openwire.wire.errors import WireError
 from brokerproof.reference_broker.openwire.wire.kinds import Kind
-from brokerproof.reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
 from brokerproof.reference_broker.openwire.wire.negotiation import Agreement, Offer, read_offer
 from brokerproof.reference_broker.openwire.wire.packed import PackedProperties
 from brokerproof.reference_broker.openwire.wire.primitives import Float, Long, Short, decode_map, encode_map

@@ -8,7 +8,7 @@ import random
 
 from hypothesis import strategies as st
 
-from brokerproof.reference_broker.openwire.wire import consumption, ids, kinds, links, messages
+from brokerproof.reference_broker.openwire.wire import connections, consumption, ids, kinds, messages
 from brokerproof.reference_broker.openwire.wire.kinds import Data, Field, Frame, Kind, Throwable
 from brokerproof.reference_broker.openwire.wire.primitives import Byte, Char, Float, Long, Short
 from brokerproof.reference_broker.openwire.wire.registry import COMMANDS, KINDS
@@ -101,9 +101,9 @@ JAVA_TYPES: dict[str, list[Kind]] = {
     "replyTo": DESTINATIONS,
     "objectId": [ids.CONNECTION_ID, ids.SESSION_ID, ids.CONSUMER_ID, ids.PRODUCER_ID],
     "message": [messages.TEXT_MESSAGE, messages.MAP_MESSAGE],
-    "dataStructure": [links.CONNECTION_INFO, ids.MESSAGE_ID],
+    "dataStructure": [connections.CONNECTION_INFO, ids.MESSAGE_ID],
     "data": [ids.XA_TRANSACTION_ID, consumption.SUBSCRIPTION_INFO],
-    "peerBrokerInfos": [links.BROKER_INFO],
+    "peerBrokerInfos": [connections.BROKER_INFO],
 }
 
 

@@ -6,14 +6,14 @@ socket whose buffers are full.
 
 from __future__ import annotations
 
-from brokerproof.reference_broker.actions import Action, Close, Log
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.inactivity import GENERATIONS
 from brokerproof.reference_broker.node import Node
-from brokerproof.reference_broker.notice import Closed, Delivered, Notice
 from brokerproof.reference_broker.openwire.client import ClientSession as JmsClient
-from brokerproof.reference_broker.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.openwire.redelivery_policy import RedeliveryPolicy
+from brokerproof.reference_broker.session.actions import Action, Close, Log
+from brokerproof.reference_broker.session.notice import Closed, Delivered, Notice
 from brokerproof.reference_broker.stomp.client import ClientSession as StompClient
 from brokerproof.reference_broker.stomp.frames import Heartbeat
 

@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from brokerproof.reference_broker.framing import FramingError, Limits
 from brokerproof.reference_broker.openwire.framing import OpenWireFraming
 from brokerproof.reference_broker.openwire.wire.body import decode_body
 from brokerproof.reference_broker.openwire.wire.codec import Codec
@@ -23,6 +22,7 @@ from brokerproof.reference_broker.openwire.wire.errors import WireError
 from brokerproof.reference_broker.openwire.wire.kinds import Data
 from brokerproof.reference_broker.openwire.wire.negotiation import Offer
 from brokerproof.reference_broker.openwire.wire.primitives import decode_map
+from brokerproof.reference_broker.session.framing import FramingError, Limits
 from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
 from brokerproof.reference_broker.stomp.frames import VERSIONS, Frame, Heartbeat, StompProtocolError
 from tests.fast.wire_data import JavaMaker, Maker

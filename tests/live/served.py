@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from brokerproof.reference_broker.framing import Limits
 from brokerproof.reference_broker.openwire.commands import Command, ConnectionInfo, WireFormatInfo
+from brokerproof.reference_broker.openwire.connections import SessionInfo
 from brokerproof.reference_broker.openwire.framing import ClientFraming
-from brokerproof.reference_broker.openwire.links import SessionInfo
+from brokerproof.reference_broker.session.framing import Limits
 from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
 from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 

@@ -25,7 +25,7 @@ import trustme
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.openwire.commands import ConsumerInfo as Consumer
 from brokerproof.reference_broker.openwire.commands import ExceptionResponse, MessageDispatch, ProducerMessage, Response
-from brokerproof.reference_broker.openwire.links import ProducerInfo
+from brokerproof.reference_broker.openwire.connections import ProducerInfo
 from brokerproof.reference_broker.security.passwords import Cost, hash_password
 from tests.live.served import DEADLINE_S, ROOT, Client, OpenWireClient, Server, dial, until
 

@@ -20,8 +20,8 @@ from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.conformance.agents.stranger import Broken, Part, Stranger
 from brokerproof.conformance.brokers.base import NotApplicableError
 from brokerproof.conformance.worlds.base import STRANGER, NotOfferedError
-from brokerproof.reference_broker.framing import Framing, FramingError, Limits
 from brokerproof.reference_broker.openwire.framing import ClientFraming
+from brokerproof.reference_broker.session.framing import Framing, FramingError, Limits
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from brokerproof.reference_broker.stomp.framing import StompFraming
 

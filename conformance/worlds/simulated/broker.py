@@ -14,9 +14,9 @@ from brokerproof.conformance.experiment.history import Closed
 from brokerproof.conformance.worlds.simulated.agenda import Action
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS
 from brokerproof.conformance.worlds.simulated.visitor import Visitor
-from brokerproof.reference_broker.actions import Answered, Close, Log, OutputReady, Sync, Throttle
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.node import TRANSPORT_LOGGER, Node
+from brokerproof.reference_broker.session.actions import Answered, Close, Log, OutputReady, Sync, Throttle
 
 if TYPE_CHECKING:
     from brokerproof.conformance.worlds.simulated.link import Link

@@ -27,8 +27,8 @@ from brokerproof.conformance.worlds.simulated.clock import VirtualClock
 from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
-from brokerproof.reference_broker.notice import Closed as GaveUp
-from brokerproof.reference_broker.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
+from brokerproof.reference_broker.session.notice import Closed as GaveUp
+from brokerproof.reference_broker.session.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.steps.protocol import Acknowledge
     from brokerproof.conformance.experiment.steps.send import Send
     from brokerproof.conformance.worlds.simulated.stage import Stage
-    from brokerproof.reference_broker.session import Client
+    from brokerproof.reference_broker.session.session import Client
 
 #: How long a host waits for an answer before the result is unknown.
 REQUEST_NS = 1_000_000_000

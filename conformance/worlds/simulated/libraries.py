@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.history import Ack
 from brokerproof.conformance.experiment.steps.protocol import ACK_TYPES, ends_of, settled_by
 from brokerproof.conformance.oracles.granted import UNASKED
 from brokerproof.conformance.worlds.simulated.host import ClientHost, Stamps, body_of, suite_id
-from brokerproof.reference_broker.notice import Delivered, Discarded, Notice
+from brokerproof.reference_broker.session.notice import Delivered, Discarded, Notice
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.steps.consume import Subscribe
     from brokerproof.conformance.experiment.steps.protocol import Acknowledge
     from brokerproof.conformance.experiment.steps.send import Send
-    from brokerproof.reference_broker.session import Client
+    from brokerproof.reference_broker.session.session import Client
 
 STOMP_ACKS = {"auto": "auto", "client": "client", "individual": "client-individual"}
 

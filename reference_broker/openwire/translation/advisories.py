@@ -1,14 +1,12 @@
 """What an advisory is about, as the command that ActiveMQ puts into it (openwire.md 9.2): the message that expired, or
 the ConsumerInfo, ConnectionInfo, DestinationInfo or RemoveInfo that tells of a coming or going.
-
-What must change together: ``core/attendance.py``, ``core/advisory.py``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.reference_broker.core.attendance import ConnectionTold, ConsumerTold, DestinationTold
+from brokerproof.reference_broker.core.connection_registry import ConnectionTold, ConsumerTold, DestinationTold
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.openwire.commands import ADD_DESTINATION, REMOVE_DESTINATION
 from brokerproof.reference_broker.openwire.translation.names import (
@@ -18,7 +16,7 @@ from brokerproof.reference_broker.openwire.translation.names import (
     destination_data,
     destination_name,
 )
-from brokerproof.reference_broker.openwire.wire import consumption, ids, links
+from brokerproof.reference_broker.openwire.wire import connections, consumption, ids
 from brokerproof.reference_broker.openwire.wire.errors import WireError
 from brokerproof.reference_broker.openwire.wire.kinds import Data
 
@@ -31,7 +29,7 @@ def data_structure(about: object, write_message: Callable[[Message], Data]) -> D
     if isinstance(about, Message):
         return write_message(about)
     if isinstance(about, DestinationTold):
-        return links.DESTINATION_INFO.make(
+        return connections.DESTINATION_INFO.make(
             connectionId=connection_data(_owner(about.destination)),
             destination=destination_data(about.destination),
             operationType=REMOVE_DESTINATION if about.gone else ADD_DESTINATION,
@@ -39,15 +37,15 @@ def data_structure(about: object, write_message: Callable[[Message], Data]) -> D
     if isinstance(about, ConsumerTold):
         who = _consumer(about.name)
         if about.gone:
-            return links.REMOVE_INFO.make(objectId=who, lastDeliveredSequenceId=-2)
+            return connections.REMOVE_INFO.make(objectId=who, lastDeliveredSequenceId=-2)
         return consumption.CONSUMER_INFO.make(
             consumerId=who, destination=destination_data(about.destination), prefetchSize=about.prefetch
         )
     if isinstance(about, ConnectionTold):
         connection = connection_data(about.identity or about.client_id)
         if about.gone:
-            return links.REMOVE_INFO.make(objectId=connection, lastDeliveredSequenceId=-2)
-        return links.CONNECTION_INFO.make(connectionId=connection, clientId=about.client_id, clientMaster=True)
+            return connections.REMOVE_INFO.make(objectId=connection, lastDeliveredSequenceId=-2)
+        return connections.CONNECTION_INFO.make(connectionId=connection, clientId=about.client_id, clientMaster=True)
     return None
 
 

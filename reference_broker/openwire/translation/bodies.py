@@ -6,8 +6,6 @@ Rules (as ActiveMQ's STOMP translator)
   blob, none, and maps beyond what ``stomp/maps.py`` reads) have nothing to say there: an empty body.
 * A text of another protocol becomes a TextMessage. What is not UTF-8 in it is replaced, as Java does.
 * A body that cannot be read, or that would inflate beyond the limit, is empty there too: it harms nobody.
-
-What must change together: ``messages.py`` (the forms), ``stomp/messages.py``.
 """
 
 from __future__ import annotations

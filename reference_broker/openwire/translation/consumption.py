@@ -1,14 +1,13 @@
 """Consumers, dispatch and acknowledgement (openwire.md 8.2).
 
 Known exceptions: of a consumer's wishes ``optimizedAcknowledge`` and ``noRangeAcks`` are read by nobody.
-What must change together: ``commands.py``, ``wire/consumption.py``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from brokerproof.reference_broker.openwire import links
+from brokerproof.reference_broker.openwire import connections
 from brokerproof.reference_broker.openwire.commands import (
     Command,
     ConsumerInfo,
@@ -61,7 +60,7 @@ def _read_consumer(context: Context, data: Data) -> Command:
 
 
 def _read_control(context: Context, data: Data) -> Command:
-    return links.ConsumerControl(
+    return connections.ConsumerControl(
         context.consumer_name(data["consumerId"]), number(data["prefetch"]), destination_name(data["destination"])
     )
 
@@ -122,7 +121,7 @@ def _write_consumer(context: Context, info: ConsumerInfo) -> Data:
     )
 
 
-def _write_control(context: Context, info: links.ConsumerControl) -> Data:
+def _write_control(context: Context, info: connections.ConsumerControl) -> Data:
     return kinds.CONSUMER_CONTROL.make(
         consumerId=context.consumer(info.consumer_id),
         prefetch=info.prefetch,
@@ -191,7 +190,7 @@ READERS: Final[dict[Kind, Callable[[Context, Data], Command]]] = {
 }
 WRITERS: Final[dict[type[Command], Callable[[Context, Any], Data]]] = {
     ConsumerInfo: _write_consumer,
-    links.ConsumerControl: _write_control,
+    connections.ConsumerControl: _write_control,
     MessagePull: _write_pull,
     MessageAck: _write_ack,
     ProducerMessage: _write_message,

@@ -10,8 +10,6 @@ Rules
 * The scheduler's properties become the message's delay and are gone, as in ActiveMQ. A delay that is not a whole number
   is refused, and so is the rest of the scheduler (period, repeat, cron): it is not offered.
 * A consumer reads the broker's numbers: arrival as ``brokerSequenceId``, redeliveries from the dispatch.
-
-What must change together: ``core/message.py``, ``bodies.py`` (other protocols), ``wire/messages.py``.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ Rules (openwire.md 8.1)
   is the whole text, its numbers are ``FOREIGN``, and ``textView`` shows it to JMS. Acknowledgements bring it back.
 * A destination is ``queue://N`` here, a kind and a bare name there. Members of a composite that are of the same kind
   have no prefix on the wire. Options after ``?`` are cut off; the client has read them.
-
-What must change together: ``commands.py``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 A code of the core has the exception that ActiveMQ throws in that case; what has none is a JMSException. The names are
 those of the ``javax.jms`` package: newer clients translate them.
-
-What must change together: ``core/broker.py`` (the codes).
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from brokerproof.reference_broker.openwire.commands import Command, ConnectionFault, ExceptionResponse, Response
 from brokerproof.reference_broker.openwire.translation.names import number
-from brokerproof.reference_broker.openwire.wire import links
+from brokerproof.reference_broker.openwire.wire import connections
 from brokerproof.reference_broker.openwire.wire import responses as kinds
 from brokerproof.reference_broker.openwire.wire.kinds import Data, Kind, Throwable
 
@@ -55,7 +53,7 @@ def _write_exception(_context: Context, answer: ExceptionResponse) -> Data:
 
 
 def _write_fault(_context: Context, fault: ConnectionFault) -> Data:
-    return links.CONNECTION_ERROR.make(exception=_fault(fault.text, fault.code))
+    return connections.CONNECTION_ERROR.make(exception=_fault(fault.text, fault.code))
 
 
 def _read_response(_context: Context, data: Data) -> Command:
@@ -85,7 +83,7 @@ READERS: Final[dict[Kind, Callable[[Context, Data], Command]]] = {
     kinds.DATA_ARRAY_RESPONSE: _read_response,
     kinds.INTEGER_RESPONSE: _read_response,
     kinds.EXCEPTION_RESPONSE: _read_exception,
-    links.CONNECTION_ERROR: _read_fault,
+    connections.CONNECTION_ERROR: _read_fault,
 }
 WRITERS: Final[dict[type[Command], Callable[[Context, Any], Data]]] = {
     Response: _write_response,

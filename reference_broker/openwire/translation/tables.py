@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from brokerproof.reference_broker.openwire.translation import consumption, links, responses
+from brokerproof.reference_broker.openwire.translation import connections, consumption, responses
 from brokerproof.reference_broker.openwire.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _READERS: Final[dict[int, Callable[[Context, Data], Command]]] = {
     kind.number: reader
-    for table in (links.READERS, consumption.READERS, responses.READERS)
+    for table in (connections.READERS, consumption.READERS, responses.READERS)
     for kind, reader in table.items()
 }
 # Each writer takes its own command; the table pairs them, which the type checker cannot see.
 _WRITERS: Final[dict[type[Command], Callable[[Context, Any], Data]]] = {
-    **links.WRITERS,
+    **connections.WRITERS,
     **consumption.WRITERS,
     **responses.WRITERS,
 }

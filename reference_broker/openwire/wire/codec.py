@@ -11,8 +11,6 @@ Rules
 
 Frames that are alike are read and written at once in the tight encoding (``layout.py``, ``mould.py``); the others, and
 what is wrong, are the business of ``tight.py`` and ``loose.py``.
-
-What must change together: ``loose.py``, ``tight.py``, ``layout.py``, ``mould.py``.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from typing import Final
 from brokerproof.reference_broker.openwire.wire.buffers import Reader
 from brokerproof.reference_broker.openwire.wire.cache import ReadCache, WriteCache
 from brokerproof.reference_broker.openwire.wire.errors import WireError
+from brokerproof.reference_broker.openwire.wire.frame_template import Moulds
 from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX, Data
 from brokerproof.reference_broker.openwire.wire.layout import LONG_COUNT, Layout, survey
 from brokerproof.reference_broker.openwire.wire.loose import LooseReader, LooseWriter, kind_of
-from brokerproof.reference_broker.openwire.wire.mould import Moulds
 from brokerproof.reference_broker.openwire.wire.registry import COMMANDS
 from brokerproof.reference_broker.openwire.wire.tight import TightReader, TightWriter
 

@@ -9,8 +9,6 @@ Rules
   wrong with it. So it needs no errors of its own, and no checks beyond those that keep it inside the frame.
 * The types of nested structures are data, not booleans: they are compared.
 * What fills the cache, arrays and exceptions have no layout.
-
-What must change together: ``tight.py`` (what is read, in which order).
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from typing import Final
 
 from brokerproof.reference_broker.openwire.wire.cache import HEADROOM, SIZE_MAX
 from brokerproof.reference_broker.openwire.wire.codec import FRAME_MAX, Codec
+from brokerproof.reference_broker.openwire.wire.connections import WIRE_FORMAT_INFO
 from brokerproof.reference_broker.openwire.wire.errors import WireError
 from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX, Data
-from brokerproof.reference_broker.openwire.wire.links import WIRE_FORMAT_INFO
 from brokerproof.reference_broker.openwire.wire.primitives import Long, Value, decode_map, encode_map
 
 VERSION_MIN: Final = 1

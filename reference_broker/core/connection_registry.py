@@ -1,0 +1,205 @@
+"""Who is connected, under which client id, and what others are told of comings and goings.
+
+Rules:
+
+* A client id that must be the client's own (``Connect.exclusive``: JMS) is refused with ``client-id-in-use`` while
+  another connection has it, exclusive or not.
+* A connection that names itself (``identity``) and was here before takes its predecessor's place: the old one is gone,
+  with its consumers, before the new one is there (``Displaced``), as ActiveMQ does for a client that comes back while
+  its old socket has not been missed yet.
+* Comings and goings of connections, consumers and temporary destinations are told as advisories, but only to somebody
+  who listens: who subscribes to ``TempQueue``, ``TempTopic`` or ``Consumer.…`` hears first what is there already.
+  ActiveMQ's clients need that to know which temporary destinations of others exist.
+
+Known exceptions: ActiveMQ publishes these advisories whether anybody listens or not, and who consumes from ``topic://>``
+counts as a listener there; here only one who names advisory topics does. ActiveMQ's producer and destination
+advisories are not made. A consumer of a wildcard is told of once per destination that it really consumes from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from brokerproof.reference_broker.core.advisory import (
+    CONNECTION,
+    CONSUMER,
+    TEMP_QUEUE_EVENT,
+    TEMP_TOPIC_EVENT,
+    is_advisory,
+    subjects,
+    topic_about,
+    topic_of,
+)
+from brokerproof.reference_broker.core.effects import Displaced
+from brokerproof.reference_broker.core.message import TEMP_QUEUE
+
+if TYPE_CHECKING:
+    from brokerproof.reference_broker.core.events import Connect
+    from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Consumer, Subscription
+    from brokerproof.reference_broker.core.topic import Topic
+
+IN_USE: Final = "client-id-in-use"
+_TEMPORARY_TOPICS: Final = (topic_of(TEMP_QUEUE_EVENT), topic_of(TEMP_TOPIC_EVENT))
+
+
+class Connection:
+    """What the broker knows about one connection."""
+
+    __slots__ = ("client_id", "consumers", "identity")
+
+    def __init__(self, client_id: str, identity: str = "") -> None:
+        self.client_id = client_id
+        self.identity = identity
+        self.consumers: dict[str, Consumer] = {}
+
+
+class Told:
+    """Base of what an advisory of this room is about. ``gone``: it is not there any more."""
+
+    __slots__ = ("gone",)
+
+    def __init__(self, gone: bool) -> None:
+        self.gone = gone
+
+
+class ConnectionTold(Told):
+    """A connection."""
+
+    __slots__ = ("client_id", "identity")
+
+    def __init__(self, connection: Connection, gone: bool) -> None:
+        super().__init__(gone)
+        self.client_id = connection.client_id
+        self.identity = connection.identity
+
+
+class ConsumerTold(Told):
+    """A consumer at a destination, which has ``count`` of them now. ``name`` is the core's name for it."""
+
+    __slots__ = ("count", "destination", "name", "prefetch")
+
+    def __init__(self, name: str, destination: str, prefetch: int, count: int, gone: bool) -> None:
+        super().__init__(gone)
+        self.name = name
+        self.destination = destination
+        self.prefetch = prefetch
+        self.count = count
+
+
+class DestinationTold(Told):
+    """A temporary destination."""
+
+    __slots__ = ("destination",)
+
+    def __init__(self, destination: str, gone: bool) -> None:
+        super().__init__(gone)
+        self.destination = destination
+
+
+class Attendance:
+    """See the module's header."""
+
+    __slots__ = ("_region", "connections", "identities", "named")
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+        self.connections: dict[int, Connection] = {}
+        #: Client id -> the connections that have it, oldest first; no empty ones.
+        self.named: dict[str, dict[int, Connection]] = {}
+        #: Identity -> the connection that has it.
+        self.identities: dict[str, int] = {}
+
+    def objection(self, event: Connect) -> tuple[str, str]:
+        """Why a connection cannot come: (code, text); ("", "") if nothing speaks against it."""
+        if event.exclusive:
+            predecessor = self.predecessor(event)
+            for number in self.named.get(event.client_id, ()):
+                if number != predecessor:
+                    name = self._region.config.name
+                    text = f"Broker: {name} - Client: {event.client_id} already connected from connection {number}"
+                    return IN_USE, f"{text}; close that one or use another client id"
+        return "", ""
+
+    def predecessor(self, event: Connect) -> int:
+        """The connection whose place it takes; 0: it is new here."""
+        return self.identities.get(event.identity, 0) if event.identity else 0
+
+    def client_id(self, connection: int) -> str:
+        """What a connection calls itself; "" if it has no name, or is gone."""
+        found = self.connections.get(connection)
+        return "" if found is None else found.client_id
+
+    def consumers(self) -> int:
+        """How many consumers there are, wherever they have places."""
+        return sum(len(connection.consumers) for connection in self.connections.values())
+
+    def displaced(self, predecessor: int, successor: int) -> None:
+        """A connection has taken another's place."""
+        text = f"connection {successor} takes over from connection {predecessor}"
+        self._region.effects.append(Displaced(predecessor, text))
+
+    def came(self, event: Connect) -> None:
+        """A connection is there."""
+        connection = self.connections[event.connection] = Connection(event.client_id, event.identity)
+        self.named.setdefault(event.client_id, {})[event.connection] = connection
+        if event.identity:
+            self.identities[event.identity] = event.connection
+        self._tell(topic_of(CONNECTION), ConnectionTold(connection, False))
+
+    def went(self, number: int, connection: Connection) -> None:
+        """A connection is gone, with everything that it had."""
+        namesakes = self.named[connection.client_id]
+        del namesakes[number]
+        if not namesakes:
+            del self.named[connection.client_id]
+        if self.identities.get(connection.identity) == number:
+            del self.identities[connection.identity]
+        self._tell(topic_of(CONNECTION), ConnectionTold(connection, True))
+
+    # -- what is told
+
+    def placed(self, subscription: Subscription, *, gone: bool) -> None:
+        """A consumer has come to a destination, or left it."""
+        destination = subscription.destination
+        if not is_advisory(destination.name):
+            topic = topic_about(CONSUMER, destination.name)
+            self._tell(topic, self._consumer_told(subscription, gone=gone))
+
+    def destination(self, name: str, *, gone: bool) -> None:
+        """A temporary destination is there, or gone."""
+        self._tell(self._topic_of(name), DestinationTold(name, gone))
+
+    def greet(self, subscription: Subscription, topic: Topic) -> None:
+        """Somebody has begun to listen at an advisory topic: tell what is there already."""
+        region = self._region
+        if not region.policies.advising.greets():
+            return
+        if topic.name in _TEMPORARY_TOPICS:
+            for name in region.temporaries.owners:
+                if topic.name == self._topic_of(name):
+                    topic.tell(subscription, region.advisory(topic.name, DestinationTold(name, False)))
+        for name in subjects(CONSUMER, topic.name):
+            destination = region.destinations.get(name)
+            if destination is not None and not is_advisory(name):
+                for other in list(destination.subscriptions.values()):
+                    told = self._consumer_told(other, gone=False)
+                    topic.tell(subscription, region.advisory(topic.name, told, {"consumerCount": told.count}))
+
+    def _topic_of(self, temporary: str) -> str:
+        return topic_of(TEMP_QUEUE_EVENT if temporary.startswith(TEMP_QUEUE) else TEMP_TOPIC_EVENT)
+
+    def _consumer_told(self, subscription: Subscription, *, gone: bool) -> ConsumerTold:
+        consumer, destination = subscription.consumer, subscription.destination
+        count = len(destination.subscriptions)
+        return ConsumerTold(consumer.name, destination.name, consumer.prefetch, count, gone)
+
+    def _tell(self, topic: str, about: Told) -> None:
+        region = self._region
+        if not region.policies.advising.tells_presence(about.gone):
+            return
+        if topic in region.destinations or region.places.awaits_advisory(topic):
+            if isinstance(about, ConsumerTold):
+                region.advise(topic, about, {"consumerCount": about.count})
+            else:
+                region.advise(topic, about)

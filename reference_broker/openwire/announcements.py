@@ -1,0 +1,174 @@
+"""What a client announces on its connection beside its consumers, sessions and producers, and how all of it ends.
+
+Rules (openwire.md 10.3, 10.5, 10.12)
+
+* A session or producer that is announced again is accepted and changes nothing: a client that comes back over another
+  socket repeats what it had.
+* Session -1 is there without an announcement. A consumer or producer of another session that is not there is refused.
+  Names that are no identifiers of OpenWire (in the simulation) belong to no session.
+* A producer of one destination makes it, and hears at once if it may not send there (as in ActiveMQ): what it sends
+  later may ask for no answer.
+* A session takes its consumers and producers with it, a connection its sessions. What is removed without being there is
+  no error: a client may close twice.
+* A message of a producer with a window that asks for no answer takes credit, which the core gives back (ProducerAck)
+  when it has dealt with the message.
+* What a client tells of its transport (ConnectionControl, ControlCommand, FlushCommand) is heard and changes nothing;
+  so is a Response, which ActiveMQ's failover transport sends when it comes back.
+* A client that comes back announces its consumers with prefetch 0 and resizes them when it is ready (ConsumerControl).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from brokerproof.reference_broker.core.events import AddProducer, Disconnect, Event, Resize, Unsubscribe
+from brokerproof.reference_broker.openwire.commands import Command, RefusedCommand, Response
+from brokerproof.reference_broker.openwire.connections import (
+    ConnectionControl,
+    ConsumerControl,
+    ProducerInfo,
+    Remark,
+    RemoveConnection,
+    RemoveProducer,
+    RemoveSession,
+    SessionInfo,
+)
+from brokerproof.reference_broker.session.destination_options import plain_name
+
+if TYPE_CHECKING:
+    from brokerproof.reference_broker.core.message import Message
+    from brokerproof.reference_broker.openwire.broker import BrokerSession
+
+#: The session that nobody announces.
+IMPLICIT: Final = "-1"
+#: What a message costs in a window beside its body and properties (ActiveMQ's minimum message size).
+OVERHEAD_BYTES: Final = 1024
+
+
+class Members:
+    """See the module's header. Dicts instead of sets: their order is that of arrival."""
+
+    __slots__ = ("connection_id", "producers", "returns", "sessions")
+
+    def __init__(self) -> None:
+        self.connection_id = ""
+        #: It comes back when it loses its socket, and sends again what was not answered.
+        self.returns = False
+        self.sessions: dict[str, bool] = {}
+        self.producers: dict[str, ProducerInfo] = {}
+
+    def missing_session(self, member: str) -> str:
+        """The session that a consumer or producer names and nobody has announced; "" if there is none missing."""
+        session, separator, _ = member.rpartition(":")
+        if not separator or not self.connection_id or session.rpartition(":")[0] != self.connection_id:
+            return ""
+        if session in self.sessions or session.endswith(":" + IMPLICIT):
+            return ""
+        return session
+
+    def of_session(self, session: str, names: list[str]) -> list[str]:
+        """Those names that belong to a session."""
+        return [name for name in names if name.rpartition(":")[0] == session]
+
+    def end_session(self, session: str) -> None:
+        """A session goes, with its producers; its consumers are somebody else's business."""
+        self.sessions.pop(session, None)
+        for producer in self.of_session(session, list(self.producers)):
+            del self.producers[producer]
+
+    def clear(self) -> None:
+        """The connection goes."""
+        self.sessions.clear()
+        self.producers.clear()
+
+    def credit_bytes(self, producer: str, message: Message) -> int:
+        """What a message takes of its producer's window; 0 if it has none."""
+        info = self.producers.get(producer)
+        if info is None or info.window_bytes <= 0:
+            return 0
+        packed = message.packed
+        return len(message.body) + (0 if packed is None else len(packed.data)) + OVERHEAD_BYTES
+
+
+def _session(session: BrokerSession, info: SessionInfo) -> list[Event]:
+    session.members.sessions.setdefault(info.session_id, True)
+    session.agree(info)
+    return []
+
+
+def _producer(session: BrokerSession, info: ProducerInfo) -> list[Event]:
+    if session.is_stranger(info, "producer", info.producer_id):
+        return []
+    known = info.producer_id in session.members.producers
+    session.members.producers.setdefault(info.producer_id, info)
+    if known or not info.destination:
+        session.agree(info)
+        return []
+    request = info.command_id if info.response_required else 0
+    return [AddProducer(session.connection, plain_name(info.destination), request=request)]
+
+
+def _remove_producer(session: BrokerSession, info: RemoveProducer) -> list[Event]:
+    session.members.producers.pop(info.name, None)
+    session.agree(info)
+    return []
+
+
+def _remove_session(session: BrokerSession, info: RemoveSession) -> list[Event]:
+    members = session.members
+    members.end_session(info.name)
+    leaving = members.of_session(info.name, list(session.consumers))
+    session.agree(info)
+    return [
+        Unsubscribe(session.connection, session.consumers.pop(consumer), last_sequence=info.last_sequence)
+        for consumer in leaving
+    ]
+
+
+def _remove_connection(session: BrokerSession, info: RemoveConnection) -> list[Event]:
+    if info.name != session.members.connection_id:
+        session.agree(info)
+        return []
+    session.members.clear()
+    session.consumers.clear()
+    session.connected = False
+    session.agree(info)
+    return [Disconnect(session.connection, clean=True, last_sequence=info.last_sequence)]
+
+
+def _hear(session: BrokerSession, command: Command) -> list[Event]:
+    session.agree(command)
+    return []
+
+
+def _resize(session: BrokerSession, control: ConsumerControl) -> list[Event]:
+    name = session.consumers.get(control.consumer_id)
+    if name is None or control.prefetch < 0:
+        session.agree(control)
+        return []
+    request = control.command_id if control.response_required else 0
+    return [Resize(session.connection, name, control.prefetch, request=request)]
+
+
+def _refused_command(session: BrokerSession, command: RefusedCommand) -> list[Event]:
+    session.refuse(command, "not-offered", command.text)
+    return []
+
+
+#: Commands that need a connection.
+HANDLERS: Final[dict[type[Command], Callable[[BrokerSession, Any], list[Event]]]] = {
+    SessionInfo: _session,
+    ProducerInfo: _producer,
+    RemoveProducer: _remove_producer,
+    RemoveSession: _remove_session,
+    RemoveConnection: _remove_connection,
+    ConsumerControl: _resize,
+    Remark: _hear,
+    RefusedCommand: _refused_command,
+}
+#: Commands that may come before it.
+EARLY: Final[dict[type[Command], Callable[[BrokerSession, Any], list[Event]]]] = {
+    ConnectionControl: _hear,
+    Response: _hear,
+}

@@ -1,0 +1,7 @@
+"""``python -m brokerproof.reference_broker.server`` is ``brokerproof serve``."""
+
+import sys
+
+from brokerproof.reference_broker.server.serve import main
+
+sys.exit(main())
