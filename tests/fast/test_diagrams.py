@@ -29,5 +29,5 @@ def test_a_picture_without_a_place_is_an_error(name: str) -> None:
 def test_every_file_of_the_core_has_its_place_in_the_reading() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     core = {path.stem for path in (ROOT / "reference_broker" / "core").glob("*.py")} - {"__init__"}
-    elsewhere = {"config", "policies", "reception", "presets"}
+    elsewhere = {"config", "policies", "subscribing"}
     assert {name for name in core if f"`{name}`" not in text} <= elsewhere
