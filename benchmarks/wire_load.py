@@ -5,7 +5,7 @@ Run by ``wire.py``: ``python benchmarks/wire_load.py --port N [--protocol openwi
 [--rate N]`` prints one JSON object.
 
 Rules
-* The same bytes for every broker (``wire_speech.py``); bodies of 1,024 bytes, a queue per producer, a producer's
+* The same bytes for every broker (``wire_protocols.py``); bodies of 1,024 bytes, a queue per producer, a producer's
   connection and a consumer's for each.
 * Frames are made once and only counted, so that the generator costs little beside what it measures.
 * End to end: a message counts when its consumer has it. Without ``--rate`` each producer keeps a window of messages on
@@ -24,7 +24,7 @@ import socket
 import sys
 import time
 
-from wire_speech import SPEECHES
+from wire_protocols import PROTOCOLS
 
 #: Frames that are handed to a socket at once, if the window is not smaller.
 BATCH = 20
@@ -78,10 +78,10 @@ class Pair:
     def __init__(self, arguments: argparse.Namespace, number: int) -> None:
         queue = f"wire{number}.{arguments.run}"
         quick = arguments.window < BATCH
-        self.speech = SPEECHES[arguments.protocol](queue, arguments.persistent)
+        self.protocol = PROTOCOLS[arguments.protocol](queue, arguments.persistent)
         self.producer = Line(arguments.port, quick)
         self.consumer = Line(arguments.port, quick)
-        self.speech.open(self.producer.socket, self.consumer.socket)
+        self.protocol.open(self.producer.socket, self.consumer.socket)
         self.window = arguments.window
         self.count = min(BATCH, self.window)
         self.sent = self.received = self.answers = 0
@@ -97,19 +97,19 @@ class Pair:
             way = self.sent - min(self.received, self.answers if self.persistent else self.received)
             if way + self.count > self.window:
                 return
-            producer.waiting = memoryview(self.speech.messages(self.count))
+            producer.waiting = memoryview(self.protocol.messages(self.count))
             self.sent += self.count
 
     def stamped(self, due: range) -> None:
         """Add messages that were due at these times."""
-        self.producer.add(b"".join(self.speech.stamped(b"@%019d" % due_ns) for due_ns in due))
+        self.producer.add(b"".join(self.protocol.stamped(b"@%019d" % due_ns) for due_ns in due))
         self.sent += len(due)
 
     def hear(self) -> bytes:
         """What the consumer's connection brings: it is counted and acknowledged."""
         data = self.consumer.read()
-        self.received += self.speech.deliveries(data)
-        owed = self.speech.acknowledgement(self.received)
+        self.received += self.protocol.deliveries(data)
+        owed = self.protocol.acknowledgement(self.received)
         if owed:
             self.consumer.add(owed)
         return data
@@ -136,7 +136,7 @@ def flood(pairs: list[Pair], poll: selectors.BaseSelector, seconds: float) -> di
             if is_consumer:
                 pair.hear()
             else:
-                pair.answers += pair.speech.answers(pair.producer.read())
+                pair.answers += pair.protocol.answers(pair.producer.read())
     total = sum(pair.received for pair in pairs)
     return {"per_second": (total - counted) / (now - begun), "messages": total}
 
@@ -178,7 +178,7 @@ def steady(pairs: list[Pair], poll: selectors.BaseSelector, seconds: float, rate
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--protocol", choices=SPEECHES, default="stomp")
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="stomp")
     parser.add_argument("--run", default="0", help="part of the queues' names")
     parser.add_argument("--window", type=int, default=200, help="messages of a producer on the way, without --rate")
     parser.add_argument("--connections", type=int, default=1)

@@ -2,7 +2,6 @@
 
 Both ends use it; it has no clock, no socket and no thread.
 
-Rules
 * Only *elapsed* nanoseconds come in. No step of a wall clock can close a link or keep a dead one open (DESIGN section
   5). ActiveMQ uses the wall clock here.
 * ``next_due_ns`` changes only in ``start``, ``tick`` and ``stop``: bytes and frames merely leave a mark that the next

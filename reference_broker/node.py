@@ -1,7 +1,6 @@
 """The whole broker without sockets and clocks: the core, and per connection a session, a monitor and an outbox.
 
-The server puts sockets around it (``server/edge.py``), the simulation virtual links, so both worlds share every
-decision. Whoever does is the *edge*: it brings decoded frames, asks for frames to write, and carries out the actions.
+Its *edge* (sockets in ``server/``, virtual links in the simulation) brings frames, asks for frames, does the actions.
 * Popping is writing: only a message that leaves through ``next_output`` is reported to the core as transmitted.
 * ``OutputReady`` is edge-triggered: it is given again only after ``next_output`` has emptied the outbox.
 * ``Close`` comes last for a connection: the edge writes what ``next_output`` still gives, closes, and ``disconnect``s.
@@ -37,13 +36,13 @@ from brokerproof.reference_broker.openwire.translation.maps import MapEncoder
 from brokerproof.reference_broker.security.authority import Authority
 from brokerproof.reference_broker.security.identity import Identity
 from brokerproof.reference_broker.session.actions import Action, Answered, Close, Log, Sync, Throttle
-from brokerproof.reference_broker.session.admission import Door, objection
-from brokerproof.reference_broker.session.connection_state import Link
+from brokerproof.reference_broker.session.admission import Admission, objection
+from brokerproof.reference_broker.session.connection_state import ConnectionState
 from brokerproof.reference_broker.session.detection import AUTO, Undecided
-from brokerproof.reference_broker.session.monitor_timers import Alarms
+from brokerproof.reference_broker.session.monitor_timers import MonitorTimers
 from brokerproof.reference_broker.session.session import MONITOR_LOGGER, Session
 from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
-from brokerproof.reference_broker.storage.group_commit import OPERATOR, STORAGE_LOGGER, Safekeeping
+from brokerproof.reference_broker.storage.group_commit import OPERATOR, STORAGE_LOGGER, GroupCommitGate
 from brokerproof.reference_broker.storage.journal import Journal
 
 SessionFactory = Callable[[int, BrokerConfig], Session]
@@ -68,59 +67,59 @@ class Node:
         if config.persistent and journal is None:
             raise ConfigError("broker.persistent = true needs a storage; name one or set it to false")
         self.config = config
-        self._keeping = Safekeeping(journal) if config.persistent and journal is not None else None
+        self._gate = GroupCommitGate(journal) if config.persistent and journal is not None else None
         self.broker = broker_factory(config, policies)
         statistics = self.broker.region().statistics
         if statistics is not None:
             statistics.encoder = MapEncoder()
         self._monitor_factory = monitor_factory
-        self._links: dict[int, Link] = {}
-        self._alarms = Alarms(self._links)
+        self._connections: dict[int, ConnectionState] = {}
+        self._timers = MonitorTimers(self._connections)
         #: What new connections have to pass.
-        self._door: Door | None = None
+        self._admission: Admission | None = None
         self._actions: list[Action] = []
         #: Dispatches to connections that are gone, to be reported as failed.
-        self._strays: list[Dispatch] = []
+        self._undeliverable: list[Dispatch] = []
         #: Connections that a refusal has doomed while effects were being carried out.
-        self._doomed: list[Link] = []
+        self._closing: list[ConnectionState] = []
         #: Connections that flow control lets go on.
-        self._released: list[Link] = []
+        self._resumed: list[ConnectionState] = []
         self._requests = 0
 
     # -- what the edge tells
 
     def connect(self, connection: int, protocol: str, now: Now, address: str = "") -> None:
         """A socket was accepted. ``protocol`` is "stomp", "openwire" or "auto"; ``address`` is the peer's."""
-        if connection in self._links:
+        if connection in self._connections:
             raise ValueError(f"connection {connection} exists already; never use a number twice")
         session = self.make_session(protocol, connection)
         where = address or f"tcp://connection-{connection}"
-        link = Link(connection, where, session, self._monitor_factory(self.config, where, now.mono_ns))
-        link.admitted = self._door is None
-        self._links[connection] = link
-        self._alarms.plan(link)
+        state = ConnectionState(connection, where, session, self._monitor_factory(self.config, where, now.mono_ns))
+        state.admitted = self._admission is None
+        self._connections[connection] = state
+        self._timers.plan(state)
         session.open()
-        self._after(link, now)
+        self._after(state, now)
 
-    def decide(self, connection: int, protocol: str, now: Now) -> None:
+    def protocol_detected(self, connection: int, protocol: str, now: Now) -> None:
         """A connection that was ``auto`` speaks this."""
-        link = self._links.get(connection)
-        if link is not None and not link.closed:
-            link.session = self.make_session(protocol, connection)
-            link.session.open()
-            self._after(link, now)
+        state = self._connections.get(connection)
+        if state is not None and not state.closed:
+            state.session = self.make_session(protocol, connection)
+            state.session.open()
+            self._after(state, now)
 
-    def guard(self, authority: Authority | None) -> None:
+    def require_authentication(self, authority: Authority | None) -> None:
         """From now on a peer must be let in (``admit``) before its frames are worked on."""
-        self._door = Door(authority, self.broker.has)
+        self._admission = Admission(authority, self.broker.has)
 
     def admit(self, connection: int, identity: Identity | None, text: str, now: Now) -> None:
         """The answer to ``Authenticate``: who the peer is; None: it may not come in, and ``text`` says why."""
-        link = self._links.get(connection)
-        if self._door is not None and link is not None and not (link.admitted or link.closed):
-            self._door.answer(link, identity, text, self._actions)
-            self._released.append(link)
-            self._after(link, now)
+        state = self._connections.get(connection)
+        if self._admission is not None and state is not None and not (state.admitted or state.closed):
+            self._admission.answer(state, identity, text, self._actions)
+            self._resumed.append(state)
+            self._after(state, now)
 
     def make_session(self, protocol: str, connection: int) -> Session:
         """The broker's end of a new connection. Raises ``ValueError`` for a protocol that does not exist."""
@@ -131,112 +130,116 @@ class Node:
 
     def recover(self, now: Now) -> None:
         """Build the broker again from its journal. Raises ``StorageError`` if it cannot be read."""
-        keeping = self._keeping
-        if keeping is not None:
-            if keeping.record(self.broker.restore(keeping.journal.replay(), now), None, {}):
+        gate = self._gate
+        if gate is not None:
+            if gate.record(self.broker.restore(gate.journal.replay(), now), None, {}):
                 self._actions.append(Sync())
-            self._hear_trouble(keeping, now)
+            self._report_storage(gate, now)
 
     def begin_sync(self) -> int:
         """The journal is going to be synced; give the number back to ``end_sync``."""
-        return 0 if self._keeping is None else self._keeping.begin_sync()
+        return 0 if self._gate is None else self._gate.begin_sync()
 
     def end_sync(self, ticket: int, now: Now) -> None:
         """The sync is over; ``ticket`` 0: it failed. What waited for it leaves."""
-        keeping = self._keeping
-        if keeping is None:
+        gate = self._gate
+        if gate is None:
             return
         if ticket:
-            keeping.end_sync(ticket)
-        self._hear_trouble(keeping, now)
-        while (given := keeping.release()) is not None:
+            gate.end_sync(ticket)
+        self._report_storage(gate, now)
+        while (given := gate.release()) is not None:
             waiter, answer = given
-            if isinstance(answer, Counted | Refused) and waiter is keeping.operator:
+            if isinstance(answer, Counted | Refused) and waiter is gate.operator:
                 self._answer_operator(answer)
-            elif isinstance(waiter, Link) and not waiter.closed:
-                self._give(waiter, answer, now)
-        if keeping.wants_sync():
+            elif isinstance(waiter, ConnectionState) and not waiter.closed:
+                self._release_answer(waiter, answer, now)
+        if gate.wants_sync():
             self._actions.append(Sync())
 
     def is_troubled(self) -> bool:
         """Whether the storage refuses messages; only another sync can tell when it takes them again."""
-        return self._keeping is not None and self._keeping.is_troubled()
+        return self._gate is not None and self._gate.is_troubled()
 
     def bytes_received(self, connection: int, now: Now) -> None:
         """Any byte arrived."""
-        link = self._links.get(connection)
-        if link is not None:
-            link.monitor.bytes_received(now.mono_ns)
+        state = self._connections.get(connection)
+        if state is not None:
+            state.monitor.bytes_received(now.mono_ns)
 
     def write_blocked(self, connection: int, now: Now) -> None:
         """The connection's transport takes nothing more for now."""
-        link = self._links.get(connection)
-        if link is not None and not link.closed:
-            link.monitor.write_blocked(now.mono_ns)
-            self._alarms.plan(link)
+        state = self._connections.get(connection)
+        if state is not None and not state.closed:
+            state.monitor.write_blocked(now.mono_ns)
+            self._timers.plan(state)
 
     def write_resumed(self, connection: int) -> None:
         """It has taken what it was given."""
-        link = self._links.get(connection)
-        if link is not None:
-            link.monitor.write_resumed()
+        state = self._connections.get(connection)
+        if state is not None:
+            state.monitor.write_resumed()
 
     def receive(self, connection: int, frame: object, now: Now) -> None:
         """One decoded frame or command, keep-alives included. What comes after a close is ignored."""
-        link = self._links.get(connection)
-        if link is None or link.closed:
+        state = self._connections.get(connection)
+        if state is None or state.closed:
             return
-        session = link.session
+        session = state.session
         if frame is session.beat:
             return
-        link.monitor.frame_received(now.mono_ns)
+        state.monitor.frame_received(now.mono_ns)
         if session.closing:
             return  # its last answers wait
-        if not link.admitted and self._door is not None and self._door.stops(link, frame, self._actions):
+        if (
+            not state.admitted
+            and self._admission is not None
+            and self._admission.holds_back(state, frame, self._actions)
+        ):
             return
-        if link.blocked or link.refusing or link.held:
-            link.held.append(frame)
+        if state.blocked or state.refusing or state.held:
+            state.held.append(frame)
         else:
-            self._work(link, frame, now)
+            self._process(state, frame, now)
 
-    def _work(self, link: Link, frame: object, now: Now) -> None:
-        session = link.session
+    def _process(self, state: ConnectionState, frame: object, now: Now) -> None:
+        session = state.session
         mark = len(session.outbox)
         events = session.receive(frame, now)
-        self._withhold(link, mark)
+        self._withhold(state, mark)
         for event in events:
-            if link.rights is not None and (refusal := objection(link, event)) is not None:
-                self._tell(link, refusal)
+            if state.rights is not None and (refusal := objection(state, event)) is not None:
+                self._notify(state, refusal)
                 break
             self._handle(event, now)
-            if session.closing or link.refusing:
+            if session.closing or state.refusing:
                 break  # refused: what the same frame would have caused next does not happen
-        if not link.started and session.periods is not None:
-            link.started = True
+        if not state.started and session.periods is not None:
+            state.started = True
             periods = session.periods
-            link.monitor.start(now.mono_ns, periods.read_ms, periods.write_ms, periods.initial_delay_ms)
-            self._alarms.plan(link)
-        self._after(link, now)
+            state.monitor.start(now.mono_ns, periods.read_ms, periods.write_ms, periods.initial_delay_ms)
+            self._timers.plan(state)
+        self._after(state, now)
 
     def protocol_error(self, connection: int, text: str, now: Now, receipt: str = "") -> None:
         """The peer's bytes are no frames: tell it, then close."""
-        link = self._links.get(connection)
-        if link is None or link.closed:
+        state = self._connections.get(connection)
+        if state is None or state.closed:
             return
-        mark = len(link.session.outbox)
-        link.session.fail(text, receipt)
-        self._withhold(link, mark)
-        self._after(link, now)
+        mark = len(state.session.outbox)
+        state.session.fail(text, receipt)
+        self._withhold(state, mark)
+        self._after(state, now)
 
     def disconnect(self, connection: int, now: Now) -> None:
         """The socket is gone. Also the end of a connection that was closed by us; its number is forgotten."""
-        link = self._links.get(connection)
-        if link is None:
+        state = self._connections.get(connection)
+        if state is None:
             return
-        if not link.closed:
-            self._release(link, clean=False, now=now)
+        if not state.closed:
+            self._release(state, clean=False, now=now)
             self._settle(now)
-        del self._links[connection]
+        del self._connections[connection]
 
     def submit(self, operation: Operation, now: Now) -> int:
         """An operator's request. Returns the number under which ``Answered`` tells what became of it."""
@@ -252,9 +255,9 @@ class Node:
         if due is not None and due <= now.mono_ns:
             self._handle(Tick(), now)
             self._settle(now)
-        for link in self._alarms.due(now.mono_ns):
-            self._check(link, now)
-            self._alarms.plan(link)
+        for state in self._timers.due(now.mono_ns):
+            self._check(state, now)
+            self._timers.plan(state)
 
     # -- what the edge asks
 
@@ -263,15 +266,15 @@ class Node:
 
         It may still give None: the consumer of a waiting message may have left.
         """
-        link = self._links.get(connection)
-        return link is not None and bool(link.session.outbox)
+        state = self._connections.get(connection)
+        return state is not None and bool(state.session.outbox)
 
     def next_output(self, connection: int, now: Now) -> object | None:
         """Pop the next frame to write. Popping is writing: call it only when the transport takes the frame."""
-        link = self._links.get(connection)
-        if link is None:
+        state = self._connections.get(connection)
+        if state is None:
             return None
-        session = link.session
+        session = state.session
         outbox = session.outbox
         while outbox:
             item = outbox.popleft()
@@ -284,20 +287,20 @@ class Node:
                 if frame is None:
                     continue
             if frame is not session.keep_alive:
-                link.monitor.frame_sent(now.mono_ns)
+                state.monitor.frame_sent(now.mono_ns)
             if not outbox:
-                link.announced = False
+                state.announced = False
             return frame
-        link.announced = False
+        state.announced = False
         return None
 
     def next_due_ns(self) -> int | None:
         """Elapsed time at which ``tick`` is wanted; None: nothing is planned."""
-        return earlier(self._alarms.next_due_ns(), self.broker.next_due_ns())
+        return earlier(self._timers.next_due_ns(), self.broker.next_due_ns())
 
     def resources(self) -> dict[str, int]:
         """What connections cost this process: how many there are, and planned times of monitors."""
-        return {"connections": len(self._links), "timers": len(self._alarms)}
+        return {"connections": len(self._connections), "timers": len(self._timers)}
 
     def take_actions(self) -> list[Action]:
         """What is to be done since the last call, in order."""
@@ -306,42 +309,42 @@ class Node:
             self._actions = []
         return actions
 
-    def links(self) -> list[Link]:
+    def connections(self) -> list[ConnectionState]:
         """The connections, oldest first, for who reads about them."""
-        return list(self._links.values())
+        return list(self._connections.values())
 
-    def link(self, connection: int) -> Link | None:
+    def connection_state(self, connection: int) -> ConnectionState | None:
         """One connection; None if it is gone."""
-        return self._links.get(connection)
+        return self._connections.get(connection)
 
     # -- inside
 
     def _handle(self, event: Event, now: Now) -> None:
         """Let the core handle one event and hand its effects to their connections."""
-        links = self._links
+        connections = self._connections
         effects = self.broker.handle(event, now)
-        keeping = self._keeping
-        if keeping is not None and keeping.record(effects, event, links):
+        gate = self._gate
+        if gate is not None and gate.record(effects, event, connections):
             self._actions.append(Sync())
         for effect in effects:
             if isinstance(effect, Dispatch):
-                link = links.get(effect.connection)
-                if link is None or link.closed:
-                    self._strays.append(effect)
+                state = connections.get(effect.connection)
+                if state is None or state.closed:
+                    self._undeliverable.append(effect)
                     continue
-                (link.parked if link.greeting else link.session.outbox).append(effect)
-                if not link.announced:
-                    link.announced = True
-                    self._actions.append(link.ready)
+                (state.held_messages if state.pending_subscribes else state.session.outbox).append(effect)
+                if not state.announced:
+                    state.announced = True
+                    self._actions.append(state.ready)
             elif isinstance(effect, Accepted):
-                link = links.get(effect.connection)
-                if link is None or link.closed:
+                state = connections.get(effect.connection)
+                if state is None or state.closed:
                     continue
-                if keeping is not None and keeping.keeps_back(link, effect):
-                    link.waits_to(event, effect.request)
+                if gate is not None and gate.keeps_back(state, effect):
+                    state.await_subscribe(event, effect.request)
                     continue
-                link.session.accepted(effect.request)
-                self._announce(link)
+                state.session.accepted(effect.request)
+                self._announce(state)
             else:
                 self._carry_out(effect)
 
@@ -350,30 +353,30 @@ class Node:
         if isinstance(effect, Logged):
             self._actions.append(Log(effect.level, effect.logger, effect.text))
         elif isinstance(effect, Counted) or (isinstance(effect, Refused) and effect.connection == OPERATOR):
-            if self._keeping is None or not self._keeping.keeps_back(self._keeping.operator, effect):
+            if self._gate is None or not self._gate.keeps_back(self._gate.operator, effect):
                 self._answer_operator(effect)
         elif isinstance(effect, ToConnection):
-            link = self._links.get(effect.connection)
-            if link is not None and not link.closed:
-                self._tell(link, effect)
+            state = self._connections.get(effect.connection)
+            if state is not None and not state.closed:
+                self._notify(state, effect)
 
-    def _tell(self, link: Link, effect: ToConnection) -> None:
+    def _notify(self, state: ConnectionState, effect: ToConnection) -> None:
         if isinstance(effect, Throttled):
-            link.blocked = effect.blocked
-            self._actions.append(Throttle(link.number, effect.blocked))
+            state.blocked = effect.blocked
+            self._actions.append(Throttle(state.number, effect.blocked))
             if not effect.blocked:
-                self._released.append(link)
+                self._resumed.append(state)
             return
-        session = link.session
+        session = state.session
         if isinstance(effect, Refused):
-            if self._keeping is not None and self._keeping.keeps_back(link, effect):
+            if self._gate is not None and self._gate.keeps_back(state, effect):
                 return
             session.refused(effect)
         else:
-            link.tell(effect)
+            state.tell(effect)
         if session.closing:
-            self._doomed.append(link)
-        self._announce(link)
+            self._closing.append(state)
+        self._announce(state)
 
     def _answer_operator(self, effect: Counted | Refused) -> None:
         count, code, text = (effect.count, "", "") if isinstance(effect, Counted) else (0, effect.code, effect.text)
@@ -381,34 +384,34 @@ class Node:
 
     # -- what waits for the journal
 
-    def _withhold(self, link: Link, mark: int) -> None:
+    def _withhold(self, state: ConnectionState, mark: int) -> None:
         """Keep back what the session has said by itself if it must wait."""
-        keeping = self._keeping
-        if keeping is not None and keeping.waits(link):
-            keeping.withhold(link, link.session.outbox, mark, link.session.keep_alive)
+        gate = self._gate
+        if gate is not None and gate.waits(state):
+            gate.withhold(state, state.session.outbox, mark, state.session.keep_alive)
 
-    def _give(self, link: Link, answer: object, now: Now) -> None:
+    def _release_answer(self, state: ConnectionState, answer: object, now: Now) -> None:
         """An answer need not wait any longer."""
-        session = link.session
+        session = state.session
         if isinstance(answer, Accepted):
             session.accepted(answer.request)
-            link.has_answered(answer.request)
+            state.answered(answer.request)
         elif isinstance(answer, Refused):
             session.refused(answer)
-            link.refusing = False
-            self._released.append(link)
+            state.refusing = False
+            self._resumed.append(state)
         else:
             session.outbox.append(answer)
-        self._announce(link)
-        if session.closing and (link.owed == 0 or isinstance(answer, Refused)):
-            self._close(link, now)
+        self._announce(state)
+        if session.closing and (state.pending_answers == 0 or isinstance(answer, Refused)):
+            self._close(state, now)
         self._settle(now)
 
-    def _hear_trouble(self, keeping: Safekeeping, now: Now) -> None:
+    def _report_storage(self, gate: GroupCommitGate, now: Now) -> None:
         """Tell the core whether the storage takes messages."""
-        news = keeping.news()
-        if news is not None:
-            level, text, change = news
+        status_change = gate.status_change()
+        if status_change is not None:
+            level, text, change = status_change
             self._actions.append(Log(level, STORAGE_LOGGER, text))
             self._handle(change, now)
 
@@ -416,50 +419,50 @@ class Node:
 
     def _settle(self, now: Now) -> None:
         """Finish what effects have left behind: dispatches to nobody, connections that must close or may go on."""
-        while self._strays or self._doomed or self._released:
-            if self._strays:
-                self._handle(Transmitted(self._strays.pop(0), failed=True), now)
-            elif self._doomed:
-                self._close(self._doomed.pop(0), now)
+        while self._undeliverable or self._closing or self._resumed:
+            if self._undeliverable:
+                self._handle(Transmitted(self._undeliverable.pop(0), failed=True), now)
+            elif self._closing:
+                self._close(self._closing.pop(0), now)
             else:
-                link = self._released.pop(0)
-                while link.held and not (link.blocked or link.refusing or link.closed):
-                    self._work(link, link.held.popleft(), now)
+                state = self._resumed.pop(0)
+                while state.held and not (state.blocked or state.refusing or state.closed):
+                    self._process(state, state.held.popleft(), now)
 
-    def _after(self, link: Link, now: Now) -> None:
+    def _after(self, state: ConnectionState, now: Now) -> None:
         """The common end of everything that a peer can cause."""
-        if not link.session.closing:
-            self._announce(link)
-        elif link.owed == 0:
-            self._close(link, now)
-        if self._strays or self._doomed or self._released:
+        if not state.session.closing:
+            self._announce(state)
+        elif state.pending_answers == 0:
+            self._close(state, now)
+        if self._undeliverable or self._closing or self._resumed:
             self._settle(now)
 
-    def _announce(self, link: Link) -> None:
-        if not link.announced and link.session.outbox:
-            link.announced = True
-            self._actions.append(link.ready)
+    def _announce(self, state: ConnectionState) -> None:
+        if not state.announced and state.session.outbox:
+            state.announced = True
+            self._actions.append(state.ready)
 
-    def _close(self, link: Link, now: Now) -> None:
+    def _close(self, state: ConnectionState, now: Now) -> None:
         """The session wants to end: the core first, then the edge. Its last frames stay on the outbox."""
-        if link.closed:
+        if state.closed:
             return
-        session = link.session
-        self._release(link, clean=session.clean, now=now)
-        self._announce(link)
-        self._actions.append(Close(link.number, session.closing, link.monitor.idle_ns(now.mono_ns), inactive=False))
+        session = state.session
+        self._release(state, clean=session.clean, now=now)
+        self._announce(state)
+        self._actions.append(Close(state.number, session.closing, state.monitor.idle_ns(now.mono_ns), inactive=False))
 
-    def _release(self, link: Link, *, clean: bool, now: Now) -> None:
+    def _release(self, state: ConnectionState, *, clean: bool, now: Now) -> None:
         """Flush undelivered messages as failed, then tell the core that the connection is gone.
 
         Other frames stay on the outbox.
         """
-        link.closed = True
-        link.held.clear()
-        link.monitor.stop()
-        link.due_ns = -1
-        session = link.session
-        waiting = link.left_over()
+        state.closed = True
+        state.held.clear()
+        state.monitor.stop()
+        state.due_ns = -1
+        session = state.session
+        waiting = state.take_undelivered()
         for item in waiting:
             if isinstance(item, Dispatch):
                 # Counted as transmitted although it failed, and taken back by the disconnect: a dropped connection ends
@@ -468,12 +471,12 @@ class Node:
             else:
                 session.outbox.append(item)
         if session.connected:
-            self._handle(Disconnect(link.number, clean), now)
+            self._handle(Disconnect(state.number, clean), now)
 
-    def _check(self, link: Link, now: Now) -> None:
+    def _check(self, state: ConnectionState, now: Now) -> None:
         """Run this connection's due checks."""
-        monitor = link.monitor
-        if link.blocked:
+        monitor = state.monitor
+        if state.blocked:
             monitor.working(now.mono_ns)
         due_ns = monitor.next_due_ns()
         while due_ns is not None and due_ns <= now.mono_ns:
@@ -481,19 +484,19 @@ class Node:
             for text in action.debug:
                 self._actions.append(Log("DEBUG", MONITOR_LOGGER, text))
             if action.kind == FAIL:
-                self._fail_inactive(link, action, now)
+                self._fail_inactive(state, action, now)
                 return
             # A frame that already waits proves as much as a keep-alive, and a reader that stalls must not collect them
             # without end.
-            if action.kind == KEEP_ALIVE and not link.session.outbox:
-                link.session.outbox.append(link.session.keep_alive)
-                self._announce(link)
+            if action.kind == KEEP_ALIVE and not state.session.outbox:
+                state.session.outbox.append(state.session.keep_alive)
+                self._announce(state)
             due_ns = monitor.next_due_ns()
 
-    def _fail_inactive(self, link: Link, action: MonitorAction, now: Now) -> None:
+    def _fail_inactive(self, state: ConnectionState, action: MonitorAction, now: Now) -> None:
         """The monitor has given the peer up: nothing more is sent."""
         self._actions.append(Log(action.level, TRANSPORT_LOGGER, action.failure))
-        self._release(link, clean=False, now=now)
-        link.session.outbox.clear()
-        self._actions.append(Close(link.number, action.reason, action.idle_ns, inactive=True))
+        self._release(state, clean=False, now=now)
+        state.session.outbox.clear()
+        self._actions.append(Close(state.number, action.reason, action.idle_ns, inactive=True))
         self._settle(now)

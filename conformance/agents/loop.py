@@ -1,7 +1,7 @@
 """The loop of an agent that has its socket to itself: requests on stdin, replies and events on stdout, one connection
 to the broker, whose protocol a subclass knows.
 
-It decides nothing about the protocol, which is a client session's (``reference_broker/session.py``); it owns the
+It decides nothing about the protocol, which is a client session's (``session/session.py``); it owns the
 socket, the clock readings and what waits for a receipt.
 
 Rules

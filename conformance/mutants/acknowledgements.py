@@ -139,7 +139,7 @@ ALL = (
            fresh(NeverNarrows)),
     Mutant("topic-wildcard-stalls", "INF-016", "A subscriber of several topics gets its prefetch and no more.",
            "prefetch", fresh(StallsOnTopics)),
-    Mutant("browser-close-not-booked", "INF-014", "A browser that goes takes nothing off the count.", "ledger",
+    Mutant("browser-close-not-booked", "INF-014", "A browser that goes takes nothing off the count.", "in_flight",
            fresh(ForgetsClose)),
     Mutant("browser-dequeues", "INF-014", "What a browser has seen counts as dequeued.", "browsing",
            fresh(BrowserDequeues)),

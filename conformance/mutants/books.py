@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from brokerproof.reference_broker.core.acknowledgement import Acknowledgement, Rule
 from brokerproof.reference_broker.core.deadletter import DeadLetter
-from brokerproof.reference_broker.core.in_flight import Counters, Ledger
+from brokerproof.reference_broker.core.in_flight import Counters, InFlight
 from brokerproof.reference_broker.core.message import QUEUE, Message
-from brokerproof.reference_broker.core.pending_list import Line
+from brokerproof.reference_broker.core.pending_list import PendingList
 from brokerproof.reference_broker.core.prefetch import Prefetch
 from brokerproof.reference_broker.core.redelivery import Ordering, Redelivery
 from brokerproof.reference_broker.core.reference import Reference
 from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
-class ForgetsClose(Ledger):
+class ForgetsClose(InFlight):
     """A consumer that leaves keeps its unsettled messages on the books."""
 
     def left(self, counters: Counters, count: int) -> None:
         counters.removed += count
 
 
-class CountsAtAssign(Ledger):
+class CountsAtAssign(InFlight):
     """An asynchronous dispatch is counted twice: when it is assigned and when it is written."""
 
     def assigned(self, counters: Counters, asynchronous: bool) -> None:
@@ -29,8 +29,8 @@ class CountsAtAssign(Ledger):
             counters.in_flight += 1
 
 
-class SubtractsEarly(Ledger):
-    """A synchronous dispatch is taken off the books before it is put on them."""
+class SubtractsEarly(InFlight):
+    """A synchronous dispatch is taken off the counts before it is put on them."""
 
     def assigned(self, counters: Counters, asynchronous: bool) -> None:
         counters.assigned += 1
@@ -39,7 +39,7 @@ class SubtractsEarly(Ledger):
             counters.in_flight -= 1
 
 
-class ForgetsDequeue(Ledger):
+class ForgetsDequeue(InFlight):
     """Settled messages are not counted as dequeued: every other one is put back on the account."""
 
     def settled(self, counters: Counters, count: int) -> None:
@@ -47,7 +47,7 @@ class ForgetsDequeue(Ledger):
         counters.dequeued -= 1
 
 
-class UncountsDispatch(Ledger):
+class UncountsDispatch(InFlight):
     """The dispatch count falls when a consumer leaves."""
 
     def left(self, counters: Counters, count: int) -> None:
@@ -55,7 +55,7 @@ class UncountsDispatch(Ledger):
         counters.dispatched -= count
 
 
-class SubtractsAgain(Ledger):
+class SubtractsAgain(InFlight):
     """A departure is booked five times too often."""
 
     def left(self, counters: Counters, count: int) -> None:
@@ -126,14 +126,14 @@ class MarksNothing(Redelivery):
 class ForgetsReturn(Ordering):
     """Messages that come back are lost."""
 
-    def put_back(self, line: Line, references: list[Reference]) -> None:
+    def put_back(self, line: PendingList, references: list[Reference]) -> None:
         super().put_back(line, references[1:])
 
 
 class ReturnsReversed(Ordering):
     """Messages that come back stand in reverse order."""
 
-    def put_back(self, line: Line, references: list[Reference]) -> None:
+    def put_back(self, line: PendingList, references: list[Reference]) -> None:
         waiting = line.take_returned()
         waiting.extend(reversed(references))
         line.put_first(waiting)

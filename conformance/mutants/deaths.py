@@ -5,11 +5,11 @@ from __future__ import annotations
 from brokerproof.conformance.mutants.clocks import expiry, stamping
 from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.conformance.mutants.storage import NeverRemoves
-from brokerproof.reference_broker.core.advisory import Advising
+from brokerproof.reference_broker.core.advisory import AdvisoryPolicy
 from brokerproof.reference_broker.core.broker import Broker
-from brokerproof.reference_broker.core.broker_redelivery import Rescheduling
+from brokerproof.reference_broker.core.broker_redelivery import RedeliveryPlugin
 from brokerproof.reference_broker.core.browser import Browsing
-from brokerproof.reference_broker.core.config import INDIVIDUAL_LETTERS, BrokerConfig, BrokerRedelivery
+from brokerproof.reference_broker.core.config import INDIVIDUAL_STRATEGY, BrokerConfig, BrokerRedelivery
 from brokerproof.reference_broker.core.deadletter import DeadLetter
 from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Effect, Refused
 from brokerproof.reference_broker.core.events import (
@@ -28,7 +28,7 @@ from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.redelivery import Redelivery
 from brokerproof.reference_broker.core.reference import WAITING, Reference
-from brokerproof.reference_broker.core.routing import Routing, Spreading
+from brokerproof.reference_broker.core.routing import FanOut, Routing
 from brokerproof.reference_broker.core.subscription import Delivery
 from brokerproof.reference_broker.core.temporary import Ownership
 from brokerproof.reference_broker.core.timestamping import Stamping
@@ -251,7 +251,7 @@ class OneBox(DeadLetter):
 
     def target(self, source: str, subscriber: str = "") -> str:
         target = super().target(source, subscriber)
-        if self.strategy(source).strategy != INDIVIDUAL_LETTERS or target == source:
+        if self.strategy(source).strategy != INDIVIDUAL_STRATEGY or target == source:
             return target
         self._first = self._first or target
         return self._first
@@ -261,25 +261,25 @@ class AcceptsAll(DeadLetter):
     """Where each source has a queue of its own, every message gets a letter."""
 
     def eligible(self, message: Message, source: str, expired: bool) -> bool:
-        own = self.strategy(source).strategy == INDIVIDUAL_LETTERS
+        own = self.strategy(source).strategy == INDIVIDUAL_STRATEGY
         return own or super().eligible(message, source, expired)
 
 
-class Unspoken(Advising):
+class Unspoken(AdvisoryPolicy):
     """Nobody is told what expired."""
 
-    def tells_expired(self, source: str) -> bool:  # noqa: ARG002 - the defect
+    def advises_expired(self, source: str) -> bool:  # noqa: ARG002 - the defect
         return False
 
 
-class Anonymous(Advising):
+class Anonymous(AdvisoryPolicy):
     """Advisories do not say which message expired."""
 
     def original_id(self, message: Message) -> str:  # noqa: ARG002 - the defect
         return ""
 
 
-class HalfThePause(Rescheduling):
+class HalfThePause(RedeliveryPlugin):
     """The pause before a redelivery by the broker is half as long."""
 
     def pause_ms(self, message: Message, source: str) -> int:
@@ -287,7 +287,7 @@ class HalfThePause(Rescheduling):
         return pause_ms // 2 if pause_ms > 0 else pause_ms
 
 
-class NeverGivesUp(Rescheduling):
+class NeverGivesUp(RedeliveryPlugin):
     """The broker redelivers once more than it may."""
 
     def pause_ms(self, message: Message, source: str) -> int:
@@ -297,14 +297,14 @@ class NeverGivesUp(Rescheduling):
         return pause_ms
 
 
-class ForgetsPauses(Rescheduling):
+class ForgetsPauses(RedeliveryPlugin):
     """Pauses do not grow."""
 
     def next_ms(self, policy: BrokerRedelivery, message: Message) -> int:  # noqa: ARG002 - the defect
         return policy.initial_redelivery_delay_ms
 
 
-class ForgetsLastCopy(Spreading):
+class ForgetsLastCopy(FanOut):
     """Of several destinations the last one gets no copy."""
 
     def targets(self, routing: Routing, asked: str) -> list[str]:
@@ -312,7 +312,7 @@ class ForgetsLastCopy(Spreading):
         return found[:-1] if len(found) > 1 else found
 
 
-class CopiesTwice(Spreading):
+class CopiesTwice(FanOut):
     """The first destination gets its copy twice, under another id."""
 
     def targets(self, routing: Routing, asked: str) -> list[str]:
@@ -397,14 +397,14 @@ ALL = (
            OneBox),
     Mutant("own-letters-for-all", "RDL-022", "Where each source has a queue of its own, nothing is excluded.",
            "dead_letter", AcceptsAll),
-    Mutant("expiry-untold", "EXP-020", "No advisory tells what expired.", "advising", Unspoken),
-    Mutant("expiry-anonymous", "EXP-020", "Advisories do not say which message expired.", "advising",
+    Mutant("expiry-untold", "EXP-020", "No advisory tells what expired.", "advisories", Unspoken),
+    Mutant("expiry-anonymous", "EXP-020", "Advisories do not say which message expired.", "advisories",
            Anonymous),
     Mutant("redelivery-half-the-pause", "RDL-023", "The pause before a redelivery by the broker is half as long.",
-           "rescheduling", HalfThePause),
+           "redelivery_plugin", HalfThePause),
     Mutant("redelivery-pauses-alike", "RDL-023", "Pauses between redeliveries by the broker do not grow.",
-           "rescheduling", ForgetsPauses),
-    Mutant("redelivery-once-more", "RDL-024", "The broker redelivers once more than it may.", "rescheduling",
+           "redelivery_plugin", ForgetsPauses),
+    Mutant("redelivery-once-more", "RDL-024", "The broker redelivers once more than it may.", "redelivery_plugin",
            NeverGivesUp),
     Mutant("virtual-topic-forgets-a-queue", "GEN-048", "The last queue of a virtual topic gets no copy.", "routing",
            fresh(ForgetsLastCopy)),

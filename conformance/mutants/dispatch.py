@@ -13,7 +13,7 @@ from brokerproof.reference_broker.core.priority import Priority
 from brokerproof.reference_broker.core.pull import Pulling
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.reference import Reference
-from brokerproof.reference_broker.core.round_robin import Rotation
+from brokerproof.reference_broker.core.round_robin import RoundRobin
 from brokerproof.reference_broker.core.selection import Selection
 from brokerproof.reference_broker.core.subscription import Consumer, Subscription
 
@@ -81,21 +81,21 @@ class ForgetsGroups(Grouping):
         return not self._turn
 
 
-class KnowsNoRank(Rotation):
+class KnowsNoRank(RoundRobin):
     """The priority of consumers means nothing."""
 
     def join(self, ring: deque[Subscription], subscription: Subscription) -> None:
         ring.append(subscription)
 
 
-class StandsStill(Rotation):
+class StandsStill(RoundRobin):
     """The same consumer is served until it is full."""
 
     def served(self, ring: deque[Subscription]) -> None:
         pass
 
 
-class WaitsForEveryWrite(Rotation):
+class WaitsForEveryWrite(RoundRobin):
     """An asynchronous dispatch holds up its destination until it is written."""
 
     def holds_always(self) -> bool:

@@ -12,11 +12,11 @@ from brokerproof.reference_broker.core.events import EXPIRED, INDIVIDUAL, STANDA
 from brokerproof.reference_broker.core.expiry import Expiry
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.core.message import Message
-from brokerproof.reference_broker.core.time_to_live import Lifetime
+from brokerproof.reference_broker.core.time_to_live import RelativeTtl
 from brokerproof.reference_broker.core.timestamping import Stamping
 
 
-def lifetime(policy: type[Lifetime]) -> PolicyMaker:
+def lifetime(policy: type[RelativeTtl]) -> PolicyMaker:
     """A maker for mutants of broker-relative times to live."""
 
     def make(config: BrokerConfig) -> object:
@@ -25,21 +25,21 @@ def lifetime(policy: type[Lifetime]) -> PolicyMaker:
     return make
 
 
-class ByProducerClock(Lifetime):
+class ByProducerClock(RelativeTtl):
     """The relative life counts from the producer's timestamp."""
 
     def expiration_ms(self, message: Message, ceiling_ms: int, wall_ms: int) -> int:
         return super().expiration_ms(message, ceiling_ms, message.timestamp_ms or wall_ms)
 
 
-class LivesOneLonger(Lifetime):
+class LivesOneLonger(RelativeTtl):
     """The relative life is one millisecond longer."""
 
     def expiration_ms(self, message: Message, ceiling_ms: int, wall_ms: int) -> int:
         return super().expiration_ms(message, ceiling_ms, wall_ms) + 1
 
 
-class Shown(Lifetime):
+class Shown(RelativeTtl):
     """Consumers are told the expiration that the broker computed."""
 
     def expiration_ms(self, message: Message, ceiling_ms: int, wall_ms: int) -> int:

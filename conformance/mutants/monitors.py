@@ -16,7 +16,7 @@ from brokerproof.reference_broker.inactivity import (
 )
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.openwire.commands import KeepAliveInfo
-from brokerproof.reference_broker.session.connection_state import Link
+from brokerproof.reference_broker.session.connection_state import ConnectionState
 from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
 from brokerproof.reference_broker.stomp.frames import Frame
 
@@ -140,8 +140,8 @@ class ByWallClock(Node):
         # What rounding does to a drifting clock is no step.
         if abs(ahead_ms - before_ms) > 10 or self._ahead_ms is None:
             self._ahead_ms = ahead_ms
-            for link in self._links.values():
-                link.monitor.bytes_received(link.monitor._last_byte_ns - (ahead_ms - before_ms) * NS_PER_MS)
+            for state in self._connections.values():
+                state.monitor.bytes_received(state.monitor._last_byte_ns - (ahead_ms - before_ms) * NS_PER_MS)
         super().tick(now)
 
 
@@ -165,28 +165,28 @@ class Unanswering(Node):
 class Tolerant(Node):
     """A bad first frame does not end the connection."""
 
-    def _close(self, link: Link, now: Now) -> None:
-        if link.session.connected or link.session.clean or link.started:
-            super()._close(link, now)
+    def _close(self, state: ConnectionState, now: Now) -> None:
+        if state.session.connected or state.session.clean or state.started:
+            super()._close(state, now)
 
 
 class SaysGoodbye(Node):
     """A silent peer is told why it is given up."""
 
-    def _fail_inactive(self, link: Link, action: MonitorAction, now: Now) -> None:
+    def _fail_inactive(self, state: ConnectionState, action: MonitorAction, now: Now) -> None:
         words: deque[object] = deque()
-        link.session.outbox, kept = words, link.session.outbox
-        link.session.fail(action.reason)
-        link.session.outbox = kept
-        super()._fail_inactive(link, action, now)
-        link.session.outbox.extend(words)
+        state.session.outbox, kept = words, state.session.outbox
+        state.session.fail(action.reason)
+        state.session.outbox = kept
+        super()._fail_inactive(state, action, now)
+        state.session.outbox.extend(words)
 
 
 class ReportsTwice(Node):
-    """A link that is given up is reported by two."""
+    """A state that is given up is reported by two."""
 
-    def _fail_inactive(self, link: Link, action: MonitorAction, now: Now) -> None:
-        super()._fail_inactive(link, action, now)
+    def _fail_inactive(self, state: ConnectionState, action: MonitorAction, now: Now) -> None:
+        super()._fail_inactive(state, action, now)
         self._actions.extend([one for one in self._actions if getattr(one, "text", "") == action.failure][:1])
 
 
@@ -199,8 +199,8 @@ class SwapsHeartBeats(StompSession):
         sends_ms, wants_ms = super()._heart_beat(text)
         return wants_ms, sends_ms
 
-    def shake_hands(self, frame: Frame) -> list[Any]:
-        events = super().shake_hands(frame)
+    def connect(self, frame: Frame) -> list[Any]:
+        events = super().connect(frame)
         reply = self.outbox[-1]
         assert isinstance(reply, Frame)
         sends, _, wants = reply.headers["heart-beat"].partition(",")
@@ -221,7 +221,7 @@ class KeepsConnections(Node):
     """A connection that is gone stays on the books."""
 
     def disconnect(self, connection: int, now: Now) -> None:
-        link = self._links.get(connection)
+        state = self._connections.get(connection)
         super().disconnect(connection, now)
-        if link is not None:
-            self._links[connection] = link
+        if state is not None:
+            self._connections[connection] = state

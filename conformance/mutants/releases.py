@@ -13,7 +13,7 @@ from brokerproof.reference_broker.core.effects import Effect, NoMessage
 from brokerproof.reference_broker.core.events import Event, Send, Tick
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.core.message import Message, Property
-from brokerproof.reference_broker.core.pending_list import Line
+from brokerproof.reference_broker.core.pending_list import PendingList
 from brokerproof.reference_broker.core.policies import Policies
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.redelivery import Ordering
@@ -88,7 +88,7 @@ class Walks(Delay):
 class WaitsAfterReturn(Ordering):
     """What comes back from a consumer waits for its delay again."""
 
-    def put_back(self, line: Line, references: list[Reference]) -> None:
+    def put_back(self, line: PendingList, references: list[Reference]) -> None:
         queue = line.owner
         kept = []
         for reference in references:

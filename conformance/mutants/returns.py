@@ -4,22 +4,22 @@ others are told of comings and goings.
 
 from __future__ import annotations
 
-from brokerproof.reference_broker.core.advisory import Advising
+from brokerproof.reference_broker.core.advisory import AdvisoryPolicy
 from brokerproof.reference_broker.core.broker import Broker
-from brokerproof.reference_broker.core.duplicate_detection import Resends
+from brokerproof.reference_broker.core.duplicate_detection import DuplicateDetection
 from brokerproof.reference_broker.core.effects import Effect
 from brokerproof.reference_broker.core.events import Connect, Event
 from brokerproof.reference_broker.core.instant import Now
 
 
-class RecognisesNothing(Resends):
+class RecognisesNothing(DuplicateDetection):
     """What is sent again is taken again."""
 
     def is_repeated(self, producer: str, number: int) -> bool:  # noqa: ARG002 - that is the defect
         return False
 
 
-class ConfusesProducers(Resends):
+class ConfusesProducers(DuplicateDetection):
     """A number that any producer has used is taken for a repetition."""
 
     def is_repeated(self, producer: str, number: int) -> bool:  # noqa: ARG002 - that is the defect
@@ -29,7 +29,7 @@ class ConfusesProducers(Resends):
         super().taken("", number)
 
 
-class SwallowsTheNext(Resends):
+class SwallowsTheNext(DuplicateDetection):
     """The message after the last one that was taken is thrown away as well."""
 
     def is_repeated(self, producer: str, number: int) -> bool:
@@ -45,22 +45,22 @@ class KeepsTheDead(Broker):
         return super().handle(event, now)
 
 
-class ComesInSilence(Advising):
+class ComesInSilence(AdvisoryPolicy):
     """Nobody is told who comes."""
 
-    def tells_presence(self, gone: bool) -> bool:
+    def advises_presence(self, gone: bool) -> bool:
         return gone
 
 
-class GoesInSilence(Advising):
+class GoesInSilence(AdvisoryPolicy):
     """Nobody is told who goes."""
 
-    def tells_presence(self, gone: bool) -> bool:
+    def advises_presence(self, gone: bool) -> bool:
         return not gone
 
 
-class GreetsNobody(Advising):
+class GreetsNobody(AdvisoryPolicy):
     """Who begins to listen hears of those alone that come later."""
 
-    def greets(self) -> bool:
+    def advises_existing(self) -> bool:
         return False

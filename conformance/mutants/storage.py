@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from brokerproof.conformance.mutants.registry import Mutant, fresh
-from brokerproof.reference_broker.core.journalling import Recording
+from brokerproof.reference_broker.core.journalling import Journalling
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.records import MessageAdded, Record
 from brokerproof.reference_broker.core.region import Region
 
 
-class ForgetsToWrite(Recording):
+class ForgetsToWrite(Journalling):
     """Every second message is not written down."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class ForgetsToWrite(Recording):
             super().added(region, destination, message, order, holders)
 
 
-class WritesLater(Recording):
+class WritesLater(Journalling):
     """Every record is written when the next one is: an answer leaves before what it promises is safe."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class WritesLater(Recording):
         self._kept.append(record)
 
 
-class ForgetsDelayed(Recording):
+class ForgetsDelayed(Journalling):
     """Delayed messages are written down only when they become visible."""
 
     def scheduled(
@@ -44,14 +44,14 @@ class ForgetsDelayed(Recording):
         pass
 
 
-class NeverRemoves(Recording):
+class NeverRemoves(Journalling):
     """What was settled stays in the journal."""
 
     def removed(self, region: Region, destination: str, message: Message, holder: str = "") -> None:
         pass
 
 
-class ReadsBackwards(Recording):
+class ReadsBackwards(Journalling):
     """A restart puts the messages back in reverse order."""
 
     def places(self, added: list[MessageAdded]) -> list[MessageAdded]:

@@ -8,12 +8,12 @@ from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.deadletter import DeadLetter
 from brokerproof.reference_broker.core.effects import Effect
 from brokerproof.reference_broker.core.events import POISON, REDELIVERED, STANDARD, Ack, Event, Purge
-from brokerproof.reference_broker.core.in_flight import Counters, Ledger
+from brokerproof.reference_broker.core.in_flight import Counters, InFlight
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, Message
 from brokerproof.reference_broker.core.redelivery import UNKNOWN, Redelivery
 from brokerproof.reference_broker.core.subscription import Consumer, Delivery
-from brokerproof.reference_broker.core.transaction import Held, Pledge, Resolution, Transaction
+from brokerproof.reference_broker.core.transaction import HeldSend, PendingAck, Resolution, Transaction
 
 
 class SendsAtOnce(Resolution):
@@ -33,57 +33,57 @@ class AcknowledgesAtOnce(Resolution):
 class PublishesOnRollback(Resolution):
     """A rollback publishes what was sent."""
 
-    def rolled_back(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+    def rolled_back(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
         return [], transaction.sends
 
 
 class AcknowledgesOnRollback(Resolution):
     """A rollback settles what was acknowledged."""
 
-    def rolled_back(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
-        return transaction.pledges, []
+    def rolled_back(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
+        return transaction.pending_acks, []
 
 
 class CommitsOnLoss(Resolution):
     """The loss of a connection commits what it had open."""
 
-    def abandoned(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
-        return transaction.pledges, transaction.sends
+    def abandoned(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
+        return transaction.pending_acks, transaction.sends
 
 
 class LosesLast(Resolution):
     """A commit forgets the last of several sends."""
 
-    def committed(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+    def committed(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
         sends = transaction.sends
-        return transaction.pledges, sends[:-1] if len(sends) > 1 else sends
+        return transaction.pending_acks, sends[:-1] if len(sends) > 1 else sends
 
 
 class Reverses(Resolution):
     """A commit publishes in reverse order."""
 
-    def committed(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
-        return transaction.pledges, transaction.sends[::-1]
+    def committed(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
+        return transaction.pending_acks, transaction.sends[::-1]
 
 
 class ForgetsAcknowledgements(Resolution):
     """A commit carries out the sends alone."""
 
-    def committed(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+    def committed(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
         return [], transaction.sends
 
 
 class DecrementsOnRollback(Resolution):
     """A rollback takes what was acknowledged off the in-flight count (ActiveMQ 5.2.0 to 5.3.0)."""
 
-    def rolled_back(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
-        for pledge in transaction.pledges:
-            for delivery in pledge.deliveries:
+    def rolled_back(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
+        for pending_ack in transaction.pending_acks:
+            for delivery in pending_ack.deliveries:
                 delivery.subscription.destination.counters.in_flight -= 1
         return super().rolled_back(transaction)
 
 
-class ForgetsLevels(Ledger):
+class ForgetsLevels(InFlight):
     """Resetting the statistics sets the in-flight count to 0, too (ActiveMQ today)."""
 
     def reset(self, counters: Counters) -> None:
@@ -91,7 +91,7 @@ class ForgetsLevels(Ledger):
         counters.in_flight = 0
 
 
-class CountsSettlementsTwice(Ledger):
+class CountsSettlementsTwice(InFlight):
     """Each settlement is booked twice, as duplicates after a failover were (ActiveMQ before 5.3.0)."""
 
     def settled(self, counters: Counters, count: int) -> None:
@@ -99,7 +99,7 @@ class CountsSettlementsTwice(Ledger):
         counters.in_flight -= count
 
 
-class ForgetsWaste(Ledger):
+class ForgetsWaste(InFlight):
     """What a departure takes off is counted as acknowledged."""
 
     def left(self, counters: Counters, count: int) -> None:
@@ -107,7 +107,7 @@ class ForgetsWaste(Ledger):
         counters.wasted -= count
 
 
-class SubtractsUntilWritten(Ledger):
+class SubtractsUntilWritten(InFlight):
     """A message is taken off the in-flight count before its frame is written, and put on it afterwards, as where a
     protocol converter acknowledges before it writes (ActiveMQ with STOMP ``auto``).
     """
@@ -250,17 +250,17 @@ ALL = (
            "transaction", fresh(AcknowledgesAtOnce)),
     Mutant("ledger-rollback-decrements", "INF-010", "A rollback takes acknowledged messages off the in-flight count.",
            "transaction", fresh(DecrementsOnRollback)),
-    Mutant("ledger-settles-twice", "INF-001", "Each settlement is booked twice.", "ledger",
+    Mutant("ledger-settles-twice", "INF-001", "Each settlement is booked twice.", "in_flight",
            fresh(CountsSettlementsTwice)),
     Mutant("ledger-poison-counts-up", "INF-001", "A rejection raises the in-flight count.", broker=PoisonCountsUp),
-    Mutant("ledger-subtracts-until-written", "INF-008", "A message is off the count until it is written.", "ledger",
+    Mutant("ledger-subtracts-until-written", "INF-008", "A message is off the count until it is written.", "in_flight",
            fresh(SubtractsUntilWritten)),
     Mutant("ledger-charges-every-place", "INF-018", "A departure is charged to each place of the consumer, whole.",
            broker=ChargesEveryPlace),
     Mutant("ledger-charges-every-topic", "INF-011", "The same for durable subscriptions.", broker=ChargesEveryTopic),
-    Mutant("ledger-forgets-waste", "INF-019", "Dispatches that came to nothing count as acknowledged.", "ledger",
+    Mutant("ledger-forgets-waste", "INF-019", "Dispatches that came to nothing count as acknowledged.", "in_flight",
            fresh(ForgetsWaste)),
-    Mutant("ledger-reset-forgets-levels", "INF-012", "A reset sets the in-flight count to 0.", "ledger",
+    Mutant("ledger-reset-forgets-levels", "INF-012", "A reset sets the in-flight count to 0.", "in_flight",
            fresh(ForgetsLevels)),
     Mutant("purge-counts-again", "INF-013", "A late settlement of a purged message is counted out again.",
            broker=PurgesAgain),

@@ -1,13 +1,12 @@
 """Acknowledgements: which deliveries a MessageAck means, whether it is valid, and what it does to the window.
 
 Rules (``RULES`` is the table; numbers are OpenWire's):
-
 * A range goes from ``first`` ("" = the oldest on the consumer's list) to ``last`` in dispatch order; INDIVIDUAL means
   ``last`` alone.
 * Everything is validated before anything changes: an unknown or reversed bound is refused and has no effect, also for
   POISON and EXPIRED, where ActiveMQ processes the rest of the list before it complains.
 * An unknown id in an INDIVIDUAL ack is ignored with a DEBUG line, as in ActiveMQ. A STOMP session refuses it earlier.
-* What a transaction holds already (``pledge``) is settled by no other acknowledgement.
+* What a transaction holds already (``pending_ack``) is settled by no other acknowledgement.
 * DELIVERED only widens the window, REDELIVERED changes nothing, UNMATCHED is ignored.
 * A delivery may be acknowledged before the transport has reported that it is written: the report may come late.
 
@@ -106,10 +105,10 @@ class Acknowledgement:
         """
         if rule.scope == RANGE:
             deliveries = consumer.dispatched.between(first, last, destination)
-            if consumer.pledged and deliveries is not None and rule.outcome != KEPT:
-                return [delivery for delivery in deliveries if delivery.pledge is None]
+            if consumer.ack_pending and deliveries is not None and rule.outcome != KEPT:
+                return [delivery for delivery in deliveries if delivery.pending_ack is None]
             return deliveries
         if rule.scope == NOTHING:
             return []
         delivery = consumer.dispatched.find(last, destination)
-        return [] if delivery is None or delivery.pledge is not None else [delivery]
+        return [] if delivery is None or delivery.pending_ack is not None else [delivery]

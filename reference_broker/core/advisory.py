@@ -1,19 +1,17 @@
 """Advisories: messages by which the broker tells subscribers what happens inside it (ActiveMQ's AdvisoryBroker).
 
-Rules:
-
 * An advisory is published on ``topic://ActiveMQ.Advisory.<event>.<Queue|Topic>.<name>`` (``topic_about``), events about
   connections on a topic without a destination (``topic_of``). These are topics like any other: everybody may subscribe,
   wildcards match, nothing waits for who comes later. They exist from the first advisory or subscriber on.
 * Here: ``Expired``, for every expiry that its destination reports (once per subscription on a topic), and
-  ``MessageDLQd``, for every dead letter that was made. Both name the place of the death, not the dead-letter queue.
-  They come after the letter itself, the dead letter's before the expiry's.
-* What it holds: type ``Advisory``, not persistent, no expiration, default priority; which broker it was
-  (``origin``); the command that it is about as ``data_structure``: here a copy of the message, without its body
-  unless ``include_body``. ``Expired`` carries ``orignalMessageId`` (ActiveMQ spells it so).
+  ``MessageDLQd``, for every dead letter that was made. Both name the destination where the message was, not the
+  dead-letter queue. They come after the dead letter itself, the dead letter's before the expiry's.
+* What it holds: type ``Advisory``, not persistent, no expiration, default priority; which broker it was (``origin``);
+  the command that it is about as ``data_structure``: here a copy of the message, without its body unless
+  ``include_body``. ``Expired`` carries ``orignalMessageId`` (ActiveMQ spells it so).
 * There are no advisories about advisories. They pass neither the time-stamping plug-in nor the arrival check.
 * Off by default: ``advisory_support`` switches on what ActiveMQ always tells, a policy entry's ``advisories`` the two
-  for its destinations. While nothing is switched on, a death costs one attribute test.
+  for its destinations. While nothing is switched on, an expiry costs one attribute test.
 
 Exceptions: an expired-ack of a subscriber that is not durable makes none, as in ActiveMQ. ActiveMQ has no switch per
 destination for these two.
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = TOPIC + "ActiveMQ.Advisory."
 TYPE: Final = "Advisory"
-# Events: the word after the prefix. Those of connections, consumers and temporary destinations: ``attendance.py``.
+# Events: the word after the prefix. ``connection_registry.py`` has those of connections, consumers and temporaries.
 CONNECTION: Final = "Connection"
 CONSUMER: Final = "Consumer"
 TEMP_QUEUE_EVENT: Final = "TempQueue"
@@ -101,8 +99,8 @@ class Advisory(Message):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Advising:
-    """Policy ``advising``: which deaths, comings and goings are told of, and how."""
+class AdvisoryPolicy:
+    """Policy ``advisories``: which deaths, comings and goings are told of, and how."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._entries = config.destinations
@@ -115,20 +113,20 @@ class Advising:
         """What the policy entry of a destination asks for."""
         return policy_for(source, self._entries).advisories or self._default
 
-    def tells_presence(self, gone: bool) -> bool:  # noqa: ARG002 - a planted defect chooses
+    def advises_presence(self, gone: bool) -> bool:  # noqa: ARG002 - a planted defect chooses
         """Whether who listens is told that somebody has come, or is ``gone``: always."""
         return True
 
-    def greets(self) -> bool:
+    def advises_existing(self) -> bool:
         """Whether who begins to listen is told of those that are there: yes."""
         return True
 
-    def tells_expired(self, source: str) -> bool:
+    def advises_expired(self, source: str) -> bool:
         """Whether expiries at this destination are told of."""
         options = self.options(source)
         return not is_advisory(source) and (self._supported or options.expired)
 
-    def tells_dead_lettered(self, source: str) -> bool:
+    def advises_dead_lettered(self, source: str) -> bool:
         """Whether dead letters that come from this destination are told of."""
         options = self.options(source)
         return not is_advisory(source) and (self._supported or options.dead_letters)

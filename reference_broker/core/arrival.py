@@ -1,9 +1,7 @@
 """What happens to a message between a producer and the destinations that get it.
 
-Rules:
-
 * A request for statistics goes nowhere; its answers do (``statistics.py``).
-* ``objection`` speaks before anything changes; ``take_over`` makes the message the broker's own (number, stamp);
+* ``objection`` comes before anything changes; ``take_over`` makes the message the broker's own (number, stamp);
   ``admit`` puts it where it belongs: nowhere if it is expired, aside until it is due, else on its destination. A send
   in a transaction is taken over at once and admitted at the commit.
 * A sent message is stamped and marked in place. One that goes to several destinations (``routing.py``) is stamped
@@ -33,7 +31,7 @@ class Arrivals:
         self._region = region
 
     def objection(self, message: Message) -> tuple[str, str]:
-        """Why a send must be refused: (code, text); ("", "") if nothing speaks against it."""
+        """Why a send must be refused: (code, text); ("", "") if nothing is wrong with it."""
         region = self._region
         if region.storage_trouble[0] and message.persistent:
             return region.storage_trouble
@@ -48,7 +46,7 @@ class Arrivals:
         elif destination.holds(message.message_id):
             return "duplicate-id", f"message id {message.message_id!r} is on {name} already; give each message its own"
         if message.opened is None or message.opened:
-            wrong = region.policies.lifetime.objection(message)
+            wrong = region.policies.relative_ttl.objection(message)
             if wrong:
                 return time_to_live.BAD_TTL, wrong
         if message.delay_ms == 0 and message.deliver_at_ms == 0:
@@ -103,13 +101,13 @@ class Arrivals:
         region.number(message)
         old_ms = message.timestamp_ms
         if message.opened is None or message.opened:
-            region.policies.lifetime.take(message)
+            region.policies.relative_ttl.take(message)
         if region.policies.timestamping.stamp(message, region.now.wall_ms, network):
             text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"
             region.effects.append(Logged("DEBUG", timestamping.LOGGER, text))
         if message.ttl_ms > 0:
             ceiling_ms = region.policies.timestamping.ceiling_ms()
-            message.expiration_ms = region.policies.lifetime.expiration_ms(message, ceiling_ms, region.now.wall_ms)
+            message.expiration_ms = region.policies.relative_ttl.expiration_ms(message, ceiling_ms, region.now.wall_ms)
 
     def due_ns(self, message: Message) -> int:
         """When a message that is accepted now is to be delivered, on the monotonic clock; 0: at once."""

@@ -1,15 +1,12 @@
-"""Where a consumer consumes: its places at destinations, also at those that are created later.
-
-Rules:
+"""Where a consumer consumes: its subscriptions at destinations, also at those created later.
 
 * A consumer names one destination, a wildcard (``*`` one element, a last ``>`` the rest) or several of both, joined by
-  commas. It has one place at each destination that any of them covers, and one window over all of them.
+  commas. It has one subscription at each destination that any of them covers, and one window over all.
 * A plain name creates its destination; a wildcard creates none, and covers only its own kind (``queue://>`` no topic,
   and nobody's temporary destinations).
-* When a destination is created, every wildcard that covers it gets its place, in the order of the consumers, before
-  the first message arrives: nobody misses it.
-* When the window of a consumer with several places closes, it closes at all of them; when it opens, they are asked in
-  turn, beginning after the one that was served last, so that none starves.
+* When a destination is created, every wildcard that covers it is attached, in the order of the consumers, before the
+  first message arrives.
+* A window closes at all destinations; when it opens they are asked in turn, beginning after the last one served.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from brokerproof.reference_broker.core.advisory import is_advisory
-from brokerproof.reference_broker.core.browser import tell_end
+from brokerproof.reference_broker.core.browser import end_browse
 from brokerproof.reference_broker.core.matching import covers, is_wild, members
 from brokerproof.reference_broker.core.redelivery import UNKNOWN
 from brokerproof.reference_broker.core.subscription import Subscription
@@ -44,7 +41,7 @@ class Coverage:
         return True
 
 
-class Places:
+class Attachments:
     """The places of all consumers."""
 
     __slots__ = ("_listeners", "_region", "_roamers", "_serial")
@@ -57,7 +54,7 @@ class Places:
         self._listeners: dict[str, list[str]] = {}
         self._serial = 0
 
-    def settle_in(self, consumer: Consumer, asked: str) -> None:
+    def attach(self, consumer: Consumer, asked: str) -> None:
         """A consumer comes, and takes all its places; ``asked`` is a usable destination as a client writes it."""
         names = members(asked)
         consumer.patterns = [name for name in names if is_wild(name)]
@@ -74,7 +71,7 @@ class Places:
         for destination in places.values():
             self._place(consumer, destination)
         if consumer.browser and not places:
-            tell_end(self._region, consumer)
+            end_browse(self._region, consumer)
 
     def created(self, destination: Destination) -> None:
         """A destination exists from now on."""
@@ -93,7 +90,7 @@ class Places:
         for subscription in consumer.subscriptions:
             seen = last_delivered if last_sequence is None else count_up_to(subscription, last_sequence)
             subscription.destination.detach(subscription, seen)
-            self._region.attendance.placed(subscription, gone=True)
+            self._region.connection_registry.consumer_changed(subscription, gone=True)
         if consumer.durable:
             self._region.durables.left(consumer)
 
@@ -124,9 +121,9 @@ class Places:
         consumer.subscriptions.append(subscription)
         consumer.scattered = len(consumer.subscriptions) > 1
         destination.attach(subscription)
-        self._region.attendance.placed(subscription, gone=False)
+        self._region.connection_registry.consumer_changed(subscription, gone=False)
         if isinstance(destination, Topic) and is_advisory(destination.name):
-            self._region.attendance.greet(subscription, destination)
+            self._region.connection_registry.advise_existing(subscription, destination)
 
 
 def count_up_to(subscription: Subscription, last_sequence: int) -> int:

@@ -1,9 +1,8 @@
 """The backlog of a topic's subscriber that is too slow: how long it may be, and who is thrown out.
 
 Rules (ActiveMQ's pending message limit strategies and its default eviction strategy):
-
-* The limit counts what waits beyond the consumer's window: a constant, or so many times its prefetch (rounded down).
-  -1 is no limit, 0 keeps nothing. Durable subscriptions have none. A consumer's own limit (0: none) only lowers it.
+* The limit counts what waits beyond the consumer's window: a constant, or so many times its prefetch (rounded down). -1
+  is no limit, 0 keeps nothing. Durable subscriptions have none. A consumer's own limit (0: none) only lowers it.
 * When more waits than that, one expired message is taken out first, if there is one; then the oldest go.
 * What is thrown out counts ``discarded``, not dequeued, and becomes a dead letter, one per publication.
 * A slow subscriber never holds up a publisher.

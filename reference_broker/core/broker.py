@@ -1,17 +1,15 @@
 """The broker: one event in, its effects out.
 
-``Broker.handle(event, now)`` is pure in the sense that matters here: no clock, no socket, no thread, no randomness;
-the same events at the same instants give the same effects. This module decides who may ask for what, and what a
-refusal is called; everything else is in the module named after the behaviour:
+``Broker.handle(event, now)`` is pure in the sense that matters here: no clock, no socket, no thread, no randomness; the
+same events at the same instants give the same effects. This module decides who may ask for what, and what a refusal is
+called; everything else is in the module named after the behaviour:
 
-    a message arrives    arrival, timestamping, lifetime, expiry, delay, matching, queue / topic, line, memory
-    it goes to somebody  reception, dispatching, rotation, prefetch, pull, browser, memory, expiry, destination, ledger
-    not to just anybody  choosing, selection, selector, exclusive, groups, priority
-    it comes to an end   acknowledgement, settlement, transaction, ledger, deadletter, redelivery
+    a message arrives    arrival, timestamping, time_to_live, expiry, delay, matching, queue / topic, pending_list
+    it goes to somebody  subscribing, dispatching, round_robin, prefetch, pull, browser, destination, in_flight
+    not to just anybody  selective_dispatch, selection, selector, exclusive, groups, priority
+    it comes to an end   acknowledgement, settlement, transaction, in_flight, deadletter, redelivery
     an operator asks     management
-    what they share      region (order of work inside one event), policies (what can be swapped), audit (what must hold)
-
-Rules:
+    what they share      region (order of work inside one event), policies (what can be swapped), invariants
 
 * A request with a number is answered exactly once, by ``Accepted`` or ``Refused``, before the dispatches that it
   causes. A refused request has changed nothing.
@@ -56,7 +54,7 @@ from brokerproof.reference_broker.core.events import (
     Transmitted,
     Unsubscribe,
 )
-from brokerproof.reference_broker.core.flow import Flow, give_credit, is_needed, refuse
+from brokerproof.reference_broker.core.flow import FlowControl, give_credit, is_needed, refuse
 from brokerproof.reference_broker.core.instant import earlier
 from brokerproof.reference_broker.core.management import Management
 from brokerproof.reference_broker.core.policies import Policies
@@ -64,7 +62,7 @@ from brokerproof.reference_broker.core.recovery import Recovered, rebuild
 from brokerproof.reference_broker.core.redelivery import UNKNOWN
 from brokerproof.reference_broker.core.region import Region
 from brokerproof.reference_broker.core.settlement import Settlements
-from brokerproof.reference_broker.core.subscribing import Objection, receive, tell_window
+from brokerproof.reference_broker.core.subscribing import SubscribeRefused, grant_prefetch, receive
 from brokerproof.reference_broker.core.transaction import Transactions
 
 if TYPE_CHECKING:
@@ -103,8 +101,8 @@ class Broker:
         self._transactions = Transactions(self._region, self._arrivals, self._settlements)
         self._management = Management(self._region)
         #: Sends that wait for memory (G0 to G3) or for the disk; None: there is nothing to wait for.
-        self._flow = self._region.flow = Flow(self._region) if is_needed(self._region) else None
-        self._connections = self._region.attendance.connections
+        self._flow = self._region.flow = FlowControl(self._region) if is_needed(self._region) else None
+        self._connections = self._region.connection_registry.connections
         self._consumers: dict[str, Consumer] = {}
         handlers: dict[type[Event], object] = {
             Ack: self._ack,
@@ -192,7 +190,7 @@ class Broker:
         return [] if found is None else list(found.consumers.values())
 
     def durable_subscriptions(self) -> dict[str, dict[str, int]]:
-        """The figures of all durable subscriptions, by ``client id:name``, oldest first."""
+        """The metrics of all durable subscriptions, by ``client id:name``, oldest first."""
         return {key: metrics.of_durable(durable) for key, durable in self._region.durables.known.items()}
 
     def check(self, recovered: Recovered | None = None) -> None:
@@ -212,15 +210,15 @@ class Broker:
         if event.connection in self._connections:
             self._warn(f"connection {event.connection} is connected already; Connect ignored")
             return
-        code, text = self._region.attendance.objection(event)
+        code, text = self._region.connection_registry.objection(event)
         if code:
             self._refuse(event.connection, event.request, code, text)
             return
-        predecessor = self._region.attendance.predecessor(event)
+        predecessor = self._region.connection_registry.predecessor(event)
         if predecessor:
             self._disconnect(Disconnect(predecessor, clean=False))
-            self._region.attendance.displaced(predecessor, event.connection)
-        self._region.attendance.came(event)
+            self._region.connection_registry.displaced(predecessor, event.connection)
+        self._region.connection_registry.connected(event)
         self._accept(event.connection, event.request)
 
     def _disconnect(self, event: Disconnect) -> None:
@@ -233,9 +231,9 @@ class Broker:
         # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
         for consumer in connection.consumers.values():
             del self._consumers[consumer.name]
-            self._region.places.leave(consumer, UNKNOWN, event.last_sequence)
+            self._region.attachments.leave(consumer, UNKNOWN, event.last_sequence)
         self._region.temporaries.left(event.connection)
-        self._region.attendance.went(event.connection, connection)
+        self._region.connection_registry.disconnected(event.connection, connection)
 
     def _subscribe(self, event: Subscribe) -> None:
         connection = self._connections.get(event.connection)
@@ -252,7 +250,7 @@ class Broker:
         region = self._region
         try:
             consumer = receive(region, event)
-        except Objection as objection:
+        except SubscribeRefused as objection:
             self._refuse(event.connection, event.request, objection.code, objection.text)
             return
         if event.durable:
@@ -265,11 +263,11 @@ class Broker:
         self._consumers[event.consumer] = consumer
         connection.consumers[event.consumer] = consumer
         self._accept(event.connection, event.request)
-        tell_window(region, event, consumer)
+        grant_prefetch(region, event, consumer)
         if event.durable:
             region.durables.take_up(consumer, connection.client_id, event)
         else:
-            region.places.settle_in(consumer, event.destination)
+            region.attachments.attach(consumer, event.destination)
 
     def _unsubscribe(self, event: Unsubscribe) -> None:
         consumer = self._owned(event.connection, event.consumer, event.request)
@@ -278,7 +276,7 @@ class Broker:
         del self._consumers[event.consumer]
         del self._connections[event.connection].consumers[event.consumer]
         self._accept(event.connection, event.request)
-        self._region.places.leave(consumer, event.last_delivered, event.last_sequence)
+        self._region.attachments.leave(consumer, event.last_delivered, event.last_sequence)
 
     def _pull(self, event: Pull) -> None:
         consumer = self._owned(event.connection, event.consumer, event.request)
@@ -295,7 +293,7 @@ class Broker:
         consumer = self._owned(event.connection, event.consumer, event.request)
         if consumer is not None:
             self._accept(event.connection, event.request)
-            self._region.places.resize(consumer, event.prefetch)
+            self._region.attachments.resize(consumer, event.prefetch)
 
     def _remove_subscription(self, event: RemoveSubscription) -> None:
         connection = self._connections.get(event.connection)
@@ -332,7 +330,7 @@ class Broker:
 
     def _suppresses(self, event: Send) -> bool:
         """Whether a send repeats one that was taken; then it is accepted, and that is all."""
-        if not self._region.resends.is_repeated(event.producer, event.number):
+        if not self._region.duplicate_detection.is_repeated(event.producer, event.number):
             return False
         self._warn(f"suppressing duplicate message send {event.message.message_id}: it was taken before")
         self._take(event)
@@ -342,7 +340,7 @@ class Broker:
         """The rest of a send that the broker has taken over."""
         self._take(event)
         if event.number:
-            self._region.resends.taken(event.producer, event.number)
+            self._region.duplicate_detection.taken(event.producer, event.number)
         for one in self._arrivals.spread(event.message):
             if event.transaction:
                 self._transactions.send(event.connection, event.transaction, one)
@@ -355,7 +353,7 @@ class Broker:
         if event.credit_bytes:
             give_credit(self._region, event)
 
-    def _finish(self, flow: Flow) -> list[Effect]:
+    def _finish(self, flow: FlowControl) -> list[Effect]:
         """Finish an event where sends may wait for memory: those that need not any longer go first."""
         if not flow.waiting:
             return self._region.finish()

@@ -1,7 +1,5 @@
 """Redelivery by the broker: a message that a client gave up comes again after a pause (ActiveMQ's redeliveryPlugin).
 
-Rules:
-
 * Off unless a policy entry has a ``redelivery`` policy. Then a POISON acknowledgement (a NACK, a JMS client that has
   rolled back too often) of a queue's message puts it back on its queue, behind everything, after a pause, with its
   count raised by one: dequeued + 1, and enqueued + 1 when it is due. Meanwhile it is scheduled: invisible, and it may
@@ -37,8 +35,8 @@ VANISHES: Final = -2
 PROPERTY: Final = "redeliveryDelay"
 
 
-class Rescheduling:
-    """Policy ``rescheduling``."""
+class RedeliveryPlugin:
+    """Policy ``redelivery_plugin``."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._entries = config.destinations

@@ -1,7 +1,5 @@
 """Queue browsers: consumers that look at a queue's messages and take none.
 
-Rules:
-
 * A browser is shown what is on the queue when it comes, in the order of the queue: what waits, what lies aside, what
   others hold unsettled. Of that it is shown, when its turn comes, what is still there, alive by the broker's clock and
   wanted by its selector; at most ``max_browse_page_size`` messages (0: no limit) of each queue. Then it is told that
@@ -57,7 +55,7 @@ class Browsing:
         return True
 
 
-class View(Destination):
+class BrowserView(Destination):
     """What one browser sees of one queue. It stands where a consumer's destination stands."""
 
     def __init__(self, queue: Queue, subscription: Subscription) -> None:
@@ -87,7 +85,7 @@ class View(Destination):
         del self.subscriptions[subscription.consumer.name]
         del self.queue.browsers[subscription.consumer.name]
         deliveries = subscription.deliveries()
-        self.region.policies.ledger.left(self.counters, len(deliveries))
+        self.region.policies.in_flight.left(self.counters, len(deliveries))
         for delivery in deliveries:
             delivery.reference.move(GONE)
         self.remaining.clear()
@@ -118,13 +116,13 @@ class View(Destination):
             self.assign(subscription, Reference(message, original.order, original.size_bytes))
         if not self.ended and not (self.remaining and self.allowance):
             self.ended = True
-            tell_end(region, subscription.consumer)
+            end_browse(region, subscription.consumer)
 
 
-def tell_end(region: Region, consumer: Consumer) -> None:
+def end_browse(region: Region, consumer: Consumer) -> None:
     """A browser has seen one of its queues, or there is none: it is told when it has seen them all."""
     views = [place.destination for place in consumer.subscriptions]
-    if consumer.saw_all or not all(isinstance(view, View) and view.ended for view in views):
+    if consumer.saw_all or not all(isinstance(view, BrowserView) and view.ended for view in views):
         return
     consumer.saw_all = True
     if region.policies.browsing.reports_end():

@@ -61,9 +61,9 @@ class TimeStamping:
 
 
 SHARED = "shared"
-INDIVIDUAL_LETTERS = "individual"
+INDIVIDUAL_STRATEGY = "individual"
 DISCARDING = "discarding"
-STRATEGIES = (SHARED, INDIVIDUAL_LETTERS, DISCARDING)
+STRATEGIES = (SHARED, INDIVIDUAL_STRATEGY, DISCARDING)
 
 
 class DeadLetterStrategy:
@@ -451,7 +451,7 @@ class BrokerConfig:
         self.enable_message_expiration_on_active_durable_subs = enable_message_expiration_on_active_durable_subs
         #: Advisories that ActiveMQ always publishes; off, those that a policy entry asks for.
         self.advisory_support = advisory_support
-        #: statisticsBrokerPlugin: requests for figures are answered (``statistics.py``).
+        #: statisticsBrokerPlugin: requests for metrics are answered (``statistics.py``).
         self.statistics = statistics
         #: Whether messages with a delay or a delivery time are taken (schedulerSupport), and the longest delay; 0: ten
         #: years. What is not taken is refused, where ActiveMQ without a scheduler delivers at once.

@@ -1,19 +1,17 @@
-"""Who is connected, under which client id, and what others are told of comings and goings.
-
-Rules:
+"""Who is connected, under which client id, and the advisories about connections, consumers and temporary destinations.
 
 * A client id that must be the client's own (``Connect.exclusive``: JMS) is refused with ``client-id-in-use`` while
   another connection has it, exclusive or not.
-* A connection that names itself (``identity``) and was here before takes its predecessor's place: the old one is gone,
-  with its consumers, before the new one is there (``Displaced``), as ActiveMQ does for a client that comes back while
-  its old socket has not been missed yet.
-* Comings and goings of connections, consumers and temporary destinations are told as advisories, but only to somebody
-  who listens: who subscribes to ``TempQueue``, ``TempTopic`` or ``Consumer.…`` hears first what is there already.
-  ActiveMQ's clients need that to know which temporary destinations of others exist.
+* A connection that names itself (``identity``) and was here before displaces its predecessor (``Displaced``), whose
+  consumers go first, as ActiveMQ does for a client that reconnects before its old socket is missed.
+* Advisories are published only while somebody consumes them; a new consumer of ``TempQueue``, ``TempTopic`` or
+  ``Consumer.…`` first gets those about what exists already: ActiveMQ's clients need that to know the temporary
+  destinations of others.
 
-Known exceptions: ActiveMQ publishes these advisories whether anybody listens or not, and who consumes from ``topic://>``
-counts as a listener there; here only one who names advisory topics does. ActiveMQ's producer and destination
-advisories are not made. A consumer of a wildcard is told of once per destination that it really consumes from.
+Known exceptions: ActiveMQ publishes these advisories whether anybody listens or not, and who consumes from
+``topic://>`` counts as a listener there; here only one who names advisory topics does. ActiveMQ's producer and
+destination advisories are not made. A consumer of a wildcard is told of once per destination that it really consumes
+from.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class Connection:
         self.consumers: dict[str, Consumer] = {}
 
 
-class Told:
+class PresenceAdvisory:
     """Base of what an advisory of this room is about. ``gone``: it is not there any more."""
 
     __slots__ = ("gone",)
@@ -63,7 +61,7 @@ class Told:
         self.gone = gone
 
 
-class ConnectionTold(Told):
+class ConnectionAdvisory(PresenceAdvisory):
     """A connection."""
 
     __slots__ = ("client_id", "identity")
@@ -74,7 +72,7 @@ class ConnectionTold(Told):
         self.identity = connection.identity
 
 
-class ConsumerTold(Told):
+class ConsumerAdvisory(PresenceAdvisory):
     """A consumer at a destination, which has ``count`` of them now. ``name`` is the core's name for it."""
 
     __slots__ = ("count", "destination", "name", "prefetch")
@@ -87,7 +85,7 @@ class ConsumerTold(Told):
         self.count = count
 
 
-class DestinationTold(Told):
+class DestinationAdvisory(PresenceAdvisory):
     """A temporary destination."""
 
     __slots__ = ("destination",)
@@ -97,7 +95,7 @@ class DestinationTold(Told):
         self.destination = destination
 
 
-class Attendance:
+class ConnectionRegistry:
     """See the module's header."""
 
     __slots__ = ("_region", "connections", "identities", "named")
@@ -111,7 +109,7 @@ class Attendance:
         self.identities: dict[str, int] = {}
 
     def objection(self, event: Connect) -> tuple[str, str]:
-        """Why a connection cannot come: (code, text); ("", "") if nothing speaks against it."""
+        """Why a connection cannot come: (code, text); ("", "") if nothing is wrong with it."""
         if event.exclusive:
             predecessor = self.predecessor(event)
             for number in self.named.get(event.client_id, ()):
@@ -139,15 +137,15 @@ class Attendance:
         text = f"connection {successor} takes over from connection {predecessor}"
         self._region.effects.append(Displaced(predecessor, text))
 
-    def came(self, event: Connect) -> None:
+    def connected(self, event: Connect) -> None:
         """A connection is there."""
         connection = self.connections[event.connection] = Connection(event.client_id, event.identity)
         self.named.setdefault(event.client_id, {})[event.connection] = connection
         if event.identity:
             self.identities[event.identity] = event.connection
-        self._tell(topic_of(CONNECTION), ConnectionTold(connection, False))
+        self._advise(topic_of(CONNECTION), ConnectionAdvisory(connection, False))
 
-    def went(self, number: int, connection: Connection) -> None:
+    def disconnected(self, number: int, connection: Connection) -> None:
         """A connection is gone, with everything that it had."""
         namesakes = self.named[connection.client_id]
         del namesakes[number]
@@ -155,51 +153,51 @@ class Attendance:
             del self.named[connection.client_id]
         if self.identities.get(connection.identity) == number:
             del self.identities[connection.identity]
-        self._tell(topic_of(CONNECTION), ConnectionTold(connection, True))
+        self._advise(topic_of(CONNECTION), ConnectionAdvisory(connection, True))
 
     # -- what is told
 
-    def placed(self, subscription: Subscription, *, gone: bool) -> None:
+    def consumer_changed(self, subscription: Subscription, *, gone: bool) -> None:
         """A consumer has come to a destination, or left it."""
         destination = subscription.destination
         if not is_advisory(destination.name):
             topic = topic_about(CONSUMER, destination.name)
-            self._tell(topic, self._consumer_told(subscription, gone=gone))
+            self._advise(topic, self._consumer_advisory(subscription, gone=gone))
 
     def destination(self, name: str, *, gone: bool) -> None:
         """A temporary destination is there, or gone."""
-        self._tell(self._topic_of(name), DestinationTold(name, gone))
+        self._advise(self._topic_of(name), DestinationAdvisory(name, gone))
 
-    def greet(self, subscription: Subscription, topic: Topic) -> None:
+    def advise_existing(self, subscription: Subscription, topic: Topic) -> None:
         """Somebody has begun to listen at an advisory topic: tell what is there already."""
         region = self._region
-        if not region.policies.advising.greets():
+        if not region.policies.advisories.advises_existing():
             return
         if topic.name in _TEMPORARY_TOPICS:
             for name in region.temporaries.owners:
                 if topic.name == self._topic_of(name):
-                    topic.tell(subscription, region.advisory(topic.name, DestinationTold(name, False)))
+                    topic.tell(subscription, region.advisory(topic.name, DestinationAdvisory(name, False)))
         for name in subjects(CONSUMER, topic.name):
             destination = region.destinations.get(name)
             if destination is not None and not is_advisory(name):
                 for other in list(destination.subscriptions.values()):
-                    told = self._consumer_told(other, gone=False)
-                    topic.tell(subscription, region.advisory(topic.name, told, {"consumerCount": told.count}))
+                    about = self._consumer_advisory(other, gone=False)
+                    topic.tell(subscription, region.advisory(topic.name, about, {"consumerCount": about.count}))
 
     def _topic_of(self, temporary: str) -> str:
         return topic_of(TEMP_QUEUE_EVENT if temporary.startswith(TEMP_QUEUE) else TEMP_TOPIC_EVENT)
 
-    def _consumer_told(self, subscription: Subscription, *, gone: bool) -> ConsumerTold:
+    def _consumer_advisory(self, subscription: Subscription, *, gone: bool) -> ConsumerAdvisory:
         consumer, destination = subscription.consumer, subscription.destination
         count = len(destination.subscriptions)
-        return ConsumerTold(consumer.name, destination.name, consumer.prefetch, count, gone)
+        return ConsumerAdvisory(consumer.name, destination.name, consumer.prefetch, count, gone)
 
-    def _tell(self, topic: str, about: Told) -> None:
+    def _advise(self, topic: str, about: PresenceAdvisory) -> None:
         region = self._region
-        if not region.policies.advising.tells_presence(about.gone):
+        if not region.policies.advisories.advises_presence(about.gone):
             return
-        if topic in region.destinations or region.places.awaits_advisory(topic):
-            if isinstance(about, ConsumerTold):
+        if topic in region.destinations or region.attachments.awaits_advisory(topic):
+            if isinstance(about, ConsumerAdvisory):
                 region.advise(topic, about, {"consumerCount": about.count})
             else:
                 region.advise(topic, about)

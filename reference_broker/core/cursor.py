@@ -1,16 +1,13 @@
 """The cursor of a queue in the generations G0 to G3: everything that the queue has not been handed yet.
 
-``paging.py`` decides what is kept in memory and what is read when; this module keeps it in order. What has been handed
-over stands in the line (``line.py``), and only that can be dispatched. Generation ``fair`` has no cursor.
-
-Rules:
+``paging.py`` decides what is in memory and what is read when. Only what has been handed to the pending list
+(``pending_list.py``) can be dispatched. Generation ``fair`` has no cursor.
 
 * Two halves. Persistent messages: the ``batch`` (in memory, charged), then the ``store``. Others: ``spool`` (in memory,
-  charged), then ``temp`` (in temporary files). Within a half first in, first out.
+  charged), then ``temp`` (in temporary files). Each half is FIFO.
 * A half that has something to give keeps giving until it is empty, then it is the other's turn (``turn``). So no order
   is promised between persistent and non-persistent messages.
-* While ``store`` holds something, nothing arrives in ``batch``, because it would overtake; likewise ``spool`` and
-  ``temp``.
+* While ``store`` holds something nothing arrives in ``batch``, or it would overtake; so ``spool`` and ``temp``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Dead letters: which messages get a copy, on which queue, and what the copy looks like.
 
 Rules (ActiveMQ's three strategies; each policy entry may have one, ``config.DeadLetterStrategy``):
-
 * ``shared`` (default): one queue, ``ActiveMQ.DLQ``. ``individual``: a destination per source, named by prefix, source
   and suffix (``ActiveMQ.DLQ.Queue.orders``); with ``destination_per_durable_subscriber`` one per subscriber, too.
   ``discarding``: none.
@@ -10,25 +9,26 @@ Rules (ActiveMQ's three strategies; each policy entry may have one, ``config.Dea
   consumed silently.
 * ``enable_audit``: a message id gets one copy on each dead-letter queue. So, where the queue is shared, a composite
   destination or several subscriptions make one dead letter. The last ``AUDIT_IDS`` ids are remembered. An operator who
-  moves a letter makes it mortal again (``forget``).
+  moves one lets it be dead-lettered again (``forget``).
 * A message that dies on its own dead-letter queue disappears: no loop. Sending to that queue is an ordinary send.
 * The copy: same id, timestamp, priority, body, headers and properties; persistent, redelivery count 0, no delay, and
   the source as original destination. It never expires, or, with ``expiration_ms``, that much later. It carries
-  ``originalExpiration`` (unless the message has one, or the strategy gives letters an expiration),
+  ``originalExpiration`` (unless the message has one, or the strategy gives them an expiration),
   ``originalDeliveryMode`` if it was not persistent, and the cause as ``dlqDeliveryFailureCause`` if there is one to
   tell: a NACK has none.
 * The copy does not pass the time-stamping plug-in or the arrival expiry check.
 
 Exceptions: ActiveMQ marks an id as seen before it asks whether the message gets a copy at all, and asks its own clock
-whether it expired; here the reason of the death counts, also if it was a client that saw it expired. Whatever the audit
-says, a queue holds no two messages with one id."""
+whether it expired; here the reason counts, also if it was a client that saw it expired. Whatever the audit says, a
+queue holds no two messages with one id.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.reference_broker.core.config import DISCARDING, INDIVIDUAL_LETTERS, DeadLetterStrategy
+from brokerproof.reference_broker.core.config import DISCARDING, INDIVIDUAL_STRATEGY, DeadLetterStrategy
 from brokerproof.reference_broker.core.matching import fault, is_queue, policy_for, split
 from brokerproof.reference_broker.core.message import QUEUE, TOPIC, Message
 
@@ -74,7 +74,7 @@ class DeadLetter:
         strategy = self.strategy(source)
         if strategy.strategy == DISCARDING:
             return ""
-        if strategy.strategy != INDIVIDUAL_LETTERS:
+        if strategy.strategy != INDIVIDUAL_STRATEGY:
             return QUEUE + strategy.dead_letter_queue
         name = split(source)[1]
         if is_queue(source):
@@ -103,7 +103,7 @@ class DeadLetter:
     def per_subscriber(self, source: str) -> bool:
         """Whether each durable subscription gets a copy of its own."""
         strategy = self.strategy(source)
-        return strategy.strategy == INDIVIDUAL_LETTERS and strategy.destination_per_durable_subscriber
+        return strategy.strategy == INDIVIDUAL_STRATEGY and strategy.destination_per_durable_subscriber
 
     def first(self, message: Message, source: str, target: str) -> bool:
         """Whether the message has had no copy there yet, as far as is remembered. To be asked once for each copy."""
@@ -117,28 +117,28 @@ class DeadLetter:
             audit.popitem(last=False)
         return True
 
-    def forget(self, letter: Message) -> None:
+    def forget(self, copy: Message) -> None:
         """An operator takes a dead letter off its queue to try again: should it die again, it gets a copy again."""
-        audit = self._audits.get(letter.destination)
+        audit = self._audits.get(copy.destination)
         if audit is not None:
-            audit.pop(letter.message_id, None)
+            audit.pop(copy.message_id, None)
 
     def copy(self, message: Message, source: str, cause: str, target: str, wall_ms: int) -> Message:
         """The dead letter. ``cause`` is "" when there is none to tell."""
-        lifetime_ms = self.strategy(source).expiration_ms
+        expiration_ms = self.strategy(source).expiration_ms
         properties = dict(message.properties)
-        if lifetime_ms <= 0:
+        if expiration_ms <= 0:
             properties.setdefault("originalExpiration", message.expiration_ms)
         if not message.persistent:
             properties["originalDeliveryMode"] = "NON_PERSISTENT"
         if cause:
             properties["dlqDeliveryFailureCause"] = cause
-        letter = Message(
+        copy = Message(
             message.message_id,
             target,
             message.body,
             timestamp_ms=message.timestamp_ms,
-            expiration_ms=wall_ms + lifetime_ms if lifetime_ms > 0 else 0,
+            expiration_ms=wall_ms + expiration_ms if expiration_ms > 0 else 0,
             persistent=True,
             priority=message.priority,
             properties=properties,
@@ -151,8 +151,8 @@ class DeadLetter:
             packed=message.packed,
             extra=message.extra,
         )
-        letter.original_destination = source
-        return letter
+        copy.original_destination = source
+        return copy
 
 
 def fault_of_strategy(strategy: DeadLetterStrategy) -> str:

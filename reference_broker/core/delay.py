@@ -1,19 +1,17 @@
 """Delivery delay: a message is accepted now and becomes visible later (Jakarta Messaging 3.1, 7.9).
 
-Rules:
-
 * A relative delay (``delay_ms``) runs on elapsed time from acceptance: a step of the broker's wall clock neither
   releases early nor strands. An absolute delivery time (``deliver_at_ms``) is turned into a remaining delay once, at
   acceptance, by the broker's wall clock; a time in the past means at once. If both are given the relative one counts,
   because it does not depend on whose clock is right.
 * A negative value, or a delay above the configured maximum (``MAX_DELAY_MS`` at most), is refused: nothing is delivered
   wrapped or truncated. A broker without ``delay_support`` refuses every delay: delivering at once would be a lie.
-* Until it is due the message is invisible: no consumer, no window, no part of ``size``; it counts in ``scheduled``.
-  Due messages join at the tail, in the order of (due time, arrival number).
-* Time to live counts from the send and is not touched by the release. A message that expires while it waits is found
-  by the sweep or at its release, dead-lettered once, never delivered.
-* A topic's audience is fixed at the send: only subscriptions that existed then, and still exist at the release, get
-  the message.
+* Until it is due the message is invisible: no consumer, no window, no part of ``size``; it counts in ``scheduled``. Due
+  messages join at the tail, in the order of (due time, arrival number).
+* Time to live counts from the send and is not touched by the release. A message that expires while it waits is found by
+  the sweep or at its release, dead-lettered once, never delivered.
+* A topic's audience is fixed at the send: only subscriptions that existed then, and still exist at the release, get the
+  message.
 * After a restart what is left is computed from stored wall times (``left_ms``).
 * The delay is served once: a message that comes back from a consumer does not wait again.
 """

@@ -1,15 +1,13 @@
-"""What a queue and a topic have in common: a name, counters, a memory node, the policy entry, its sweep, and the way
-a message is put on a consumer's list.
+"""What a queue and a topic have in common: a name, counters, a memory node, the policy entry, its sweep, and the way a
+message is put on a consumer's list.
 
-It decides nothing about which message goes where; ``queue.py`` and ``topic.py`` do.
-
-Rules:
+Which message goes where is decided in ``queue.py`` and ``topic.py``.
 
 * A destination never holds two messages with one id (``live``): the broker refuses the second, because an
   acknowledgement could not tell them apart.
 * ``pump`` dispatches whatever can be dispatched. Nobody calls it directly: a change of state calls
-  ``region.wake(destination)``, and the broker pumps when the event itself has been dealt with, so that no change
-  happens in the middle of another one."""
+  ``region.wake(destination)``, and the broker pumps after the event, so that no change happens inside another.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +107,7 @@ class Destination:
         raise NotImplementedError
 
     def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:
-        """A delivery, already off the consumer's list and the ledger, ends with ``outcome``; ``cause``: of poison."""
+        """A delivery, already off the consumer's list and the counts, ends with ``outcome``; ``cause``: of poison."""
         raise NotImplementedError
 
     def redeem(self, delivery: Delivery) -> None:
@@ -165,11 +163,11 @@ class Destination:
             consumer.connection, consumer.name, message, message.redelivery_count, asynchronous, self.counters
         )
         if message.ttl_ms > 0:
-            dispatch.remaining_ttl_ms = region.policies.lifetime.remaining_ms(message, region.now.wall_ms)
+            dispatch.remaining_ttl_ms = region.policies.relative_ttl.remaining_ms(message, region.now.wall_ms)
         region.dispatches += 1
         delivery = Delivery(subscription, reference, dispatch, region.dispatches)
         consumer.dispatched.append(delivery)
-        region.policies.ledger.assigned(self.counters, asynchronous)
+        region.policies.in_flight.assigned(self.counters, asynchronous)
         region.effects.append(dispatch)
         if not asynchronous or self.holds_always:
             dispatch.holder = self
@@ -187,11 +185,11 @@ class Destination:
                         other.destination.window_closed(other)
 
     def take_off(self, delivery: Delivery) -> None:
-        """Take one delivery off the consumer's list and the ledger, because it is settled."""
+        """Take one delivery off the consumer's list and the in-flight count, because it is settled."""
         consumer = delivery.subscription.consumer
         consumer.dispatched.remove(delivery)
         reference = delivery.reference
         if reference.reserved:
             reference.reserved = False
             consumer.reserve = None
-        self.region.policies.ledger.settled(self.counters, 1)
+        self.region.policies.in_flight.settled(self.counters, 1)

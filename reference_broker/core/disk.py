@@ -3,8 +3,6 @@
 It counts; ``flow.py`` decides what a full one means for producers. A limit of 0 is no limit, and then nothing is
 counted: ``region.store`` and ``memory.temp`` are None, which is all that they cost.
 
-Rules:
-
 * The store is the journal of a persistent broker. A message is counted once, delayed or not, with the size that
   ``memory.py`` would charge, from its record until the record that removes it; uncommitted ones have no record yet.
   ``Store`` folds the records as a restart would, so both always agree on what is there.

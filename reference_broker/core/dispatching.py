@@ -1,12 +1,10 @@
-"""Who gets what on a plain queue, where everybody may have everything; ``choosing.py`` decides it elsewhere.
-
-Rules:
+"""Who gets what on a plain queue, where everybody may have everything; ``selective_dispatch.py`` decides it elsewhere.
 
 * Consumers with an open window stand in ``queue.ready``, the ring of policy ``dispatch``. A consumer first gets what
-  lies aside and it has not refused, then the head of the line.
-* A message leaves the line for a consumer only if it is alive by the broker's clock and memory admits it; the line
-  never overtakes itself, so a head that memory does not admit holds up the queue for that consumer.
-* Nothing is handed out while a synchronous dispatch of the queue is not written (``queue.held``, ``rotation.py``).
+  lies aside and it has not refused, then the head of the pending list.
+* A message leaves the pending list for a consumer only if it is alive by the broker's clock and memory admits it; the
+  pending list never overtakes itself, so a head that memory does not admit holds up the queue for that consumer.
+* Nothing is handed out while a synchronous dispatch of the queue is not written (``queue.held``, ``round_robin.py``).
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def pump(queue: Queue) -> None:
 
 
 def take(queue: Queue, subscription: Subscription) -> Reference | None:
-    """The next message for this consumer, off the line, alive and loaded; None if there is none or memory does
+    """The next message for this consumer, off the pending list, alive and loaded; None if there is none or memory does
     not admit it.
     """
     region = queue.region

@@ -1,9 +1,7 @@
-"""What a producer sends again because it does not know whether the first time counted.
+"""Duplicate detection: what a producer sends again because it does not know whether the first send counted.
 
 A client that comes back over another socket repeats every send that was not answered (openwire.md 10.13). The broker
 may have taken it already, and somebody may have consumed it.
-
-Rules:
 
 * Only sends that say which one of their producer they are (``Send.number``, counted from 1) are looked at: persistent
   messages of clients that come back, outside transactions. A number that is not above the highest one that was taken is
@@ -32,8 +30,8 @@ PRODUCERS: Final = 1024
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Resends:
-    """Policy ``resends``. The highest number of each producer, and those below it that have not been taken."""
+class DuplicateDetection:
+    """Policy ``duplicate_detection``. Per producer the highest number, and those below it not taken."""
 
     __slots__ = ("_highest", "_open")
 

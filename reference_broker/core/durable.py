@@ -1,7 +1,6 @@
 """Durable subscriptions: a subscriber of a topic that may go away and misses nothing.
 
 Rules (JMS 2.0, 8.3.3; ActiveMQ's words):
-
 * A durable subscription is known by the client id of its connection and its name (``client id:name``). Subscribing with
   that name makes it, or takes it up again. It ends when its client says so (RemoveSubscriptionInfo), never with a
   connection.
@@ -15,8 +14,8 @@ Rules (JMS 2.0, 8.3.3; ActiveMQ's words):
 * What was in flight when its consumer went comes first when it returns, in the order of the topic; which of it is
   marked as redelivered is the policy ``redelivery``'s. The marks are this subscription's own.
 * Every subscription expires a message from its own backlog and settles it for itself alone; there is one dead letter
-  per publication. A client's word that a message is expired is believed in every generation: nobody else could be
-  given this subscription's copy.
+  per publication. A client's word that a message is expired is believed in every generation: nobody else could be given
+  this subscription's copy.
 * The backlog of a subscription without a consumer is swept; that of an active one is looked at when its turn comes,
   unless the configuration has it swept, too.
 * noLocal excludes what any connection of the same client id sends, also while nobody is active.
@@ -121,7 +120,7 @@ class Durables:
         self._active: dict[str, Durable] = {}
 
     def objection(self, client_id: str, event: Subscribe) -> tuple[str, str]:
-        """Why a durable subscriber must be refused: (code, text); ("", "") if nothing speaks against it."""
+        """Why a durable subscriber must be refused: (code, text); ("", "") if nothing is wrong with it."""
         if not client_id:
             text = f"durable subscription {event.durable!r} needs a client id; give one when connecting"
             return NO_CLIENT_ID, text
@@ -193,7 +192,7 @@ class Durables:
             return None
         if destination.name not in durable.names and not covers(durable.patterns, destination.name):
             return None
-        subscription = Subscription(durable.absent, destination, self._region.places.next_serial())
+        subscription = Subscription(durable.absent, destination, self._region.attachments.next_serial())
         durable.subscriptions.append(subscription)
         destination.adopt(subscription, durable)
         return subscription

@@ -56,7 +56,7 @@ class Dispatch(Effect):
         #: Copied when the message is assigned: a later redelivery must not rewrite what is on its way already.
         self.redelivery_count = redelivery_count
         self.asynchronous = asynchronous
-        #: Where the ledger books it when it is written: its destination's, also if that has been removed meanwhile.
+        #: Where it is counted in flight when it is written: its destination's, also if that has been removed meanwhile.
         self.counters = counters
         #: The destination that waits for this write.
         self.holder: Destination | None = None

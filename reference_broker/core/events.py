@@ -158,7 +158,7 @@ class Send(Event):
     """A producer sends one message. ``network``: it came over a bridge (non-empty broker path). ``transaction`` "" is
     none. ``credit_bytes``: what the message takes of the window of ``producer`` (a name of the session's), which gets
     it back when the broker has dealt with the message; 0: it has no window. ``number``: which one of the producer's it
-    is, from 1, if it may come again (``resends.py``); 0: it does not say.
+    is, from 1, if it may come again (``duplicate_detection.py``); 0: it does not say.
     """
 
     __slots__ = ("connection", "credit_bytes", "message", "network", "number", "producer", "request", "transaction")

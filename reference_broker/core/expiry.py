@@ -1,24 +1,22 @@
 """Expiry: when a message is dead by the broker's clock, what a client's claim that it is dead means, and when the
 broker looks for dead ones.
 
-Rules:
-
-* A message is expired iff ``expiration_ms > 0`` and ``wall_ms > expiration_ms``: at that very millisecond it is
-  alive. Only the broker's wall clock counts.
+* A message is expired iff ``expiration_ms > 0`` and ``wall_ms > expiration_ms``: at that very millisecond it is alive.
+  Only the broker's wall clock counts.
 * It is looked at on arrival, before it is assigned to a consumer, when its delivery delay ends, and by the periodic
   sweep. Never while it is in flight: acknowledging an expired message consumes it.
 * The sweep of a destination runs on elapsed time, on a grid of ``expire_period_ms`` that starts when the destination
   was created; a period of 0 or less switches it off. It is armed only while messages with an expiration wait (or a
   queue starves, see ``memory.py``), so that an idle broker asks for no ticks.
-* What a step of the wall clock does: forward, waiting messages expire at the next look; backward, they live again
-  until the clock has caught up. A message that was expired stays expired.
+* What a step of the wall clock does: forward, waiting messages expire at the next look; backward, they live again until
+  the clock has caught up. A message that was expired stays expired.
 * The client's expired-ack (OpenWire type 6), by generation: ``classic-5.14`` believes the client, the message is
   expired whatever the broker's clock says. ``documented``: the client has only discarded it; if the broker's clock
   agrees it expires, otherwise it leaves that consumer's window and stays on the queue, for another consumer or until
   the broker's clock agrees.
-* Counting: expired + 1, dequeued + 1, size - 1, once per message. On arrival: a queue counts nothing, a topic expired
-  + 1. A delayed message that expires while it waits was never visible, but is booked as enqueued, expired and
-  dequeued, so that the books stay balanced.
+* Counting: expired + 1, dequeued + 1, size - 1, once per message. On arrival: a queue counts nothing, a topic expired +
+  1. A delayed message that expires while it waits was never visible, but counts as enqueued, expired and dequeued, so
+  that the counts stay balanced.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ class DocumentedExpiry(Expiry):
     trusts_client = False
 
 
-class Sweeps:
+class ExpirySweeps:
     """The armed sweeps, at most one per destination, earliest first; ties go by the destinations' age.
 
     A destination that is disarmed leaves its entry behind; it is skipped when it comes to the top, or used again when

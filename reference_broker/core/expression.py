@@ -1,12 +1,11 @@
 """What a selector is made of: small evaluators over one message, and the three-valued logic between them.
 
-A value is a text, a boolean, an exact number (``int``), an approximate one (``float``), or ``None``: unknown (NULL).
-A condition is True, False or ``None``: unknown. A message is selected only by True.
+A value is a text, a boolean, an exact number (``int``), an approximate one (``float``), or ``None``: unknown (NULL). A
+condition is True, False or ``None``: unknown. A message is selected only by True.
 
 Rules (JMS 2.0, section 3.8.1; where ActiveMQ differs it is said so):
-
-* Whatever compares or calculates with unknown is unknown; AND, OR and NOT follow SQL's three-valued tables. The
-  negated forms are NOT of the positive ones, except NOT BETWEEN, which is ``a < x OR a > y``.
+* Whatever compares or calculates with unknown is unknown; AND, OR and NOT follow SQL's three-valued tables. The negated
+  forms are NOT of the positive ones, except NOT BETWEEN, which is ``a < x OR a > y``.
 * Numbers compare by value, exact with approximate ones too. Values of unlike kinds are different: ``=`` is false,
   ``<>`` is true, order is false, and so are LIKE and IN on anything but a text. Texts and booleans have no order
   (ActiveMQ orders texts).

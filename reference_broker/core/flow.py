@@ -3,8 +3,6 @@
 Three things can be full: memory, in the generations G0 to G3 (``paging.py``); the store and temporary files, in every
 generation, if they have a limit (``disk.py``).
 
-Rules:
-
 * Memory is full for a destination if its node, or the broker's, is at 100 % or above. The broker's concerns every
   destination, also topics and destinations that nobody has used yet.
 * The store is full for a persistent message at the share of its limit that the policy entry says
@@ -58,7 +56,7 @@ LOGGER = "org.apache.activemq.broker.region.Queue"
 CONFIRMED_MAX = 250
 
 
-class Waiting:
+class BlockedSend:
     """A send that waits for space."""
 
     __slots__ = ("ended", "event", "kind", "number", "stops")
@@ -84,7 +82,7 @@ def is_delayed(message: Message) -> bool:
     return message.delay_ms != 0 or message.deliver_at_ms != 0
 
 
-class Flow:
+class FlowControl:
     """All sends that wait."""
 
     __slots__ = ("_deadlines", "_of_connection", "_region", "_serial", "_totals", "stopped", "waiting")
@@ -93,13 +91,13 @@ class Flow:
         self._region = region
         self._serial = 0
         #: (due time, number, send)
-        self._deadlines: list[tuple[int, int, Waiting]] = []
+        self._deadlines: list[tuple[int, int, BlockedSend]] = []
         #: How many sends have had to wait since the start, by destination.
         self._totals: dict[str, int] = {}
         #: Connection -> how many of its sends wait.
         self._of_connection: dict[int, int] = {}
         #: By destination, then by kind, oldest first; no empty ones.
-        self.waiting: dict[str, dict[int, deque[Waiting]]] = {}
+        self.waiting: dict[str, dict[int, deque[BlockedSend]]] = {}
         #: Connection -> how many of its sends stop it.
         self.stopped: dict[int, int] = {}
 
@@ -133,11 +131,11 @@ class Flow:
         name = event.message.destination
         disk = full in (self._store_usage(), region.memory.temp)
         windowless = not event.request and not event.credit_bytes
-        crowd = self._of_connection.get(event.connection, 0) + 1
-        self._of_connection[event.connection] = crowd
-        stops = windowless or (disk and region.policies.memory.disk_stops) or crowd > CONFIRMED_MAX
+        count = self._of_connection.get(event.connection, 0) + 1
+        self._of_connection[event.connection] = count
+        stops = windowless or (disk and region.policies.memory.disk_stops) or count > CONFIRMED_MAX
         self._serial += 1
-        waiting = Waiting(event, self._serial, stops=stops)
+        waiting = BlockedSend(event, self._serial, stops=stops)
         lines = self.waiting.get(name)
         if lines is None:
             lines = self.waiting[name] = {}
@@ -154,7 +152,7 @@ class Flow:
         if after_ms > 0 and is_queue(name):
             heapq.heappush(self._deadlines, (region.now.mono_ns + after_ms * NS_PER_MS, waiting.number, waiting))
         if event.number:
-            region.resends.waits(event.producer, event.number)
+            region.duplicate_detection.waits(event.producer, event.number)
         if waiting.stops:
             stopped = self.stopped.get(event.connection, 0)
             self.stopped[event.connection] = stopped + 1
@@ -182,7 +180,7 @@ class Flow:
     def ready(self) -> Send | None:
         """The next send that can go through; it waits no longer. None: there is none."""
         for lines in self.waiting.values():
-            first: Waiting | None = None
+            first: BlockedSend | None = None
             for line in lines.values():
                 waiting = line[0]
                 if (first is None or waiting.number < first.number) and self.obstacle(waiting.event) is None:
@@ -212,7 +210,7 @@ class Flow:
         self.stopped.pop(connection, None)
         self._of_connection.pop(connection, None)
 
-    def _end(self, waiting: Waiting) -> Waiting:
+    def _end(self, waiting: BlockedSend) -> BlockedSend:
         event = waiting.event
         name = event.message.destination
         waiting.ended = True
@@ -223,10 +221,10 @@ class Flow:
             del lines[waiting.kind]
             if not lines:
                 del self.waiting[name]
-        crowd = self._of_connection.get(event.connection, 0)
-        if crowd > 1:
-            self._of_connection[event.connection] = crowd - 1
-        elif crowd:
+        count = self._of_connection.get(event.connection, 0)
+        if count > 1:
+            self._of_connection[event.connection] = count - 1
+        elif count:
             del self._of_connection[event.connection]
         stopped = self.stopped.get(event.connection, 0)
         if waiting.stops and stopped:
@@ -250,8 +248,8 @@ class Flow:
             if full is not None:
                 return full
         temp = region.memory.temp
-        crowded = temp is not None and not temp.is_below(FULL_PERCENT)
-        if crowded and (not message.persistent or self._spools(message.destination)):
+        temp_full = temp is not None and not temp.is_below(FULL_PERCENT)
+        if temp_full and (not message.persistent or self._spools(message.destination)):
             return temp
         if not message.persistent:
             return None
@@ -329,5 +327,5 @@ def refuse(region: Region, event: Send, code: str, text: str) -> None:
     region.effects.append(Refused(event.connection, event.request, code, text, event.transaction))
     if event.credit_bytes:
         give_credit(region, event)
-    if event.number and event.connection in region.attendance.connections:
-        region.resends.answered(event.producer, event.number)
+    if event.number and event.connection in region.connection_registry.connections:
+        region.duplicate_detection.answered(event.producer, event.number)

@@ -1,17 +1,15 @@
 """The text of a selector, read: JMS's subset of SQL-92's conditional expressions, by a grammar.
 
-It decides what is a selector and what each part of it means. The parser is lark's (LALR, so it takes linear time and
-no recursion); it is loaded when the first selector comes, because most brokers never meet one.
-
-Rules:
+It decides what is a selector and what each part of it means. The parser is lark's (LALR, so it takes linear time and no
+recursion); it is loaded when the first selector comes, because most brokers never meet one.
 
 * Keywords are read in any case; identifiers and texts are exact. A text is in single quotes, a quote in it is doubled.
   Numbers are Java's: ``57``, ``0x1F``, ``017``, ``57L``, ``7.``, ``.5``, ``-9.5E3``, ``2f``.
-* NOT binds weaker than a comparison (SQL; in ActiveMQ's grammar it binds stronger, so there ``NOT a = 1`` is
-  ``(NOT a) = 1``). Arithmetic and conditions share one grammar, because a parenthesis may open either; which of them
-  may stand where is checked afterwards.
-* LIKE, IN and IS NULL want an identifier at their left. What can never be meant (``3 > 'a'``, ``'a' + 1``, a number
-  as a condition) is refused when it is read, not found false for ever.
+* NOT binds weaker than a comparison (SQL; in ActiveMQ's grammar it binds stronger, so there ``NOT a = 1`` is ``(NOT a)
+  = 1``). Arithmetic and conditions share one grammar, because a parenthesis may open either; which of them may stand
+  where is checked afterwards.
+* LIKE, IN and IS NULL want an identifier at their left. What can never be meant (``3 > 'a'``, ``'a' + 1``, a number as
+  a condition) is refused when it is read, not found false for ever.
 * Every objection is a ``Fault``: what is wrong and at which place of the text.
 """
 

@@ -1,10 +1,9 @@
 """Message groups: all messages of one JMSXGroupID go to one consumer, one after the other.
 
 Rules (ActiveMQ's, except where it is said):
-
 * The first consumer that is given a message of a group owns the group until it leaves, or until a message closes the
-  group (JMSXGroupSeq below 0): that message still goes to the owner, the next one to anybody. The first message that
-  an owner gets carries ``JMSXGroupFirstForConsumer``.
+  group (JMSXGroupSeq below 0): that message still goes to the owner, the next one to anybody. The first message that an
+  owner gets carries ``JMSXGroupFirstForConsumer``.
 * A message of an owned group waits for its owner, also when the owner's selector does not want it.
 * When an owner leaves, its groups are free, and go one by one to whoever is next.
 * A queue remembers ``CAPACITY`` groups; beyond, the one that was silent longest is forgotten and may change its owner

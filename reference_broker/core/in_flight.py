@@ -1,16 +1,14 @@
-"""The in-flight ledger: who owes whom an acknowledgement, as an operator reads it.
+"""In-flight counts: how many messages consumers have not acknowledged, as an operator reads it.
 
 It decides when a destination's counters move because of dispatch, acknowledgement and departure. Nothing else touches
 ``in_flight``.
 
 Rules (seed 003; ActiveMQ has kept them since 5.1):
-
 * A message is *assigned* when it is put on a consumer's dispatched list, and *transmitted* when the transport has
   written it. Synchronous dispatch does both at once.
 * ``in_flight`` rises at *transmitted* and falls when the message leaves the dispatched list: acknowledged, or because
-  the consumer left. With T messages transmitted and R removed, ``in_flight == T - R`` always, and ``dispatched ==
-  T``.
-* A consumer that leaves takes everything unsettled off the books at once, also what is not written yet. So the count
+  the consumer left. With T messages transmitted and R removed, ``in_flight == T - R`` always, and ``dispatched == T``.
+* A consumer that leaves takes everything unsettled off the counts at once, also what is not written yet. So the count
   may be negative until the writer has reported the rest, and at rest (everything assigned is reported) it equals the
   number of messages on the dispatched lists.
 * What a departure takes off is *wasted*: a dispatch that came to nothing, and is to be made again. ``removed`` =
@@ -78,8 +76,8 @@ class Counters:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Ledger:
-    """Policy ``ledger``: the four movements."""
+class InFlight:
+    """Policy ``in_flight``: the four movements."""
 
     def assigned(self, counters: Counters, asynchronous: bool) -> None:
         """One message was put on a consumer's dispatched list."""

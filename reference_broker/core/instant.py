@@ -1,7 +1,5 @@
 """The moment at which the core is asked to act: two clocks, never mixed.
 
-Rules:
-
 * ``mono_ns`` is elapsed (monotonic) time. Every timer and every *relative* delay runs on it, so a step of the wall
   clock neither releases a message early nor strands it (DESIGN section 5).
 * ``wall_ms`` is the broker host's wall clock, milliseconds since the epoch. Expiry and time-stamping are decided by it,

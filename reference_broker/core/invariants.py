@@ -2,7 +2,8 @@
 
 Each line states the same fact from two independent places (pair assertions): counters against lists, the memory tree
 against the messages, rings against windows. Under a planted defect it may fail: that is its use, but the suite's
-verdicts never depend on it."""
+verdicts never depend on it.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +12,16 @@ from typing import TYPE_CHECKING
 from brokerproof.reference_broker.core.matching import covers
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
 from brokerproof.reference_broker.core.queue import Queue
-from brokerproof.reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, PLEDGED, WAITING
-from brokerproof.reference_broker.core.topic import Topic, is_choosy
+from brokerproof.reference_broker.core.reference import ACK_PENDING, ASIDE, ASSIGNED, DROPPED, WAITING
+from brokerproof.reference_broker.core.topic import Topic, is_filtering
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.destination import Destination
-    from brokerproof.reference_broker.core.flow import Flow
+    from brokerproof.reference_broker.core.flow import FlowControl
     from brokerproof.reference_broker.core.recovery import Recovered
     from brokerproof.reference_broker.core.reference import Reference
     from brokerproof.reference_broker.core.region import Region
-    from brokerproof.reference_broker.core.selective_dispatch import Choices
+    from brokerproof.reference_broker.core.selective_dispatch import SelectiveDispatch
     from brokerproof.reference_broker.core.subscription import Consumer
     from brokerproof.reference_broker.core.transaction import Transactions
 
@@ -37,7 +38,7 @@ def same(what: str, one: object, other: object) -> None:
 
 def check(region: Region, consumers: dict[str, Consumer]) -> None:
     """Check the whole broker; raise ``Inconsistent`` at the first contradiction."""
-    check_attendance(region)
+    check_connections(region)
     total_bytes = 0
     places = 0
     for consumer in consumers.values():
@@ -47,7 +48,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
             same(f"{consumer.name}: pulls", consumer.extension > 0, consumer.name in region.pulls.waiting)
     for name, destination in region.destinations.items():
         same(f"{name}: name", destination.name, name)
-        check_ledger(destination)
+        check_in_flight(destination)
         for subscription in destination.subscriptions.values():
             consumer = subscription.consumer
             same(f"{name}: consumer {consumer.name}", consumers.get(consumer.name), consumer)
@@ -75,7 +76,7 @@ def check(region: Region, consumers: dict[str, Consumer]) -> None:
     same("broker: places of consumers", sum(len(c.subscriptions) for c in consumers.values()), places)
     if not (region.policies.memory.pages or region.memory.lowered):
         check_limit("broker: memory", total_bytes, region.memory.root.limit_bytes)
-    same("broker: unfinished work", (len(region.awake), len(region.letters), len(region.effects)), (0, 0, 0))
+    same("broker: unfinished work", (len(region.awake), len(region.internal_sends), len(region.effects)), (0, 0, 0))
 
 
 def check_limit(what: str, used_bytes: int, limit_bytes: int) -> None:
@@ -103,7 +104,7 @@ def check_disk(region: Region) -> None:
         same("store: bytes", store.usage.used_bytes, sum(store.sizes.values()))
 
 
-def check_ledger(destination: Destination) -> None:
+def check_in_flight(destination: Destination) -> None:
     """in_flight = T - R, and with what is not written yet it is what consumers hold."""
     counters, name = destination.counters, destination.name
     balance = counters.kept_in_flight + counters.dispatched - counters.removed
@@ -125,7 +126,7 @@ def check_list(consumer: Consumer) -> None:
         [d for d in deliveries if consumer.dispatched.index.get(d.key) is d],
     )
     same(f"{consumer.name}: length", len(deliveries), len(consumer.dispatched))
-    same(f"{consumer.name}: pledged", sum(1 for d in deliveries if d.pledge is not None), consumer.pledged)
+    same(f"{consumer.name}: ack_pending", sum(1 for d in deliveries if d.pending_ack is not None), consumer.ack_pending)
     numbers = [delivery.number for delivery in deliveries]
     same(f"{consumer.name}: dispatch order", numbers, sorted(numbers))
     same(f"{consumer.name}: extension", consumer.extension >= 0, True)
@@ -142,14 +143,14 @@ def check_list(consumer: Consumer) -> None:
             )
 
 
-def check_attendance(region: Region) -> None:
+def check_connections(region: Region) -> None:
     """Connections are found by their client ids and by what they call themselves."""
-    attendance = region.attendance
-    named = {number: name for name, namesakes in attendance.named.items() for number in namesakes}
-    same("client ids", named, {number: one.client_id for number, one in attendance.connections.items()})
-    same("client ids in use", [name for name, namesakes in attendance.named.items() if not namesakes], [])
-    for identity, number in attendance.identities.items():
-        same(f"connection {number}: identity", attendance.connections[number].identity, identity)
+    connection_registry = region.connection_registry
+    named = {number: name for name, namesakes in connection_registry.named.items() for number in namesakes}
+    same("client ids", named, {number: one.client_id for number, one in connection_registry.connections.items()})
+    same("client ids in use", [name for name, namesakes in connection_registry.named.items() if not namesakes], [])
+    for identity, number in connection_registry.identities.items():
+        same(f"connection {number}: identity", connection_registry.connections[number].identity, identity)
 
 
 def check_places(region: Region, consumer: Consumer) -> None:
@@ -173,9 +174,9 @@ def check_topic(topic: Topic) -> None:
         same(f"{name}: states in backlog", [r for r in subscription.pending if r.state != WAITING], [])
         if not topic.region.policies.memory.pages or subscription.durable is None:
             same(f"{name}: backlog in memory", [r for r in subscription.pending if r.charged], [])
-        pledged = list(subscription.pledged.values())
-        same(f"{name}: states pledged", [r for r in pledged if r.state != PLEDGED or r.charged], [])
-        for reference in [*subscription.pending, *pledged, *(d.reference for d in subscription.deliveries())]:
+        ack_pending = list(subscription.ack_pending.values())
+        same(f"{name}: states ack_pending", [r for r in ack_pending if r.state != ACK_PENDING or r.charged], [])
+        for reference in [*subscription.pending, *ack_pending, *(d.reference for d in subscription.deliveries())]:
             message_id = reference.message.message_id
             held[message_id] = held.get(message_id, 0) + 1
     if topic.archive is not None:
@@ -186,8 +187,8 @@ def check_topic(topic: Topic) -> None:
     same(f"{name}: holders of publications", owed, held)
     same(
         f"{name}: choosy",
-        topic.choosy,
-        sum(1 for s in everyone if is_choosy(s.durable.absent if s.durable else s.consumer)),
+        topic.filtering,
+        sum(1 for s in everyone if is_filtering(s.durable.absent if s.durable else s.consumer)),
     )
     asleep = 0
     for key, subscription in topic.durables.items():
@@ -199,14 +200,14 @@ def check_topic(topic: Topic) -> None:
         consumer = durable.consumer
         same(f"{name}: consumer of {key}", subscription.consumer, durable.absent if consumer is None else consumer)
         same(f"{name}: {key} is attached", subscription in topic.subscriptions.values(), consumer is not None)
-        mortal = sum(1 for r in subscription.pending if r.message.expiration_ms > 0)
-        same(f"{name}: backlog of {key} that can expire", subscription.mortal, mortal)
-        asleep += mortal if consumer is None or topic.sweeps_active else 0
-    same(f"{name}: swept backlogs that can expire", topic.mortal, asleep)
+        expirable = sum(1 for r in subscription.pending if r.message.expiration_ms > 0)
+        same(f"{name}: backlog of {key} that can expire", subscription.expirable, expirable)
+        asleep += expirable if consumer is None or topic.sweeps_active else 0
+    same(f"{name}: swept backlogs that can expire", topic.expirable, asleep)
 
 
 def check_queue(queue: Queue) -> None:
-    """Conservation, the two parts of the line, what can expire, the ring."""
+    """Conservation, the two parts of the pending list, what can expire, the ring."""
     counters, name = queue.counters, queue.name
     in_flight = [
         d.reference for s in queue.subscriptions.values() for d in s.deliveries() if d.reference.state == ASSIGNED
@@ -217,17 +218,21 @@ def check_queue(queue: Queue) -> None:
     same(f"{name}: kept + enqueued - dequeued", stock, counters.size)
     behind = list(queue.cursor or ())
     check_cursor(queue)
-    same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight) + len(behind) + len(queue.pledged))
+    same(f"{name}: size", counters.size, len(line) + len(aside) + len(in_flight) + len(behind) + len(queue.ack_pending))
     same(f"{name}: scheduled", counters.scheduled, len(queue.scheduled))
     same(f"{name}: states in line", [r for r in line if r.state != WAITING], [])
     same(f"{name}: hidden in memory", [r for r in queue.hidden if r.charged or r.spooled], [])
     same(f"{name}: states aside", [r for r in aside if r.state != ASIDE or r.charged], [])
-    same(f"{name}: states pledged", [r for r in queue.pledged.values() if r.state != PLEDGED or r.charged], [])
+    same(
+        f"{name}: states ack_pending",
+        [r for r in queue.ack_pending.values() if r.state != ACK_PENDING or r.charged],
+        [],
+    )
     same(f"{name}: stored messages in memory", [r for r in queue.line.stored.values() if r.charged], [])
-    mortal = sum(1 for r in line + aside + behind if r.message.expiration_ms > 0) + sum(
+    expirable = sum(1 for r in line + aside + behind if r.message.expiration_ms > 0) + sum(
         1 for i in queue.scheduled.values() if i.message.expiration_ms > 0
     )
-    same(f"{name}: waiting messages that can expire", queue.mortal, mortal)
+    same(f"{name}: waiting messages that can expire", queue.expirable, expirable)
     ready = [s for s in queue.subscriptions.values() if s.ready]
     same(f"{name}: ring", sorted(s.serial for s in queue.ready), sorted(s.serial for s in ready))
     is_open = queue.region.policies.prefetch.is_open
@@ -253,7 +258,7 @@ def check_queue(queue: Queue) -> None:
             same(f"{name}: starving consumers", [s.consumer.name for s in ready if s.consumer.reserve is None], [])
 
 
-def check_flow(flow: Flow) -> None:
+def check_flow(flow: FlowControl) -> None:
     """Who waits finds no space, and the connections that are stopped are those that somebody stops."""
     stopped: dict[int, int] = {}
     for name, lines in flow.waiting.items():
@@ -285,7 +290,7 @@ def check_browsers(queue: Queue) -> None:
             same(f"{queue.name}: {name} waits", queue.region.policies.prefetch.is_open(subscription), False)
 
 
-def check_choices(queue: Queue, choices: Choices) -> None:
+def check_choices(queue: Queue, choices: SelectiveDispatch) -> None:
     """Streams and shares know of every message that somebody may have; nobody who could have one waits."""
     name = queue.name
     grouping = queue.region.policies.grouping
@@ -322,18 +327,22 @@ def check_transactions(region: Region, consumers: dict[str, Consumer], transacti
                 queue = held_send.queue
                 if queue is not None and region.destinations.get(queue.name) is queue:
                     uncommitted[queue.name] = uncommitted.get(queue.name, 0) + held_send.size_bytes
-            for pledge in transaction.pledges:
-                for delivery in pledge.deliveries:
-                    same(f"transaction {name}: pledge of {delivery.reference.message!r}", delivery.pledge, pledge)
+            for pending_ack in transaction.pending_acks:
+                for delivery in pending_ack.deliveries:
+                    same(
+                        f"transaction {name}: pending_ack of {delivery.reference.message!r}",
+                        delivery.pending_ack,
+                        pending_ack,
+                    )
                     listed += delivery.is_held()
-                    kept += delivery.reference.state == PLEDGED
+                    kept += delivery.reference.state == ACK_PENDING
     charged = {name: one.uncommitted_bytes for name, one in region.destinations.items() if one.uncommitted_bytes}
     same("transactions: memory", sorted(charged.items()), sorted(uncommitted.items()))
-    same("transactions: deliveries of consumers", sum(c.pledged for c in consumers.values()), listed)
+    same("transactions: deliveries of consumers", sum(c.ack_pending for c in consumers.values()), listed)
     queues = [destination for destination in region.destinations.values() if isinstance(destination, Queue)]
     topics = [destination for destination in region.destinations.values() if isinstance(destination, Topic)]
     places = [subscription for topic in topics for subscription in topic.durables.values()]
-    held = sum(len(queue.pledged) for queue in queues) + sum(len(place.pledged) for place in places)
+    held = sum(len(queue.ack_pending) for queue in queues) + sum(len(place.ack_pending) for place in places)
     same("transactions: messages of queues and durable subscriptions", held, kept)
 
 
@@ -370,7 +379,7 @@ def check_journal(region: Region, recovered: Recovered) -> None:
         for reference in [*references(destination), *destination.hidden]:
             if reference.message.persistent and reference.state != DROPPED:
                 held[name, reference.message.message_id] = reference.order
-        for reference in destination.pledged.values():
+        for reference in destination.ack_pending.values():
             if reference.message.persistent:
                 held[name, reference.message.message_id] = reference.order
         for item in destination.scheduled.values():
@@ -387,7 +396,7 @@ def backlogs(region: Region) -> dict[tuple[str, str], list[str]]:
     topics = [destination for destination in region.destinations.values() if isinstance(destination, Topic)]
     for topic in topics:
         for key, subscription in topic.durables.items():
-            held = [*subscription.pending, *subscription.pledged.values()]
+            held = [*subscription.pending, *subscription.ack_pending.values()]
             held += [delivery.reference for delivery in subscription.deliveries()]
             for reference in held:
                 if reference.message.persistent:

@@ -1,8 +1,6 @@
-"""What of a broker's life is written down: policy ``journal``.
+"""Which events become journal records: policy ``journal``.
 
-The destinations tell it what happened; it decides what becomes a record, and what a record means after a restart.
-
-Rules:
+The destinations tell it what happened.
 
 * Only persistent messages, and only on destinations that outlive their connection (not on temporary ones).
 * A message is recorded when it is accepted, delayed or not, and once more when a delayed one becomes visible, because
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.region import Region
 
 
-class Recording:
+class Journalling:
     """Policy ``journal``. Callers ask only for persistent messages."""
 
     def added(

@@ -1,12 +1,10 @@
 """What an operator may do to a running broker: purge, move, remove, limits, statistics.
 
-Rules:
-
 * An operation answers with ``Counted`` or ``Refused`` (connection 0) if it carries a request number. Whoever asks for a
   destination that does not exist is told so (``unknown-destination``), and nothing is created.
 * Purge, move and removal reach what waits; in the generations G0 to G3 only what a forced page-in brings, so a starved
   queue keeps its messages, except when it is removed. A purge takes what is in flight too, a move does not.
-* With ``purge = "zeroed"`` (releases up to 5.14.3) the queue then also forgets what a purge did not reach: its figures
+* With ``purge = "zeroed"`` (releases up to 5.14.3) the queue then also forgets what a purge did not reach: its metrics
   say 0, nobody gets the messages, and they are there again after a restart.
 * A moved message keeps its expiration and priority, begins with no redeliveries, and names the queue that it came from.
   Nobody waits for memory to move one. What the target holds already (by id) stays where it is.
@@ -183,7 +181,7 @@ class Management:
         else:
             chosen = list(self._region.destinations.values())
         for one in chosen:
-            self._region.policies.ledger.reset(one.counters)
+            self._region.policies.in_flight.reset(one.counters)
         if chosen or not event.destination:
             self._answer(event, sum(one.counters.size for one in chosen))
 

@@ -1,14 +1,11 @@
 """Names of destinations: which are usable, what a wildcard covers, which policy entry applies.
 
-Rules:
-
 * ``.`` separates elements; in a pattern ``*`` is exactly one element and a last ``>`` is zero or more, so ``A.>``
   covers ``A``.
-* Exactly one entry applies; entries are not merged. The most specific wins: element by element from the left, a
-  literal beats ``*`` beats ``>``. So an exact name beats every pattern and the narrower pattern beats the broader.
-  ActiveMQ leaves ``A.*`` against ``A.>`` to chance; here ``A.*`` wins.
-* A pattern may say ``queue://`` or ``topic://``; without it, it covers both, and loses against the same pattern with
-  it. Of equals the first in the configuration wins.
+* Exactly one entry applies; entries are not merged. The most specific wins: element by element from the left, a literal
+  beats ``*`` beats ``>``. ActiveMQ leaves ``A.*`` against ``A.>`` to chance; here ``A.*`` wins.
+* A pattern may say ``queue://`` or ``topic://``; without, it covers both and loses to the same with it. Of equals the
+  first wins.
 * No entry: the defaults of ``DestinationPolicy``.
 * A consumer may name a wildcard, and several destinations joined by commas; a producer several, but no wildcard. No
   name holds a comma or a line feed.

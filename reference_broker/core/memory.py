@@ -1,27 +1,26 @@
 """Memory: what is charged, what stays in the store only, and who gets memory when it is short (seed 002).
 
-The usage tree has one root (the broker's limit) and one node per destination. Percentages are floored; a limit of 0
-is no limit.
+The usage tree has one root (the broker's limit) and one node per destination. Percentages are floored; a limit of 0 is
+no limit.
 
 What is charged (``size_bytes``): a minimum (``minimum_message_bytes`` of the policy entry; 1024, as in ActiveMQ), plus
 the body, plus names and values of the properties, packed ones as they came. A queue's message is charged while it is
 held in memory: from its arrival if it is cached, else from page-in, until it is settled, expired, purged or evicted.
 Dispatching releases nothing. What is sent in a transaction is charged until its end (``transaction.py``).
 
-Every message of a queue is store-backed in this release, non-persistent ones too (they are spooled), so a message
-that is not in memory is never lost and can be read again. A topic's backlog is spooled as well; its messages are
-charged while in flight. Limits of the store and of temporary files are in ``disk.py``.
+Every message of a queue is store-backed in this release, non-persistent ones too (they are spooled), so a message that
+is not in memory is never lost and can be read again. A topic's backlog is spooled as well; its messages are charged
+while in flight. Limits of the store and of temporary files are in ``disk.py``.
 
 Policy ``memory``, generation ``fair`` (ours); ActiveMQ's, ``G0`` to ``G3``, are in ``paging.py``:
 
-* An arriving message is cached while the limit that governs its destination (its own, or the
-  broker's) is used below the high-water mark, nothing of the queue is in the store only, and it fits. A consumer with
-  an open window and a backlog always gets a message in: if there is no room, waiting messages are evicted from
-  memory, newest first, of the destination itself when its own limit is short, of the largest holder when the broker's
-  is. What is in flight is never evicted; if all memory is in flight, or the message is larger than the limit, the
-  consumer gets *one* message from its reserve, which is not charged. **Bounds:** usage never exceeds a limit; really
-  held is at most the limit plus one message per consumer. A queue held up for want of memory is tried again as soon
-  as any memory becomes free.
+* An arriving message is cached while the limit that governs its destination (its own, or the broker's) is used below
+  the high-water mark, nothing of the queue is in the store only, and it fits. A consumer with an open window and a
+  backlog always gets a message in: if there is no room, waiting messages are evicted from memory, newest first, of the
+  destination itself when its own limit is short, of the largest holder when the broker's is. What is in flight is never
+  evicted; if all memory is in flight, or the message is larger than the limit, the consumer gets *one* message from its
+  reserve, which is not charged. **Bounds:** usage never exceeds a limit; really held is at most the limit plus one
+  message per consumer. A queue held up for want of memory is tried again as soon as any memory becomes free.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """A message as the broker holds it, and the names of destinations.
 
-A destination is written ``queue://NAME`` or ``topic://NAME``, as ActiveMQ writes it (``temp-queue://``, ``temp-topic://``
-for those that live as long as a connection). Times are wall-clock milliseconds
-since the epoch; 0 or less in ``expiration_ms`` means "never expires", 0 or less in ``timestamp_ms`` means "the producer
-sent none" (both are exactly OpenWire's meaning).
-
-Rules:
+A destination is written ``queue://NAME`` or ``topic://NAME``, as ActiveMQ writes it (``temp-queue://``,
+``temp-topic://`` for those that live as long as a connection). Times are wall-clock milliseconds since the epoch; 0 or
+less means "never expires" in ``expiration_ms``, "none was sent" in ``timestamp_ms`` (as in OpenWire).
 
 * The body is never looked into. ``form`` says how it is written, for the protocols: ``OCTETS``, ``TEXT`` (UTF-8), or a
   number of a protocol's own. What else a protocol must keep to give a message back as it came is ``extra``.
-* Properties may come ``packed``, as a protocol wrote them; they are opened when somebody asks for ``properties``, for
-  example a selector. Who only has to know whether a property is there asks ``has``.
+* Properties may come ``packed``, as a protocol wrote them; ``properties`` opens them, ``has`` need not.
 """
 
 from __future__ import annotations
@@ -136,7 +132,7 @@ class Message:
         self.extra = extra
         #: The connection that sent it, for noLocal; 0: the broker itself, or a connection before a restart.
         self.sender = 0
-        #: Broker-relative time to live (``lifetime.py``); 0 is none. The broker has computed the expiration itself.
+        #: Broker-relative time to live (``time_to_live.py``); 0 is none. The broker has computed the expiration itself.
         self.ttl_ms = 0
         #: Deliveries attempted before the present one; JMSXDeliveryCount is this plus one.
         self.redelivery_count = 0

@@ -1,7 +1,7 @@
-"""What an operator reads: the figures of one destination, of the broker, of a durable subscription.
+"""What an operator reads: the metrics of one destination, of the broker, of a durable subscription.
 
-Rules: figures are read, never kept here; what moves them is in ``ledger.py`` and in the rooms of the behaviours. A
-figure that does not exist is absent, never 0.
+Rules: metrics are read, never kept here; what moves them is in ``in_flight.py`` and in the rooms of the behaviours. A
+metric that does not exist is absent, never 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Subscription
 
 
-#: What the counters of a destination tell, by the name of the figure; the broker's totals are the sums.
+#: What the counters of a destination tell, by the name of the metric; the broker's totals are the sums.
 COUNTED: Final[dict[str, Callable[[Counters], int]]] = {
     "size": lambda counters: counters.size,
     "in_flight": lambda counters: counters.in_flight,
@@ -37,7 +37,7 @@ COUNTED: Final[dict[str, Callable[[Counters], int]]] = {
 def of_destination(destination: Destination, blocked_sends: int) -> dict[str, int]:
     """One destination's counters."""
     counters = destination.counters
-    figures = {
+    metrics = {
         **{name: count(counters) for name, count in COUNTED.items()},
         "consumers": consumers_of(destination),
         "memory_bytes": destination.usage.used_bytes,
@@ -46,8 +46,8 @@ def of_destination(destination: Destination, blocked_sends: int) -> dict[str, in
         "blocked_sends": blocked_sends,
     }
     if not destination.is_queue:
-        figures["discarded"] = counters.discarded
-    return figures
+        metrics["discarded"] = counters.discarded
+    return metrics
 
 
 def consumers_of(destination: Destination) -> int:
@@ -55,9 +55,9 @@ def consumers_of(destination: Destination) -> int:
     return len(destination.subscriptions) + destination.onlookers()
 
 
-def total(region: Region, figure: str) -> int:
+def total(region: Region, metric: str) -> int:
     """One of ``COUNTED``, over all destinations."""
-    count = COUNTED[figure]
+    count = COUNTED[metric]
     return sum(count(destination.counters) for destination in region.destinations.values())
 
 

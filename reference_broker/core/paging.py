@@ -13,7 +13,6 @@ The generations differ in two rules, ``broker_mark`` and ``stop``:
     G3          from 5.15.9       as G2                                after a read that left the broker above 90 %
 
 Rules, the same in all of them:
-
 * The message that crosses the mark is kept in memory; the first that finds no space ends the caching, and it returns
   only when the cursor has handed over everything.
 * A wake-up of the queue hands over at most one page (``max_page_size``), and none while a page is waiting for a

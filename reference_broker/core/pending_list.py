@@ -1,11 +1,9 @@
-"""The waiting messages of a queue, in the order in which they will be handed out.
+"""The waiting messages of a queue, in the order in which they will be dispatched.
 
-The line has two parts: ``loaded`` (what came back from consumers, then what is in memory) and ``stored`` (what is in
-the store only and must be loaded before it can go anywhere). It decides the order; ``memory.py`` decides what is
+The pending list has two parts: ``loaded`` (what came back from consumers, then what is in memory) and ``stored`` (what
+is in the store only and must be loaded before it can go anywhere). It decides the order; ``memory.py`` decides what is
 loaded, ``dispatching.py`` who gets what. In the generations G0 to G3 only what the cursor has handed over stands here,
 all of it loaded.
-
-Rules:
 
 * What arrives joins at the end: of ``loaded`` if it is cached, else of ``stored``; nothing is cached while something
   before it is stored only. What comes back joins the front.
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.reference import Reference
 
 
-class Line:
+class PendingList:
     """See the module's header. ``owner`` is the destination whose memory node is charged."""
 
     __slots__ = ("loaded", "owner", "stored", "tree")
@@ -53,11 +51,11 @@ class Line:
             self.tree.spool(reference, stored=reference.message.persistent)
 
     def hand_over(self, reference: Reference) -> None:
-        """The cursor of G0 to G3 has a message for the line; it is in memory."""
+        """The cursor of G0 to G3 has a message for the pending list; it is in memory."""
         self.loaded[reference.order] = reference
 
     def pop_first(self) -> Reference:
-        """Take the head out of the line; there must be one. What it is charged stays charged."""
+        """Take the head out of the pending list; there must be one. What it is charged stays charged."""
         return (self.loaded or self.stored).popitem(last=False)[1]
 
     def restore(self, reference: Reference, stored: bool) -> None:
@@ -67,7 +65,7 @@ class Line:
         part.move_to_end(reference.order, last=False)
 
     def first(self) -> Reference | None:
-        """The head of the line, loaded or not; None if nobody waits."""
+        """The head of the pending list, loaded or not; None if nobody waits."""
         for part in (self.loaded, self.stored):
             if part:
                 return next(iter(part.values()))
@@ -78,7 +76,7 @@ class Line:
         return self.loaded.get(order) or self.stored.get(order)
 
     def remove(self, reference: Reference) -> None:
-        """Take a message out of the line, wherever it stands. What it is charged stays charged."""
+        """Take a message out of the pending list, wherever it stands. What it is charged stays charged."""
         if self.loaded.pop(reference.order, None) is None:
             del self.stored[reference.order]
 
@@ -90,7 +88,7 @@ class Line:
     # -- what came back
 
     def take_returned(self) -> list[Reference]:
-        """Remove what came back earlier from the front of the line, and give it, also what had to give way in memory
+        """Remove what came back earlier from the front of the list, and give it, also what had to give way in memory
         since.
         """
         taken: list[Reference] = []
@@ -111,13 +109,13 @@ class Line:
         return taken
 
     def put_first(self, references: list[Reference]) -> None:
-        """Put messages at the front of the line, in the order given."""
+        """Put messages at the front of the pending list, in the order given."""
         for reference in reversed(references):
             self.loaded[reference.order] = reference
             self.loaded.move_to_end(reference.order, last=False)
 
     def put_last(self, references: list[Reference]) -> None:
-        """Put messages at the end of the line, in the order given. No rule of ours does so; defects planted by tests
+        """Put messages at the end of the list, in the order given. No rule of ours does so; defects planted by tests
         do.
         """
         for reference in references:
@@ -128,11 +126,11 @@ class Line:
     # -- paging
 
     def next_stored(self) -> Reference:
-        """The first message of the line that is not in memory; there must be one."""
+        """The first message of the pending list that is not in memory; there must be one."""
         return next(iter(self.stored.values()))
 
     def page_in(self) -> Reference:
-        """Load the first message of the line that is not in memory; there must be one."""
+        """Load the first message of the pending list that is not in memory; there must be one."""
         order, reference = self.stored.popitem(last=False)
         self.tree.charge(self.owner, reference)
         self.loaded[order] = reference

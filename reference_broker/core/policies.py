@@ -6,29 +6,30 @@ one method, swapped in before the broker is built::
     policies = Policies.from_config(config).replace("delay", EarlyDelay())
     broker = Broker(config, policies)
 
-Rules: an attribute per behaviour; ``BASES`` names the class that a replacement must derive from; the generation
-tables of the configuration choose between ours."""
+Rules: an attribute per behaviour; ``BASES`` names the class that a replacement must derive from; the generation tables
+of the configuration choose between ours.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.acknowledgement import Acknowledgement
-from brokerproof.reference_broker.core.advisory import Advising
+from brokerproof.reference_broker.core.advisory import AdvisoryPolicy
 from brokerproof.reference_broker.core.attachment import Coverage
 from brokerproof.reference_broker.core.backlog import Backlog
-from brokerproof.reference_broker.core.broker_redelivery import Rescheduling
+from brokerproof.reference_broker.core.broker_redelivery import RedeliveryPlugin
 from brokerproof.reference_broker.core.browser import Browsing
 from brokerproof.reference_broker.core.config import ConfigError
 from brokerproof.reference_broker.core.deadletter import DeadLetter
 from brokerproof.reference_broker.core.delay import Delay, delay_policy
-from brokerproof.reference_broker.core.duplicate_detection import Resends
+from brokerproof.reference_broker.core.duplicate_detection import DuplicateDetection
 from brokerproof.reference_broker.core.durable import Durability
 from brokerproof.reference_broker.core.exclusive import Exclusivity
 from brokerproof.reference_broker.core.expiry import DocumentedExpiry, Expiry
 from brokerproof.reference_broker.core.groups import Grouping
-from brokerproof.reference_broker.core.in_flight import Ledger
-from brokerproof.reference_broker.core.journalling import Recording
+from brokerproof.reference_broker.core.in_flight import InFlight
+from brokerproof.reference_broker.core.journalling import Journalling
 from brokerproof.reference_broker.core.memory import Memory
 from brokerproof.reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
 from brokerproof.reference_broker.core.prefetch import Prefetch
@@ -36,11 +37,11 @@ from brokerproof.reference_broker.core.priority import Priority
 from brokerproof.reference_broker.core.pull import Pulling
 from brokerproof.reference_broker.core.redelivery import Ordering, Redelivery
 from brokerproof.reference_broker.core.retention import Retention
-from brokerproof.reference_broker.core.round_robin import Rotation
-from brokerproof.reference_broker.core.routing import Spreading
+from brokerproof.reference_broker.core.round_robin import RoundRobin
+from brokerproof.reference_broker.core.routing import FanOut
 from brokerproof.reference_broker.core.selection import Selection
 from brokerproof.reference_broker.core.temporary import Ownership
-from brokerproof.reference_broker.core.time_to_live import Lifetime
+from brokerproof.reference_broker.core.time_to_live import RelativeTtl
 from brokerproof.reference_broker.core.timestamping import ClassicStamping, Stamping
 from brokerproof.reference_broker.core.transaction import Resolution
 
@@ -60,31 +61,31 @@ MEMORY: Final[dict[str, type[Memory]]] = {
 #: behaviour -> the class that a replacement must derive from.
 BASES: Final[dict[str, type]] = {
     "acknowledgement": Acknowledgement,
-    "advising": Advising,
+    "advisories": AdvisoryPolicy,
     "backlog": Backlog,
     "browsing": Browsing,
     "coverage": Coverage,
     "dead_letter": DeadLetter,
     "delay": Delay,
-    "dispatch": Rotation,
+    "dispatch": RoundRobin,
     "durable": Durability,
     "exclusivity": Exclusivity,
     "expiry": Expiry,
-    "journal": Recording,
+    "journal": Journalling,
     "grouping": Grouping,
-    "ledger": Ledger,
-    "lifetime": Lifetime,
+    "in_flight": InFlight,
+    "relative_ttl": RelativeTtl,
     "memory": Memory,
     "ordering": Ordering,
     "prefetch": Prefetch,
     "priority": Priority,
     "pulling": Pulling,
     "redelivery": Redelivery,
-    "rescheduling": Rescheduling,
-    "resends": Resends,
+    "redelivery_plugin": RedeliveryPlugin,
+    "duplicate_detection": DuplicateDetection,
     "retention": Retention,
     "selection": Selection,
-    "routing": Spreading,
+    "routing": FanOut,
     "temporary": Ownership,
     "timestamping": Stamping,
     "transaction": Resolution,
@@ -109,40 +110,40 @@ class Policies:
         self,
         *,
         expiry: Expiry,
-        lifetime: Lifetime,
+        relative_ttl: RelativeTtl,
         memory: Memory,
         timestamping: Stamping,
         dead_letter: DeadLetter,
-        advising: Advising,
-        rescheduling: Rescheduling,
+        advisories: AdvisoryPolicy,
+        redelivery_plugin: RedeliveryPlugin,
         delay: Delay,
     ) -> None:
         self.acknowledgement = Acknowledgement()
-        self.advising = advising
+        self.advisories = advisories
         self.backlog = Backlog()
         self.browsing = Browsing()
         self.coverage = Coverage()
         self.dead_letter = dead_letter
         self.delay = delay
-        self.dispatch = Rotation()
+        self.dispatch = RoundRobin()
         self.durable = Durability()
         self.exclusivity = Exclusivity()
         self.expiry = expiry
-        self.journal = Recording()
+        self.journal = Journalling()
         self.grouping = Grouping()
-        self.ledger = Ledger()
-        self.lifetime = lifetime
+        self.in_flight = InFlight()
+        self.relative_ttl = relative_ttl
         self.memory = memory
         self.ordering = Ordering()
         self.prefetch = Prefetch()
         self.priority = Priority()
         self.pulling = Pulling()
         self.redelivery = Redelivery()
-        self.rescheduling = rescheduling
-        self.resends = Resends()
+        self.redelivery_plugin = redelivery_plugin
+        self.duplicate_detection = DuplicateDetection()
         self.retention = Retention()
         self.selection = Selection()
-        self.routing = Spreading()
+        self.routing = FanOut()
         self.temporary = Ownership()
         self.timestamping = timestamping
         self.transaction = Resolution()
@@ -152,12 +153,12 @@ class Policies:
         """The behaviours that the configuration asks for."""
         return cls(
             expiry=EXPIRY[config.generation["expiry"]](),
-            lifetime=Lifetime(config.relative_ttl_names),
+            relative_ttl=RelativeTtl(config.relative_ttl_names),
             memory=memory_policy(config),
             timestamping=TIMESTAMPING[config.generation["timestamping"]](config.timestamping),
             dead_letter=DeadLetter(config),
-            advising=Advising(config),
-            rescheduling=Rescheduling(config),
+            advisories=AdvisoryPolicy(config),
+            redelivery_plugin=RedeliveryPlugin(config),
             delay=delay_policy(config.delay_support, config.max_delay_ms),
         )
 

@@ -1,10 +1,9 @@
 """The consumer's window: how many messages may be on their way before the consumer must answer.
 
 Rules (ActiveMQ's table of extension arithmetic):
-
 * A consumer that asks for no prefetch (-1), or for exactly the default of its kind, gets what the policy entry of the
-  destination that it names first says; one that asks for any other number gets that. The defaults are ActiveMQ's:
-  queue 1000, browser 500, topic 32767, durable subscription 100.
+  destination that it names first says; one that asks for any other number gets that. The defaults are ActiveMQ's: queue
+  1000, browser 500, topic 32767, durable subscription 100.
 * A consumer may be given a message iff ``|dispatched| - extension < prefetch``; one with prefetch 0 iff it has pulled
   (``pull.py``): its extension is 1 then, and nothing else moves it.
 * DELIVERED widens the window by the messages that it reports for the first time. A settled message narrows it by one

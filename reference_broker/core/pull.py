@@ -1,7 +1,5 @@
 """Pull consumers: prefetch 0, one message per request.
 
-Rules:
-
 * A consumer with prefetch 0 is given nothing unless it has pulled. A pull opens its window for one message; that
   message, or the end of the wait, closes it. A pull while another waits takes its place.
 * A pull waits for ever (0), not at all (below 0), or so many milliseconds of elapsed time. If it ends without a message
@@ -43,7 +41,7 @@ class Pulling:
         return True
 
 
-class Wait:
+class PendingPull:
     """A pull that has neither been answered nor ended. ``due_ns`` 0: no time limit."""
 
     __slots__ = ("consumer", "due_ns")
@@ -56,26 +54,26 @@ class Wait:
 class Pulls:
     """All pulls of the broker."""
 
-    __slots__ = ("_heap", "_region", "_serial", "impatient", "waiting")
+    __slots__ = ("_heap", "_region", "_serial", "immediate", "waiting")
 
     def __init__(self, region: Region) -> None:
         self._region = region
         #: By name of the consumer.
-        self.waiting: dict[str, Wait] = {}
+        self.waiting: dict[str, PendingPull] = {}
         #: Those that end with the event in progress.
-        self.impatient: list[Wait] = []
-        self._heap: list[tuple[int, int, Wait]] = []
+        self.immediate: list[PendingPull] = []
+        self._heap: list[tuple[int, int, PendingPull]] = []
         self._serial = 0
 
     def ask(self, consumer: Consumer, timeout_ms: int) -> None:
         """A consumer pulls."""
         policy = self._region.policies.pulling
         due_ns = self._region.now.mono_ns + policy.wait_ns(timeout_ms) if timeout_ms > 0 else 0
-        wait = Wait(consumer, due_ns)
+        wait = PendingPull(consumer, due_ns)
         self.waiting[consumer.name] = wait
         consumer.extension = policy.quantity()
         if timeout_ms < 0:
-            self.impatient.append(wait)
+            self.immediate.append(wait)
         elif due_ns:
             self._serial += 1
             heapq.heappush(self._heap, (due_ns, self._serial, wait))
@@ -92,10 +90,10 @@ class Pulls:
         """A consumer goes."""
         self.waiting.pop(consumer.name, None)
 
-    def end_impatient(self) -> None:
+    def end_immediate(self) -> None:
         """Everything is handed out that can be: who does not wait is told."""
-        ending = self.impatient
-        self.impatient = []
+        ending = self.immediate
+        self.immediate = []
         for wait in ending:
             self._end(wait)
 
@@ -109,12 +107,12 @@ class Pulls:
         """Time has passed: the pulls whose time is over end with this event, unless it brings them a message."""
         now_ns = self._region.now.mono_ns
         while self._heap and self._heap[0][0] <= now_ns:
-            self.impatient.append(heapq.heappop(self._heap)[2])
+            self.immediate.append(heapq.heappop(self._heap)[2])
 
-    def _waits(self, wait: Wait) -> bool:
+    def _waits(self, wait: PendingPull) -> bool:
         return self.waiting.get(wait.consumer.name) is wait
 
-    def _end(self, wait: Wait) -> None:
+    def _end(self, wait: PendingPull) -> None:
         if not self._waits(wait):
             return
         consumer = wait.consumer

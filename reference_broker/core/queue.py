@@ -1,15 +1,14 @@
 """A queue: each message goes to one consumer, first in, first out, and comes back if that consumer leaves without
 settling it.
 
-It decides how messages come, go and are counted. The waiting ones stand in a line (``line.py``); who gets what is
-decided in ``dispatching.py``, or in ``choosing.py`` if not everybody may have everything. Beside the line wait
-``aside`` (generation ``documented`` of expiry: discarded by a client as expired while the broker's clock disagrees),
-``pledged`` (its consumer left, an open transaction decides) and ``scheduled`` (not due yet, invisible).
+It decides how messages come, go and are counted. The waiting ones stand in a line (``pending_list.py``); who gets what
+is decided in ``dispatching.py``, or in ``selective_dispatch.py`` if not everybody may have everything. Beside the
+pending list wait ``aside`` (generation ``documented`` of expiry: discarded by a client as expired while the broker's
+clock disagrees), ``ack_pending`` (its consumer left, an open transaction decides) and ``scheduled`` (not due yet,
+invisible).
 
-Rules:
-
-* New and due messages join the line at its end; what comes back joins its front (policy ``ordering``).
-* ``size`` = waiting + aside + pledged + in flight. Each message leaves exactly once: consumed, expired, poisoned or
+* New and due messages join the pending list at its end; what comes back joins its front (policy ``ordering``).
+* ``size`` = waiting + aside + ack_pending + in flight. Each message leaves exactly once: consumed, expired, poisoned or
   purged; ``enqueued - dequeued == size``.
 * Every operation on one message takes constant time; only the sweep and the purge walk the queue.
 """
@@ -21,15 +20,15 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from brokerproof.reference_broker.core.broker_redelivery import DEAD, PROPERTY, VANISHES
-from brokerproof.reference_broker.core.browser import View
+from brokerproof.reference_broker.core.browser import BrowserView
 from brokerproof.reference_broker.core.deadletter import poison_cause
 from brokerproof.reference_broker.core.delay import Scheduled
 from brokerproof.reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, POISONED, Destination
 from brokerproof.reference_broker.core.dispatching import pump
 from brokerproof.reference_broker.core.instant import NS_PER_MS
-from brokerproof.reference_broker.core.pending_list import Line
-from brokerproof.reference_broker.core.reference import ASIDE, ASSIGNED, DROPPED, GONE, PLEDGED, WAITING, Reference
-from brokerproof.reference_broker.core.selective_dispatch import Choices, choose, is_special
+from brokerproof.reference_broker.core.pending_list import PendingList
+from brokerproof.reference_broker.core.reference import ACK_PENDING, ASIDE, ASSIGNED, DROPPED, GONE, WAITING, Reference
+from brokerproof.reference_broker.core.selective_dispatch import SelectiveDispatch, choose, needs_selection
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.config import DestinationPolicy
@@ -47,11 +46,11 @@ class Queue(Destination):
 
     def __init__(self, region: Region, name: str, number: int, policy: DestinationPolicy) -> None:
         super().__init__(region, name, number, policy)
-        self.line = Line(region.memory, self)
-        #: Generations G0 to G3: what the line has not been handed yet.
+        self.line = PendingList(region.memory, self)
+        #: Generations G0 to G3: what the pending list has not been handed yet.
         self.cursor = region.policies.memory.cursor(region.memory, self)
         self.aside: OrderedDict[int, Reference] = OrderedDict()
-        self.pledged: dict[int, Reference] = {}
+        self.ack_pending: dict[int, Reference] = {}
         self.scheduled: dict[int, Scheduled] = {}
         #: What purges have hidden (``management.py``); their ids stay taken.
         self.hidden: list[Reference] = []
@@ -59,14 +58,14 @@ class Queue(Destination):
         self.acknowledged = False
         self.ready: deque[Subscription] = deque()
         #: By name, who only looks.
-        self.browsers: dict[str, View] = {}
+        self.browsers: dict[str, BrowserView] = {}
         self.prioritized = policy.prioritized_messages
         #: How it chooses among its consumers; None: everybody may have everything.
-        self.choices: Choices | None = Choices(self) if self.prioritized else None
+        self.choices: SelectiveDispatch | None = SelectiveDispatch(self) if self.prioritized else None
         #: Ids of all messages here, in whatever state.
         self.live: set[str] = set()
         #: Waiting and scheduled messages that can expire, and a lower bound of their expirations (0: none).
-        self.mortal = 0
+        self.expirable = 0
         self.earliest_ms = 0
 
     # -- arrival
@@ -96,7 +95,7 @@ class Queue(Destination):
         else:
             memory.arrive(region.memory, self, self.cursor, reference)
         if message.group_id and self.choices is None:
-            self.choices = Choices(self)
+            self.choices = SelectiveDispatch(self)
         self._await_expiry(message)
         region.wake(self)
 
@@ -115,7 +114,7 @@ class Queue(Destination):
         else:
             self.cursor.recover(reference)
         if message.group_id and self.choices is None:
-            self.choices = Choices(self)
+            self.choices = SelectiveDispatch(self)
         self._await_expiry(message)
         self.region.wake(self)
 
@@ -148,7 +147,7 @@ class Queue(Destination):
         self.forget_expiry(item.message)
 
     def _expire_scheduled(self, message: Message) -> None:
-        """It was never visible, but it was accepted: the books show that it came and went."""
+        """It was never visible, but it was accepted: the counts show that it came and went."""
         self.counters.enqueued += 1
         self.counters.dequeued += 1
         self.counters.expired += 1
@@ -159,7 +158,7 @@ class Queue(Destination):
 
     def attach(self, subscription: Subscription) -> None:
         if subscription.consumer.browser:
-            view = View(self, subscription)
+            view = BrowserView(self, subscription)
             self.browsers[subscription.consumer.name] = view
             view.attach(subscription)
             self.region.wake(self)  # what it loads is for consumers, too
@@ -170,8 +169,8 @@ class Queue(Destination):
         if self.choices is not None:
             self.choices.join(subscription)
             self.choices.reopen()
-        elif is_special(subscription.consumer):
-            self.choices = Choices(self)
+        elif needs_selection(subscription.consumer):
+            self.choices = SelectiveDispatch(self)
         else:
             self.window_opened(subscription)
         self.region.wake(self)
@@ -189,7 +188,7 @@ class Queue(Destination):
     def wants(self, subscription: Subscription, message: Message) -> bool:
         """Whether the consumer wants the message."""
         consumer = subscription.consumer
-        return not consumer.picky or self.region.policies.selection.wants(consumer, message)
+        return not consumer.selective or self.region.policies.selection.wants(consumer, message)
 
     def onlookers(self) -> int:
         return len(self.browsers)
@@ -206,17 +205,17 @@ class Queue(Destination):
             subscription.ready = False
             self.ready.remove(subscription)
         deliveries = subscription.deliveries()
-        region.policies.ledger.left(self.counters, len(deliveries))
+        region.policies.in_flight.left(self.counters, len(deliveries))
         region.policies.redelivery.mark(deliveries, last_delivered)
         returning: list[Reference] = []
         for delivery in deliveries:
             reference = delivery.reference
             reference.reserved = False
             if reference.state == DROPPED:
-                self._bury(reference)
-            elif delivery.pledge is not None:
-                reference.move(PLEDGED)
-                self.pledged[reference.order] = reference
+                self._dead_letter(reference)
+            elif delivery.pending_ack is not None:
+                reference.move(ACK_PENDING)
+                self.ack_pending[reference.order] = reference
                 region.memory.discharge(self, reference)
             else:
                 returning.append(reference)
@@ -275,7 +274,7 @@ class Queue(Destination):
         if self.cursor is not None:
             self.acknowledged = True
         if reference.state == DROPPED:
-            self._bury(reference)
+            self._dead_letter(reference)
         elif outcome == CONSUMED:
             self._leave(reference)
         elif outcome == POISONED:
@@ -290,7 +289,7 @@ class Queue(Destination):
     def _give_up(self, message: Message, cause: str) -> None:
         """A client does not want it, or not any more: it comes again later if the broker redelivers, or is dead."""
         region = self.region
-        pause_ms = region.policies.rescheduling.pause_ms(message, self.name)
+        pause_ms = region.policies.redelivery_plugin.pause_ms(message, self.name)
         if pause_ms == DEAD:
             region.dead_letter(message, self.name, poison_cause(cause))
         elif pause_ms != VANISHES:
@@ -303,13 +302,13 @@ class Queue(Destination):
                 self.publish(message)
 
     def redeem(self, delivery: Delivery) -> None:
-        del self.pledged[delivery.reference.order]
+        del self.ack_pending[delivery.reference.order]
         self._leave(delivery.reference)
 
     def restore(self, deliveries: list[Delivery]) -> None:
         references = [delivery.reference for delivery in deliveries]
         for reference in references:
-            del self.pledged[reference.order]
+            del self.ack_pending[reference.order]
         self._put_back(references)
         self.region.wake(self)
 
@@ -327,12 +326,12 @@ class Queue(Destination):
         if region.journal is not None and message.persistent:
             region.journal.removed(region, self.name, message)
 
-    def _bury(self, reference: Reference) -> None:
+    def _dead_letter(self, reference: Reference) -> None:
         reference.move(GONE)
         self.live.discard(reference.message.message_id)
 
     def expire(self, reference: Reference) -> None:
-        """A message that is in the line no longer has expired."""
+        """A message that is in the pending list no longer has expired."""
         self._leave(reference)
         self.counters.expired += 1
         self.region.report_expired(reference.message, self.name)
@@ -366,19 +365,19 @@ class Queue(Destination):
     def _await_expiry(self, message: Message) -> None:
         expiration_ms = message.expiration_ms
         if expiration_ms > 0:
-            if self.mortal == 0 or expiration_ms < self.earliest_ms:
+            if self.expirable == 0 or expiration_ms < self.earliest_ms:
                 self.earliest_ms = expiration_ms
-            self.mortal += 1
+            self.expirable += 1
 
     def forget_expiry(self, message: Message) -> None:
         """A message is not waiting any more."""
         if message.expiration_ms > 0:
-            self.mortal -= 1
+            self.expirable -= 1
 
     def wants_sweep(self) -> bool:
         if self.expire_period_ms <= 0:
             return False
-        if self.mortal or self.name in self.region.memory.blocked:
+        if self.expirable or self.name in self.region.memory.blocked:
             return True
         return self.cursor is not None and len(self.cursor) > 0
 
@@ -461,18 +460,18 @@ class Queue(Destination):
         for reference in [*self.line, *self.aside.values()]:
             self.forget_expiry(reference.message)
             self._leave(reference)
-        for reference in self.pledged.values():
+        for reference in self.ack_pending.values():
             self._leave(reference)
         self.line.clear()
         self.aside.clear()
-        self.pledged.clear()
+        self.ack_pending.clear()
         for subscription in self.subscriptions.values():
             for delivery in subscription.deliveries():
                 if delivery.reference.state == ASSIGNED:
                     self._drop(delivery.reference)
 
     def _drop(self, reference: Reference) -> None:
-        """Purged in flight: off the books at once, but its id stays taken until the consumer has settled it."""
+        """Purged in flight: off the counts at once, but its id stays taken until the consumer has settled it."""
         reference.move(DROPPED)
         self._unrecord(reference.message)
         self.counters.dequeued += 1

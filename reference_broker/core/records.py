@@ -1,10 +1,7 @@
 """What a journal keeps: the facts from which a broker is built again after it died.
 
-Records are plain data, in the core's words, so that a storage knows no broker and the broker no storage. The core emits
-them as ``Journalled`` effects (only if the configuration says ``persistent``) and takes them back in
-``Broker.restore``.
-
-Rules:
+Records are plain data: a storage knows no broker and the broker no storage. The core emits them as ``Journalled``
+effects (only if ``persistent`` is configured) and takes them back in ``Broker.restore``.
 
 * Only what must survive is recorded: persistent messages, durable subscriptions, and what ends them. Counters, windows,
   non-persistent messages, open transactions and in-flight states are not; a restart begins with every message waiting.

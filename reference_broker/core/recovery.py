@@ -3,14 +3,12 @@
 Two steps: ``Recovered`` folds the records into what is left (and is the definition of what a journal means: every
 storage must give what the fold gives), ``rebuild`` puts that on its destinations.
 
-Rules:
-
 * Waiting messages stand in the order of their places, whatever had been dispatched: all of them wait again, nobody has
   them in flight, none is marked as redelivered (the journal does not know), save by the broker itself.
 * A durable subscription is there again, without a consumer, with what it had not acknowledged.
 * A delayed message waits for what is left by the stored wall times: at least 0, at most the original delay. One whose
   time has come joins behind those that were visible before, in the order of (due time, arrival).
-* The statistics begin again: what was restored counts as enqueued once more, so that the books balance.
+* The statistics begin again: what was restored counts as enqueued once more, so that the counts balance.
 * The rebuilding itself writes only what changes the order (a delayed message that became visible), so a crash in the
   middle of it changes nothing.
 """
@@ -32,7 +30,7 @@ from brokerproof.reference_broker.core.topic import Topic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from brokerproof.reference_broker.core.journalling import Recording
+    from brokerproof.reference_broker.core.journalling import Journalling
     from brokerproof.reference_broker.core.records import Record
     from brokerproof.reference_broker.core.region import Region
 
@@ -98,7 +96,7 @@ def rebuild(region: Region, recovered: Recovered) -> None:
         message = added.message
         message.accepted_mono_ns = region.now.mono_ns
         region.sequence = max(region.sequence, message.sequence)
-        region.resends.recovered(message.message_id)
+        region.duplicate_detection.recovered(message.message_id)
         if added.due_wall_ms:
             delayed.append(added)
         else:
@@ -130,7 +128,7 @@ def rebuild(region: Region, recovered: Recovered) -> None:
     region.journal = writing
 
 
-def _delay_again(region: Region, delayed: list[MessageAdded], writing: Recording | None) -> None:
+def _delay_again(region: Region, delayed: list[MessageAdded], writing: Journalling | None) -> None:
     """What had not been due yet; ``writing`` is the journal."""
     for added in delayed:
         destination = region.destination(added.message.destination)

@@ -1,13 +1,11 @@
-"""What happens to a consumer's unsettled messages when it goes: which are marked, and where they wait.
-
-Rules:
+"""What happens to a consumer's unsettled messages when it goes: which are marked as redelivered, and where they wait.
 
 * Marked means: redelivery count + 1, and the next delivery carries the redelivered flag. ``last_delivered`` -2
-  (unknown: STOMP, a lost connection) marks all of them, also those never written; n >= 0 marks the n oldest in
-  dispatch order; -1 none.
-* They go ahead of everything that was never dispatched, in the order in which they stood on the queue. That is
-  dispatch order, except where a consumer got an older message after a newer one; then the order of the queue wins, so
-  that several departures, in whatever order, restore the original sequence.
+  (unknown: STOMP, a lost connection) marks all of them, also those never written; n >= 0 marks the n oldest in dispatch
+  order; -1 none.
+* They go ahead of everything that was never dispatched, in the order in which they stood on the queue. That is dispatch
+  order, except where a consumer got an older message after a newer one; then the order of the queue wins, so that
+  departures in any order restore the sequence.
 * Delivery delay does not apply again: it was served before the first delivery.
 * Nothing is redelivered on a topic.
 """
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.core.pending_list import Line
+    from brokerproof.reference_broker.core.pending_list import PendingList
     from brokerproof.reference_broker.core.reference import Reference
     from brokerproof.reference_broker.core.subscription import Delivery
 
@@ -46,7 +44,7 @@ class Redelivery:
 class Ordering:
     """Policy ``ordering``: where messages that come back wait."""
 
-    def put_back(self, line: Line, references: list[Reference]) -> None:
+    def put_back(self, line: PendingList, references: list[Reference]) -> None:
         """``references`` come back from one consumer, in dispatch order; merge them with those that came back before
         and still wait.
         """

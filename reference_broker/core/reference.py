@@ -2,8 +2,6 @@
 
 It decides which moves a message can make; ``queue.py`` and ``topic.py`` make them.
 
-Rules:
-
 * A queue holds one reference per message, a topic one per message and subscription.
 * The states and the allowed moves are the table ``MOVES``. Anything else is a defect of the broker and raises
   ``ImpossibleMove``.
@@ -21,17 +19,17 @@ if TYPE_CHECKING:
 WAITING: Final = 1  # visible, no consumer has it
 ASSIGNED: Final = 2  # on one consumer's dispatched list
 ASIDE: Final = 4  # a consumer discarded it as expired, the broker's clock disagrees: waits for another consumer
-DROPPED: Final = 8  # purged while assigned; its late acknowledgement changes nothing but the ledger
+DROPPED: Final = 8  # purged while assigned; its late acknowledgement changes nothing but the in-flight count
 GONE: Final = 16
-PLEDGED: Final = 32  # its consumer left, and an open transaction decides what becomes of it
+ACK_PENDING: Final = 32  # its consumer left, and an open transaction decides what becomes of it
 
 #: state -> states that may follow, as a bit mask.
 MOVES: Final[dict[int, int]] = {
     WAITING: ASSIGNED | GONE,
-    ASSIGNED: WAITING | ASIDE | DROPPED | GONE | PLEDGED,
+    ASSIGNED: WAITING | ASIDE | DROPPED | GONE | ACK_PENDING,
     ASIDE: ASSIGNED | GONE,
     DROPPED: GONE,
-    PLEDGED: WAITING | ASIDE | GONE,
+    ACK_PENDING: WAITING | ASIDE | GONE,
     GONE: 0,
 }
 

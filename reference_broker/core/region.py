@@ -1,10 +1,11 @@
-"""What all destinations of one broker share: the present moment, the effects so far, the memory, the timers, the
-table of destinations, the dead-letter path, advisories.
+"""What all destinations of one broker share: the present moment, the effects so far, the memory, the timers, the table
+of destinations, the dead-letter path, advisories.
 
 It decides the order of work inside one event: first the event itself, then, until nothing is left, dead letters, then
 dispatching of every destination whose state changed (in the order in which they changed), then another try for
 destinations that waited for memory. So nothing is dispatched in the middle of a change, and an answer to a request
-comes before the dispatches that it causes."""
+comes before the dispatches that it causes.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from brokerproof.reference_broker.core import advisory, deadletter
 from brokerproof.reference_broker.core.advisory import Advisory
-from brokerproof.reference_broker.core.attachment import Places
-from brokerproof.reference_broker.core.connection_registry import Attendance
+from brokerproof.reference_broker.core.attachment import Attachments
+from brokerproof.reference_broker.core.connection_registry import ConnectionRegistry
 from brokerproof.reference_broker.core.deadletter import expiry_cause
 from brokerproof.reference_broker.core.delay import DelayHeap
 from brokerproof.reference_broker.core.disk import Store
 from brokerproof.reference_broker.core.durable import Durables
 from brokerproof.reference_broker.core.effects import Effect, Logged
-from brokerproof.reference_broker.core.expiry import Sweeps
+from brokerproof.reference_broker.core.expiry import ExpirySweeps
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.matching import is_queue, policy_for
 from brokerproof.reference_broker.core.memory import MemoryTree
@@ -34,7 +35,7 @@ from brokerproof.reference_broker.core.topic import Topic
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.config import BrokerConfig
     from brokerproof.reference_broker.core.destination import Destination
-    from brokerproof.reference_broker.core.flow import Flow
+    from brokerproof.reference_broker.core.flow import FlowControl
     from brokerproof.reference_broker.core.message import Message, Property
     from brokerproof.reference_broker.core.policies import Policies
 
@@ -46,24 +47,24 @@ class Region:
 
     __slots__ = (
         "advised",
-        "attendance",
+        "attachments",
         "awake",
         "config",
+        "connection_registry",
         "created",
         "delays",
         "destinations",
         "dispatches",
+        "duplicate_detection",
         "durables",
         "effects",
         "flow",
+        "internal_sends",
         "journal",
-        "letters",
         "memory",
         "now",
-        "places",
         "policies",
         "pulls",
-        "resends",
         "routing",
         "sequence",
         "statistics",
@@ -96,26 +97,26 @@ class Region:
             else None
         )
         self.delays = DelayHeap()
-        self.sweeps = Sweeps()
+        self.sweeps = ExpirySweeps()
         self.destinations: dict[str, Destination] = {}
         #: How many destinations have ever been created.
         self.created = 0
-        self.places = Places(self)
+        self.attachments = Attachments(self)
         self.pulls = Pulls(self)
         self.durables = Durables(self)
         self.temporaries = Temporaries(self)
-        self.attendance = Attendance(self)
+        self.connection_registry = ConnectionRegistry(self)
         #: What producers have sent already; the policy itself, because it remembers.
-        self.resends = policies.resends
+        self.duplicate_detection = policies.duplicate_detection
         #: Who answers requests for statistics; None: nobody does.
         self.statistics = Statistics(self) if config.statistics else None
         #: Sends that wait for memory (G0 to G3) or for the disk; None: there is nothing to wait for.
-        self.flow: Flow | None = None
+        self.flow: FlowControl | None = None
         self.routing = Routing(config)
         #: Destinations to pump, each at most once.
         self.awake: deque[Destination] = deque()
         #: Dead letters and advisories to be put on their destination, in this order.
-        self.letters: deque[Message] = deque()
+        self.internal_sends: deque[Message] = deque()
         #: How many advisories there were.
         self.advised = 0
         #: The number of the last dispatch.
@@ -141,7 +142,7 @@ class Region:
         self.destinations[name] = created
         created.spreads = self.routing.spreads(name)
         self.routing.created(created)
-        self.places.created(created)
+        self.attachments.created(created)
         self.durables.created(created)
         return created
 
@@ -184,7 +185,7 @@ class Region:
         """A message expired, after it was taken off ``source``."""
         self.effects.append(Logged("DEBUG", deadletter.LOGGER, f"Message expired {message.message_id}, dest: {source}"))
         self.dead_letter(message, source, expiry_cause(message), expired=True)
-        self.tell_expired(message, source)
+        self.advise_expired(message, source)
 
     def dead_letter(
         self, message: Message, source: str, cause: str, *, expired: bool = False, subscriber: str = ""
@@ -199,25 +200,25 @@ class Region:
             self.effects.append(Logged("DEBUG", deadletter.LOGGER, text))
         elif target and policy.eligible(message, source, expired):
             if policy.first(message, source, target):
-                self.letters.append(policy.copy(message, source, cause, target, self.now.wall_ms))
-                advising = self.policies.advising
-                if not advising.idle and advising.tells_dead_lettered(source):
+                self.internal_sends.append(policy.copy(message, source, cause, target, self.now.wall_ms))
+                advising = self.policies.advisories
+                if not advising.idle and advising.advises_dead_lettered(source):
                     topic = advisory.topic_about(advisory.DEAD_LETTERED, source)
                     self.advise(topic, advising.content(message, source))
             else:
                 self._log_duplicate(message, source)
 
-    def tell_expired(self, message: Message, source: str) -> None:
+    def advise_expired(self, message: Message, source: str) -> None:
         """Those who want to know are told that a message expired on ``source``."""
-        advising = self.policies.advising
-        if not advising.idle and advising.tells_expired(source):
+        advising = self.policies.advisories
+        if not advising.idle and advising.advises_expired(source):
             topic = advisory.topic_about(advisory.EXPIRED, source)
             content = advising.content(message, source)
             self.advise(topic, content, {advisory.ORIGINAL_ID: advising.original_id(message)})
 
     def advise(self, topic: str, data_structure: object, properties: dict[str, Property] | None = None) -> None:
         """Publish an advisory, after what the event in progress has caused so far."""
-        self.letters.append(self.advisory(topic, data_structure, properties))
+        self.internal_sends.append(self.advisory(topic, data_structure, properties))
 
     def advisory(self, topic: str, data_structure: object, properties: dict[str, Property] | None = None) -> Advisory:
         """A new advisory."""
@@ -238,8 +239,8 @@ class Region:
         """Do everything that the event made necessary; give its effects."""
         memory = self.memory
         while True:
-            if self.letters:
-                self._post(self.letters.popleft())
+            if self.internal_sends:
+                self._publish_internal(self.internal_sends.popleft())
             elif self.awake:
                 destination = self.awake.popleft()
                 destination.awake = False
@@ -252,21 +253,21 @@ class Region:
                 if memory.blocked and self.policies.memory.wakes_on_relief:
                     for waiting in memory.blocked.values():
                         self.wake(waiting)
-            elif self.pulls.impatient:
-                self.pulls.end_impatient()
+            elif self.pulls.immediate:
+                self.pulls.end_immediate()
             else:
                 break
         effects = self.effects
         self.effects = []
         return effects
 
-    def _post(self, letter: Message) -> None:
-        target = self.destination(letter.destination)
-        if target.holds(letter.message_id):
-            self._log_duplicate(letter, letter.original_destination)
+    def _publish_internal(self, message: Message) -> None:
+        target = self.destination(message.destination)
+        if target.holds(message.message_id):
+            self._log_duplicate(message, message.original_destination)
             return
-        self.number(letter)
-        target.publish(letter)
+        self.number(message)
+        target.publish(message)
 
     def _log_duplicate(self, message: Message, source: str) -> None:
         text = f"Not adding duplicate to DLQ: {message.message_id}, dest: {source}"

@@ -1,14 +1,12 @@
 """What a topic remembers for subscribers that come late (ActiveMQ's retroactive consumers and recovery policies).
 
-Rules:
-
 * A topic remembers only if its policy entry says so: ``recovery`` ``last-image`` (one message), ``fixed-count``,
   ``fixed-size`` (bytes of bodies; the newest message is never too large) or ``timed`` (so long by elapsed time).
-* A subscriber that asks for it (``retroactive``) gets what the topic remembers, oldest first, before anything new:
-  what is alive, and what it wants. It is published to that subscriber again, which counts no publication.
+* A subscriber that asks for it (``retroactive``) gets what the topic remembers, oldest first, before anything new: what
+  is alive, and what it wants. It is published to that subscriber again, which counts no publication.
 * What is remembered costs no memory in the usage tree: the entry bounds it. It does not outlive the process.
-* On a queue the wish means nothing. A durable subscription cannot have it (``retroactive-durable``): its backlog must
-  outlive the process, and what is remembered does not.
+* On a queue ``retroactive`` means nothing. A durable subscription cannot have it (``retroactive-durable``): its backlog
+  must outlive the process, and what is remembered does not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Who is served next among a queue's consumers with open windows.
 
-Rules:
-
 * Round robin. The ring holds the consumers whose window is open; its front is served and goes to the back. A consumer
   whose window opens joins at the back.
-* Consumers of higher priority stand before all of lower priority, so these get only what the former cannot take or do
-  not want. A queue with priorities is one that chooses (``choosing.py``); without, ``served`` is all there is to do.
+* Consumers of higher priority stand before all of lower priority, which get only what the former cannot take or do not
+  want (``selective_dispatch.py``).
 * Dispatch isolation (seed 003): an asynchronous dispatch is left to the consumer's connection, and the next consumer is
   served at once. After a synchronous one the destination gives nobody anything until the write is done, so a consumer
   that does not read holds up all the others.
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Rotation:
+class RoundRobin:
     """Policy ``dispatch``."""
 
     def served(self, ring: deque[Subscription]) -> None:

@@ -1,7 +1,5 @@
 """Where a message goes that is sent to a name: to one destination, or as copies to several.
 
-Rules:
-
 * Several names joined by commas: a copy for each.
 * A composite destination (configuration ``composite_destinations``) hands a copy to each name in ``forward_to``, and
   keeps one itself unless ``forward_only``. What it forwards to may be composite or virtual again; each destination gets
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Spreading:
+class FanOut:
     """Policy ``routing``."""
 
     def targets(self, routing: Routing, asked: str) -> list[str]:

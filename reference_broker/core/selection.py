@@ -1,9 +1,7 @@
 """Which messages a consumer wants: its selector and noLocal.
 
-Rules:
-
-* A consumer wants a message if its selector is true for it (not unknown), and, with noLocal, if another connection
-  sent it. What nobody wants waits. noLocal counts on queues too, as in ActiveMQ; JMS leaves that open.
+* A consumer wants a message if its selector is true for it (not unknown), and, with noLocal, if another connection sent
+  it. What nobody wants waits. noLocal counts on queues too, as in ActiveMQ; JMS leaves that open.
 * A dead letter is sent by the broker, so it is nobody's own.
 """
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Selection:
-    """Policy ``selection``. It is asked about picky consumers only (``Consumer.picky``)."""
+    """Policy ``selection``. It is asked about selective consumers only (``Consumer.selective``)."""
 
     def wants(self, consumer: Consumer, message: Message) -> bool:
         """Whether this consumer is to be given this message at all."""

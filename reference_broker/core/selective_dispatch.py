@@ -1,20 +1,18 @@
 """Who gets what on a queue where not everybody may have everything: selectors, noLocal, exclusive consumers, message
 groups, consumer priorities, message priorities. ``dispatching.py`` does the plain case.
 
-Rules:
-
 * Consumers are asked by priority, equals in turn. Each gets the first waiting message that it may have: first by
   message priority if the queue has ``prioritized_messages`` (else all are equal), then by place on the queue. Here a
   message that comes back takes its old place again, so that an unwanted neighbour changes no order.
 * A message that one consumer may not have hides nothing from it: under ``fair`` it looks past it as far as the queue
   goes. The generations of ActiveMQ look no further than what is loaded.
-* Nobody looks at a message twice in vain. Consumers with the same wishes share a *stream*: the places of the messages
-  that they want, first at the front; a wish is asked once per message and stream. A message of an owned group leaves
-  the streams for its owner's *share*, and comes back if the group becomes free.
+* Nobody looks at a message twice in vain. Consumers with the same filter share a *stream*: the places of the messages
+  that they want, first at the front; the filter is evaluated once per message and stream. A message of an owned group
+  leaves the streams for its owner's *share*, and comes back if the group becomes free.
 * Streams and shares are hints: what is in no line any more is skipped when its turn comes. They are rebuilt when they
   are mostly hints of the past. What came back is asked about again, because a departure marks it as redelivered.
-* A queue begins to choose when the first consumer or message asks for it, and ends when nothing asks for it and
-  nothing waits.
+* A queue begins to choose when the first consumer or message asks for it, and ends when nothing asks for it and nothing
+  waits.
 
 Exception: a message that lies aside (``queue.py``) is offered to whoever wants it, whatever its group.
 """
@@ -36,19 +34,19 @@ if TYPE_CHECKING:
 #: A key is a place on the queue below a rank, so that smaller is sooner.
 PLACE_BITS: Final = 48
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1
-#: The wish of a consumer that is not picky. Its stream stays without listeners too: it would be long to build again.
+#: The filter of a consumer that is not selective. Its stream stays without listeners too: building it takes long.
 EVERYTHING: Final = ("", -1)
 #: So many hints of the past are always allowed.
 SLACK: Final = 64
 
 
 class Stream:
-    """What consumers with the same wishes may have, by key. ``speaker`` is one of them."""
+    """What consumers with the same filters may have, by key. ``representative`` is one of them."""
 
-    __slots__ = ("keys", "listeners", "speaker")
+    __slots__ = ("keys", "listeners", "representative")
 
-    def __init__(self, speaker: Subscription) -> None:
-        self.speaker = speaker
+    def __init__(self, representative: Subscription) -> None:
+        self.representative = representative
         self.listeners = 0
         self.keys: list[int] = []
 
@@ -63,17 +61,17 @@ class Share:
         self.keys: list[int] = []
 
 
-def wish(consumer: Consumer) -> tuple[str, int]:
+def filter_key(consumer: Consumer) -> tuple[str, int]:
     """What tells one stream from another."""
     return consumer.selector if consumer.filter is not None else "", consumer.connection if consumer.no_local else -1
 
 
-def is_special(consumer: Consumer) -> bool:
+def needs_selection(consumer: Consumer) -> bool:
     """Whether a queue must choose because of this consumer."""
-    return consumer.picky or consumer.exclusive or consumer.priority != 0
+    return consumer.selective or consumer.exclusive or consumer.priority != 0
 
 
-class Choices:
+class SelectiveDispatch:
     """How one queue chooses."""
 
     __slots__ = ("exclusive", "groups", "queue", "shares", "stirred", "streams")
@@ -95,7 +93,7 @@ class Choices:
 
     def join(self, subscription: Subscription) -> None:
         """A consumer comes."""
-        name = wish(subscription.consumer)
+        name = filter_key(subscription.consumer)
         stream = self.streams.get(name)
         if stream is None:
             stream = Stream(subscription)
@@ -113,17 +111,17 @@ class Choices:
         """A consumer goes; it is off the queue's list already."""
         share = self.shares.pop(subscription.serial)
         share.stream.listeners -= 1
-        if share.stream.listeners == 0 and wish(subscription.consumer) != EVERYTHING:
-            del self.streams[wish(subscription.consumer)]
-        elif share.stream.speaker is subscription:
-            share.stream.speaker = self._speaker(share.stream)
+        if share.stream.listeners == 0 and filter_key(subscription.consumer) != EVERYTHING:
+            del self.streams[filter_key(subscription.consumer)]
+        elif share.stream.representative is subscription:
+            share.stream.representative = self._representative(share.stream)
         self.free(self.queue.region.policies.grouping.freed(self.groups, subscription))
 
-    def _speaker(self, stream: Stream) -> Subscription:
+    def _representative(self, stream: Stream) -> Subscription:
         for subscription in self.queue.subscriptions.values():
             if self.shares[subscription.serial].stream is stream:
                 return subscription
-        return stream.speaker
+        return stream.representative
 
     def reopen(self) -> None:
         """The consumers have changed: see who may be given anything, and who is asked first."""
@@ -151,7 +149,7 @@ class Choices:
             or (queue.cursor is not None and len(queue.cursor))
             or self.groups.by_id
             or queue.prioritized
-            or any(is_special(subscription.consumer) for subscription in queue.subscriptions.values())
+            or any(needs_selection(subscription.consumer) for subscription in queue.subscriptions.values())
         )
 
     # -- messages
@@ -166,7 +164,7 @@ class Choices:
         key = self.key(reference)
         limit = 2 * len(self.queue.line) + SLACK
         for stream in self.streams.values():
-            if self.queue.wants(stream.speaker, reference.message):
+            if self.queue.wants(stream.representative, reference.message):
                 heapq.heappush(stream.keys, key)
                 if len(stream.keys) > limit:
                     self._tidy(stream.keys)
@@ -178,7 +176,7 @@ class Choices:
         heapq.heapify(keys)
 
     def take(self, subscription: Subscription) -> Reference | None:
-        """The next message for this consumer, off the line, alive and loaded; None if there is none, or if memory
+        """The next message for this consumer, off the pending list, alive and loaded; None if there is none or memory
         does not admit it.
         """
         queue = self.queue
@@ -259,7 +257,7 @@ class Choices:
                     self.add(reference)
 
 
-def choose(queue: Queue, choices: Choices) -> None:
+def choose(queue: Queue, choices: SelectiveDispatch) -> None:
     """Hand out what can be handed out."""
     region = queue.region
     policies = region.policies

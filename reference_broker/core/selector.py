@@ -1,14 +1,11 @@
 """Message selectors: which messages a consumer wants.
 
-It decides what a usable selector is, and that a message is wanted only if its condition is *true* (not unknown). What
-the text means is in ``grammar.py``, how it is evaluated in ``expression.py``.
-
-Rules:
+A message is selected only if the condition is *true* (not unknown). What the text means: ``grammar.py``; how it is
+evaluated: ``expression.py``.
 
 * A selector is read once, when its consumer subscribes; one that cannot be read is refused there (``bad-selector``)
   with the place and the remedy. "" or blanks are no selector: everything is wanted.
-* At most ``MAX_LENGTH`` characters and ``MAX_DEPTH`` levels of nesting, so that no client can make the broker slow
-  for others.
+* At most ``MAX_LENGTH`` characters and ``MAX_DEPTH`` levels of nesting, so that no client slows the broker.
 * The prefix ``convert_string_expressions:`` reads texts as numbers or booleans where they are compared with one: for
   messages of STOMP clients, whose properties are all texts.
 """

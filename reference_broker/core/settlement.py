@@ -1,7 +1,7 @@
 """What an acknowledgement does, once it is known to be valid, and what the end of a write does.
 
-Rules: a delivery leaves the consumer's list and the ledger first, then its destination learns the outcome, then the
-window may open. ``ack:auto`` of STOMP settles when the transport has written.
+Rules: a delivery leaves the consumer's list and the in-flight count first, then its destination learns the outcome,
+then the window may open. ``ack:auto`` of STOMP settles when the transport has written.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Settlements:
         if not dispatch.asynchronous:
             return  # counted when it was assigned
         if dispatch.counters is not None:
-            region.policies.ledger.transmitted(dispatch.counters)
+            region.policies.in_flight.transmitted(dispatch.counters)
         if consumer is None or not consumer.auto_ack or event.failed:
             return
         delivery = consumer.dispatched.find(dispatch.message.message_id, dispatch.message.destination)
-        if delivery is None or delivery.dispatch is not dispatch or delivery.pledge is not None:
+        if delivery is None or delivery.dispatch is not dispatch or delivery.pending_ack is not None:
             return  # settled meanwhile, or written for an earlier consumer of the same name
         destination = delivery.subscription.destination
         destination.take_off(delivery)

@@ -1,6 +1,4 @@
-"""Statistics by message (ActiveMQ's statisticsBrokerPlugin): who sends to a name below gets figures as an answer.
-
-Rules:
+"""Statistics by message (ActiveMQ's statisticsBrokerPlugin): who sends to a name below gets metrics as an answer.
 
 * ``ActiveMQ.Statistics.Broker``: one answer about the broker. ``ActiveMQ.Statistics.Destination`` with a name behind it
   (``.NAME``, or without the dot as the plug-in allows), which may be a wildcard: one for each destination of the
@@ -11,7 +9,7 @@ Rules:
   reply-to it is a message like any other.
 * An answer is a map: type ``Advisory``, not persistent, no expiration, default priority, the request's correlation id
   (none for subscriptions). It goes to the reply-to, unless that is a temporary destination that is gone.
-* Names and types of the entries are ActiveMQ's. What this broker has no figure for is absent.
+* Names and types of the entries are ActiveMQ's. What this broker has no metric for is absent.
 
 How a map is written is the encoder's (``Encoder``): protocols have different forms for it.
 """
@@ -132,7 +130,7 @@ class Statistics:
             jms_type="Advisory",
             form=self.encoder.form(),
         )
-        region.letters.append(reply)
+        region.internal_sends.append(reply)
 
     def _head(self) -> list[Entry]:
         name = self._region.config.name
@@ -143,7 +141,7 @@ class Statistics:
         return [
             *self._head(),
             Entry("destinationName", STRING, destination.name),
-            *(Entry(name, LONG, found[figure]) for name, figure in _TOTALS),
+            *(Entry(name, LONG, found[metric]) for name, metric in _TOTALS),
             Entry("memoryLimit", LONG, found["memory_limit_bytes"]),
             Entry("memoryPercentUsage", INT, found["memory_percent"]),
         ]
@@ -151,19 +149,19 @@ class Statistics:
     def _of_broker(self) -> list[Entry]:
         region = self._region
         consumers = sum(metrics.consumers_of(one) for one in region.destinations.values())
-        found = metrics.of_broker(region, len(region.attendance.connections), consumers, 0)
+        found = metrics.of_broker(region, len(region.connection_registry.connections), consumers, 0)
         return [
             *self._head(),
-            *(Entry(name, LONG, found[figure]) for name, figure in _TOTALS),
+            *(Entry(name, LONG, found[metric]) for name, metric in _TOTALS),
             Entry("memoryLimit", LONG, region.memory.root.limit_bytes),
             Entry("memoryPercentUsage", INT, found["memory_percent"]),
-            *(Entry(name, kind, found.get(figure, 0)) for name, figure, kind in _DISK),
+            *(Entry(name, kind, found.get(metric, 0)) for name, metric, kind in _DISK),
         ]
 
     def _of_subscription(self, subscription: Subscription) -> list[Entry]:
         region = self._region
         consumer = subscription.consumer
-        client_id = region.attendance.client_id(consumer.connection)
+        client_id = region.connection_registry.client_id(consumer.connection)
         return [
             *self._head(),
             Entry("destinationName", STRING, split(subscription.destination.name)[1]),

@@ -1,13 +1,9 @@
-"""A consumer, its places at destinations, its window and its list of dispatched messages.
+"""A consumer, its subscriptions at destinations, its window, and the order of its list of dispatched messages.
 
-It decides in which order messages are on the list, and finds ranges of it for acknowledgements. Whether the window is
-open is the policy ``prefetch``.
-
-Rules:
+Whether the window is open is the policy ``prefetch``.
 
 * A consumer has one window and one list, over all destinations that it consumes from.
-* The list is in dispatch order, oldest first. Finding by message id, appending, and removing any entry take constant
-  time; a range costs its own length.
+* The list is in dispatch order, oldest first. Each operation takes constant time; a range costs its length.
 * Copies of one message on several destinations have one id, so a consumer of several may hold it more than once. An
   acknowledgement that names the destination as well means that copy, without it the oldest on the list.
 * ``extension`` widens the window by the messages of which the client said that its application has them (DELIVERED).
@@ -31,13 +27,13 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.events import Subscribe
     from brokerproof.reference_broker.core.reference import Reference
     from brokerproof.reference_broker.core.selector import Selector
-    from brokerproof.reference_broker.core.transaction import Pledge
+    from brokerproof.reference_broker.core.transaction import PendingAck
 
 
 class Delivery:
     """One entry of a dispatched list."""
 
-    __slots__ = ("after", "before", "dispatch", "key", "number", "pledge", "reference", "seen", "subscription")
+    __slots__ = ("after", "before", "dispatch", "key", "number", "pending_ack", "reference", "seen", "subscription")
 
     def __init__(self, subscription: Subscription, reference: Reference, dispatch: Dispatch, number: int) -> None:
         self.subscription = subscription
@@ -52,12 +48,12 @@ class Delivery:
         #: The client reported it DELIVERED, so that it widened the window already.
         self.seen = False
         #: The acknowledgement in an open transaction that speaks for it.
-        self.pledge: Pledge | None = None
+        self.pending_ack: PendingAck | None = None
         self.before: Delivery | None = None
         self.after: Delivery | None = None
 
     def is_held(self) -> bool:
-        """Whether the consumer still has it, for one that a transaction has pledged."""
+        """Whether the consumer still has it, for one that a transaction has ack_pending."""
         return self.reference.state in (ASSIGNED, DROPPED)
 
 
@@ -149,6 +145,7 @@ class Consumer:
     """One consumer: what it asked for, its window, and what it owes an answer for."""
 
     __slots__ = (
+        "ack_pending",
         "auto_ack",
         "browser",
         "connection",
@@ -163,14 +160,13 @@ class Consumer:
         "no_local",
         "patterns",
         "pending_limit",
-        "picky",
-        "pledged",
         "prefetch",
         "priority",
         "reserve",
         "retroactive",
         "saw_all",
         "scattered",
+        "selective",
         "selector",
         "subscriptions",
         "turn",
@@ -188,7 +184,7 @@ class Consumer:
         self.filter: Selector | None = parse(event.selector) if event.selector else None
         self.no_local = event.no_local
         #: It does not want everything.
-        self.picky = self.filter is not None or event.no_local
+        self.selective = self.filter is not None or event.no_local
         self.exclusive = event.exclusive
         self.priority = event.priority
         self.browser = event.browser
@@ -210,7 +206,7 @@ class Consumer:
         self.extends = True
         self.dispatched = Dispatched()
         #: How many of them acknowledgements in open transactions speak for.
-        self.pledged = 0
+        self.ack_pending = 0
         #: The message that is in flight to it without being counted in memory.
         self.reserve: Reference | None = None
 
@@ -226,14 +222,14 @@ class Subscription:
     """A consumer's place at one destination."""
 
     __slots__ = (
+        "ack_pending",
         "caching",
         "consumer",
         "destination",
         "durable",
-        "mortal",
+        "expirable",
         "offers",
         "pending",
-        "pledged",
         "ready",
         "serial",
     )
@@ -251,11 +247,11 @@ class Subscription:
         #: Topics: what was published to it and is not dispatched yet.
         self.pending: deque[Reference] = deque()
         #: Durable: what open transactions of consumers that left decide about, by order.
-        self.pledged: dict[int, Reference] = {}
+        self.ack_pending: dict[int, Reference] = {}
         #: Durable, G0 to G3: whether what arrives stays in memory.
         self.caching = True
         #: Durable: how many of ``pending`` can expire.
-        self.mortal = 0
+        self.expirable = 0
         #: Queues: messages that another consumer discarded as expired, as a heap of (order, reference).
         self.offers: list[tuple[int, Reference]] = []
 

@@ -1,14 +1,10 @@
 """Temporary destinations: they live as long as the connection that made them.
 
-Rules:
-
-* A connection makes one by name (DestinationInfo); to make it again is no error, to make another's is
-  (``foreign-destination``).
+* A connection makes one by name (DestinationInfo), again without error; another's is ``foreign-destination``.
 * Only its connection may consume from it (``foreign-destination``); everybody may send to it.
-* It is gone when its connection is, or when its connection removes it; with it goes whatever is on it: no dead letters.
-  Removing one that somebody consumes from is refused with ``destination-in-use``.
-* Sending to one that does not exist, or no longer, is refused with ``unknown-destination``; so is consuming and
-  removing.
+* It ends with its connection, or when that removes it (not while somebody consumes: ``destination-in-use``); its
+  messages go with it, without dead letters.
+* Sending to, consuming from or removing one that does not exist is refused with ``unknown-destination``.
 * Other destinations can be made and removed in the same way, by anybody; a topic with durable subscriptions is in use.
 * A producer of one name makes what it stands for, except temporary destinations; what nobody can send to is refused.
 * A temporary destination has no durable subscription, is covered by no wildcard, and is swept like any other.
@@ -104,7 +100,7 @@ class Temporaries:
             if owner != connection:
                 return FOREIGN, f"{name} belongs to connection {owner}; choose another name"
             if name not in self._region.destinations:
-                self._region.attendance.destination(name, gone=False)
+                self._region.connection_registry.destination(name, gone=False)
         self._region.destination(name)
         return "", ""
 
@@ -132,4 +128,4 @@ class Temporaries:
     def _remove(self, name: str) -> None:
         self._region.remove(self._region.destinations[name])
         if is_temporary(name):
-            self._region.attendance.destination(name, gone=True)
+            self._region.connection_registry.destination(name, gone=True)

@@ -1,13 +1,11 @@
-"""Broker-relative time to live: the producer says how long a message is worth something, and only the broker's clock
-decides when that is over (a wish of seed 000's readers: "send along a long value, say 180000").
+"""Broker-relative time to live: the producer gives a duration, and only the broker's clock decides when it is over
+(seed 000: "send along a long value, say 180000").
 
 A property of the message asks for it, by default ``brokerproof_ttl_ms`` (a name that no broker gives another meaning);
 ``BrokerConfig.relative_ttl_names`` lists the names that count.
 
-Rules:
-
 * The expiration is the broker's wall clock at acceptance plus the value, whatever stamps the producer sent. If both a
-  relative and an absolute life are given the relative one counts, because it does not depend on whose clock is right. A
+  relative and an absolute one are given the relative one counts, because it does not depend on whose clock is right. A
   ``ttl_ceiling_ms`` of the time-stamping plug-in caps it; an override does not touch it.
 * From then on it is an ordinary expiration for this broker: sweep, dispatch, dead letter (``expiry.py``). In a
   transaction and with a delay it counts from the send.
@@ -15,7 +13,7 @@ Rules:
   the property with what is left when the message was assigned to them, at least 1.
 * So a bridge that sends on what it received, properties and all, hands on the rest: the next broker counts it on its
   own clock, however the clocks of the two differ. Time on the wire between them is not counted. Time-stamping leaves
-  what came over a bridge alone (unless told otherwise); a relative life is counted all the same.
+  what came over a bridge alone (unless told otherwise); a relative one is counted all the same.
 * 0 is none. Anything but a whole number from 0 to ``MAX_TTL_MS`` is refused (``bad-ttl``): a message that its producer
   wanted to die must not live for ever because of a typing error.
 """
@@ -38,8 +36,8 @@ DIGITS = 20
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Lifetime:
-    """Policy ``lifetime``."""
+class RelativeTtl:
+    """Policy ``relative_ttl``."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names

@@ -1,11 +1,10 @@
-"""TimeStampingBrokerPlugin: the broker's clock replaces the producer's, once per send, before the arrival expiry
-check (seed 000).
+"""TimeStampingBrokerPlugin: the broker's clock replaces the producer's, once per send, before the arrival expiry check
+(seed 000).
 
 It decides the timestamp and the expiration of an arriving message. The table of its edges is
 ``tests/fast/test_core_timestamping.py``.
 
 Rules, in order:
-
 1. Left alone: a message without a timestamp (``timestamp_ms <= 0``), a dead-letter copy made by this broker (those
    never come here), and a message that came over a network bridge unless ``process_network_messages``.
 2. Its time to live is ``expiration - timestamp`` if it has an expiration (> 0), else ``zero_expiration_override_ms``;
@@ -21,7 +20,8 @@ Rules, in order:
 5. Otherwise the expiration is replaced if both the time to live and the new expiration are > 0, and the timestamp is
    replaced in any case.
 
-What an operator moves is stamped again only with ``restamp_moved``; ActiveMQ always does: a move restarts a life.
+What an operator moves is stamped again only with ``restamp_moved``; ActiveMQ always does: a move restarts the time to
+live.
 
 What ``classic`` means for an operator:
 

@@ -1,7 +1,5 @@
 """A topic: everybody who is subscribed when a message is published gets it.
 
-Rules:
-
 * A subscription gets what is published after it attached, in order; what its window does not admit yet waits in
   ``pending``, without limit unless the policy entry sets one (``backlog.py``).
 * A message that is expired on arrival goes to nobody and counts expired + 1. One that expires in ``pending`` is found
@@ -28,7 +26,7 @@ from brokerproof.reference_broker.core.deadletter import expiry_cause, poison_ca
 from brokerproof.reference_broker.core.delay import Scheduled
 from brokerproof.reference_broker.core.destination import CLIENT_EXPIRED, CONSUMED, Destination
 from brokerproof.reference_broker.core.effects import Logged
-from brokerproof.reference_broker.core.reference import GONE, PLEDGED, WAITING, Publication, Reference
+from brokerproof.reference_broker.core.reference import ACK_PENDING, GONE, WAITING, Publication, Reference
 from brokerproof.reference_broker.core.retention import Archive
 
 if TYPE_CHECKING:
@@ -57,12 +55,12 @@ class Topic(Destination):
         #: What it remembers for subscribers that come late; None: nothing.
         self.archive = Archive(policy.recovery) if policy.recovery is not None else None
         #: How many subscriptions do not want everything.
-        self.choosy = 0
+        self.filtering = 0
         #: Whether the sweep looks at durable subscriptions that have a consumer.
         self.sweeps_active = region.config.enable_message_expiration_on_active_durable_subs
         #: Messages that can expire in the backlogs of durable subscriptions that are swept, and a lower bound of their
         #: expirations (0: none).
-        self.mortal = 0
+        self.expirable = 0
         self.earliest_ms = 0
 
     def holds(self, message_id: str) -> bool:
@@ -125,7 +123,7 @@ class Topic(Destination):
             audience = [subscription for subscription in audience if subscription.durable is None]
             keeps = self.region.policies.durable.keeps
             audience += [subscription for subscription in self.durables.values() if keeps(subscription, message)]
-        if self.choosy:
+        if self.filtering:
             audience = [subscription for subscription in audience if self._wants(subscription, message)]
         return audience
 
@@ -137,7 +135,7 @@ class Topic(Destination):
     def _wants(self, subscription: Subscription, message: Message) -> bool:
         durable = subscription.durable
         if durable is not None:
-            sender = self.region.attendance.client_id(message.sender)
+            sender = self.region.connection_registry.client_id(message.sender)
             if durable.absent.no_local and sender == durable.client_id:
                 return False
             return self.region.policies.selection.wants(durable.absent, message)
@@ -178,11 +176,11 @@ class Topic(Destination):
         self.subscriptions[consumer.name] = subscription
         if subscription.durable is not None:
             if not self.sweeps_active:
-                self.mortal -= subscription.mortal
+                self.expirable -= subscription.expirable
             self.window_opened(subscription)
         else:
-            if is_choosy(consumer):
-                self.choosy += 1
+            if is_filtering(consumer):
+                self.filtering += 1
             if consumer.retroactive and self.archive is not None:
                 self._recall(subscription, self.archive)
 
@@ -205,7 +203,7 @@ class Topic(Destination):
     def detach(self, subscription: Subscription, last_delivered: int) -> None:
         del self.subscriptions[subscription.consumer.name]
         deliveries = subscription.deliveries()
-        self.region.policies.ledger.left(self.counters, len(deliveries))
+        self.region.policies.in_flight.left(self.counters, len(deliveries))
         if subscription.ready:
             subscription.ready = False
             self.stirred.remove(subscription)
@@ -213,8 +211,8 @@ class Topic(Destination):
         if subscription.durable is not None:
             self._suspend(subscription, deliveries, last_delivered)
             return
-        if is_choosy(subscription.consumer):
-            self.choosy -= 1
+        if is_filtering(subscription.consumer):
+            self.filtering -= 1
         for delivery in deliveries:
             self._leave(subscription, delivery.reference)
         self._abandon(subscription)
@@ -223,15 +221,15 @@ class Topic(Destination):
         """A durable subscription collects from here from now on."""
         subscription.durable = durable
         self.durables[durable.key] = subscription
-        if is_choosy(durable.absent):
-            self.choosy += 1
+        if is_filtering(durable.absent):
+            self.filtering += 1
 
     def forget(self, durable: Durable) -> None:
         """A durable subscription without a consumer ends, with its backlog."""
         subscription = self.durables.pop(durable.key)
-        if is_choosy(durable.absent):
-            self.choosy -= 1
-        self.mortal -= subscription.mortal  # nobody is active on it
+        if is_filtering(durable.absent):
+            self.filtering -= 1
+        self.expirable -= subscription.expirable  # nobody is active on it
         self._abandon(subscription)
         self.region.wake(self)  # perhaps there is nothing left to sweep
 
@@ -247,17 +245,17 @@ class Topic(Destination):
             reference = delivery.reference
             reference.reserved = False
             region.memory.discharge(self, reference)
-            if delivery.pledge is not None:
-                reference.move(PLEDGED)
-                subscription.pledged[reference.order] = reference
+            if delivery.pending_ack is not None:
+                reference.move(ACK_PENDING)
+                subscription.ack_pending[reference.order] = reference
             else:
                 returning.append(reference)
         if not self.sweeps_active:
-            self.mortal += subscription.mortal
+            self.expirable += subscription.expirable
         if subscription.durable is not None:
             subscription.consumer = subscription.durable.absent
         self._put_back(subscription, returning)
-        self.earliest_ms = 1 if self.mortal else 0  # the next sweep finds out
+        self.earliest_ms = 1 if self.expirable else 0  # the next sweep finds out
         region.wake(self)
 
     def _put_back(self, subscription: Subscription, references: list[Reference]) -> None:
@@ -275,22 +273,22 @@ class Topic(Destination):
         rules.put_back(subscription.pending, kept)
 
     def redeem(self, delivery: Delivery) -> None:
-        del delivery.subscription.pledged[delivery.reference.order]
+        del delivery.subscription.ack_pending[delivery.reference.order]
         self._leave(delivery.subscription, delivery.reference)
         self.counters.dequeued += 1
 
     def restore(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
             subscription = delivery.subscription
-            del subscription.pledged[delivery.reference.order]
+            del subscription.ack_pending[delivery.reference.order]
             self._put_back(subscription, [delivery.reference])
             self.window_opened(subscription)
 
     def _abandon(self, subscription: Subscription) -> None:
-        for reference in [*subscription.pending, *subscription.pledged.values()]:
+        for reference in [*subscription.pending, *subscription.ack_pending.values()]:
             self._leave(subscription, reference)
         subscription.pending.clear()
-        subscription.pledged.clear()
+        subscription.ack_pending.clear()
 
     # -- dispatching
 
@@ -356,9 +354,9 @@ class Topic(Destination):
         """The first of the backlog leaves it; there is a consumer."""
         reference = subscription.pending.popleft()
         if subscription.durable is not None and reference.message.expiration_ms > 0:
-            subscription.mortal -= 1
+            subscription.expirable -= 1
             if self.sweeps_active:
-                self.mortal -= 1
+                self.expirable -= 1
 
     # -- the end of a message
 
@@ -378,18 +376,18 @@ class Topic(Destination):
         self._dead_letter(subscription, reference, "", expired=True)
 
     def _dead_letter(self, subscription: Subscription, reference: Reference, cause: str, *, expired: bool) -> None:
-        """One letter per publication, unless each durable subscription has a dead-letter queue of its own; an advisory
+        """One dead letter per publication, unless each durable subscription has its own dead-letter queue; an advisory
         for each expiry.
         """
-        self._letter(subscription, reference, cause, expired=expired)
+        self._send_dead_letter(subscription, reference, cause, expired=expired)
         if expired:
-            self.region.tell_expired(reference.message, self.name)
+            self.region.advise_expired(reference.message, self.name)
 
-    def _letter(self, subscription: Subscription, reference: Reference, cause: str, *, expired: bool) -> None:
+    def _send_dead_letter(self, subscription: Subscription, reference: Reference, cause: str, *, expired: bool) -> None:
         subscriber = "" if subscription.durable is None else subscription.durable.key
-        letters = self.region.policies.dead_letter
+        dead_letters = self.region.policies.dead_letter
         publication = reference.publication
-        if publication is None or (publication.dead_lettered and not letters.per_subscriber(self.name)):
+        if publication is None or (publication.dead_lettered and not dead_letters.per_subscriber(self.name)):
             return
         publication.dead_lettered = True
         if expired:
@@ -414,11 +412,11 @@ class Topic(Destination):
         """A message joins the backlog of a durable subscription."""
         expiration_ms = reference.message.expiration_ms
         if expiration_ms > 0:
-            subscription.mortal += 1
+            subscription.expirable += 1
             if self.sweeps_active or (
                 subscription.durable is not None and subscription.durable.absent is subscription.consumer
             ):
-                self.mortal += 1
+                self.expirable += 1
                 self._note_expiration(expiration_ms)
 
     def _note_expiration(self, expiration_ms: int) -> None:
@@ -426,7 +424,7 @@ class Topic(Destination):
             self.earliest_ms = expiration_ms
 
     def wants_sweep(self) -> bool:
-        return self.expire_period_ms > 0 and self.mortal > 0
+        return self.expire_period_ms > 0 and self.expirable > 0
 
     def sweep(self, now: Now) -> None:
         region = self.region
@@ -437,14 +435,14 @@ class Topic(Destination):
         for subscription in self.durables.values():
             durable = subscription.durable
             active = durable is not None and durable.consumer is not None
-            if not subscription.mortal or (active and not self.sweeps_active):
+            if not subscription.expirable or (active and not self.sweeps_active):
                 continue
             kept = subscription.pending
             subscription.pending = deque()
             for reference in kept:
                 if region.is_expired(reference.message):
-                    subscription.mortal -= 1
-                    self.mortal -= 1
+                    subscription.expirable -= 1
+                    self.expirable -= 1
                     self._expire(subscription, reference)
                 else:
                     subscription.pending.append(reference)
@@ -460,6 +458,6 @@ def holders_of(audience: list[Subscription]) -> tuple[str, ...]:
     return tuple(subscription.durable.key for subscription in audience if subscription.durable is not None)
 
 
-def is_choosy(consumer: Consumer) -> bool:
+def is_filtering(consumer: Consumer) -> bool:
     """Whether it does not want everything."""
-    return consumer.picky
+    return consumer.selective

@@ -1,32 +1,31 @@
 """Local transactions: what a connection sends and acknowledges together.
 
-Rules:
-
 * A transaction belongs to one connection and is known by the client's name for it. One that nobody began, or that has
   ended, is refused with ``unknown-transaction``; one that has begun already with ``duplicate-transaction``.
 * A send is taken over (numbered, stamped, its delivery time fixed) at once and admitted at the commit, in the order of
   the sends. A queue does not look at the expiration then: what expired meanwhile is found as on any queue.
 * What waits for the commit on a queue is charged to its memory until the end: in G0 to G3 in any case, in ``fair``
   while there is space; the rest is on the disk.
-* An acknowledgement that is held *pledges* its deliveries: they stay on the consumer's list and in flight, and no other
-  acknowledgement touches them. STANDARD and INDIVIDUAL are held; DELIVERED, REDELIVERED and EXPIRED act at once, as
-  they do in ActiveMQ; POISON is refused with ``poison-in-transaction``.
+* An acknowledgement that is held *pending_acks* its deliveries: they stay on the consumer's list and in flight, and no
+  other acknowledgement touches them. STANDARD and INDIVIDUAL are held; DELIVERED, REDELIVERED and EXPIRED act at once,
+  as they do in ActiveMQ; POISON is refused with ``poison-in-transaction``.
 * An INDIVIDUAL one widens the window by its message until the end, so that a transaction may be longer than a prefetch;
   with a range the client reports DELIVERED itself.
 * The commit is checked as a whole before anything changes. One whose sends cannot all be admitted (an id is taken
-  meanwhile, one still waits for space) is refused, and the transaction stays open, unless the client takes that for
-  the end.
+  meanwhile, one still waits for space) is refused, and the transaction stays open, unless the client takes that for the
+  end.
 * Of a commit acknowledgements come first, then sends; nothing is dispatched in between, because dispatching is the end
   of every event (``region.py``).
 * After a rollback the deliveries are as before: in flight, to be acknowledged again. The broker does not redeliver; a
-  JMS client does that itself (``redelivery_policy.py``).
-* A consumer that leaves does not take its pledges along: a queue or a durable subscription keeps those messages for
-  the transaction (``PLEDGED``), which consumes them or puts them back in their places, marked as the departure marked
-  them.
+  JMS client does that itself (``openwire/redelivery_policy.py``).
+* A consumer that leaves does not take its pending_acks along: a queue or a durable subscription keeps those messages
+  for the transaction (``ACK_PENDING``), which consumes them or puts them back in their places, marked as the departure
+  marked them.
 * A connection that goes takes its open transactions with it: they are rolled back.
 
-Exceptions: ActiveMQ gives the pledged messages of a consumer that left to others and consumes them at the commit all
-the same; and it dead-letters a message that is expired when it is sent at once, even if the transaction is rolled back.
+Exceptions: ActiveMQ gives the ack_pending messages of a consumer that left to others and consumes them at the commit
+all the same; and it dead-letters a message that is expired when it is sent at once, even if the transaction is rolled
+back.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from brokerproof.reference_broker.core.acknowledgement import REFUSED, WAITS
 from brokerproof.reference_broker.core.flow import NO_SPACE
 from brokerproof.reference_broker.core.matching import is_queue
 from brokerproof.reference_broker.core.queue import Queue
-from brokerproof.reference_broker.core.reference import PLEDGED
+from brokerproof.reference_broker.core.reference import ACK_PENDING
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.acknowledgement import Rule
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Consumer, Delivery
 
 
-class Pledge:
+class PendingAck:
     """What one acknowledgement in a transaction meant."""
 
     __slots__ = ("consumer", "deliveries", "rule")
@@ -61,7 +60,7 @@ class Pledge:
         self.deliveries = deliveries
 
 
-class Held:
+class HeldSend:
     """A send in a transaction: the accepted message and the monotonic time of its delivery (0: at once). ``queue`` is
     charged ``size_bytes`` for it until the end; None: nobody is.
     """
@@ -78,13 +77,13 @@ class Held:
 class Transaction:
     """One open transaction."""
 
-    __slots__ = ("keys", "pledges", "sends")
+    __slots__ = ("keys", "pending_acks", "sends")
 
     def __init__(self) -> None:
-        self.sends: list[Held] = []
+        self.sends: list[HeldSend] = []
         #: What no second message of the transaction may have: destination and id.
         self.keys: set[str] = set()
-        self.pledges: list[Pledge] = []
+        self.pending_acks: list[PendingAck] = []
 
 
 def key_of(message: Message) -> str:
@@ -103,15 +102,15 @@ class Resolution:
         """Whether an acknowledgement waits for the commit."""
         return True
 
-    def committed(self, transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+    def committed(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
         """What a commit carries out."""
-        return transaction.pledges, transaction.sends
+        return transaction.pending_acks, transaction.sends
 
-    def rolled_back(self, _transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+    def rolled_back(self, _transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
         """What a rollback carries out."""
         return [], []
 
-    def abandoned(self, _transaction: Transaction) -> tuple[list[Pledge], list[Held]]:
+    def abandoned(self, _transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
         """What the loss of the connection carries out."""
         return [], []
 
@@ -160,7 +159,7 @@ class Transactions:
         due_ns = self._arrivals.due_ns(message)
         if self._policies.transaction.holds_sends():
             transaction = self.open[connection][name]
-            held = Held(message, due_ns)
+            held = HeldSend(message, due_ns)
             transaction.sends.append(held)
             transaction.keys.add(key_of(message))
             if not due_ns and is_queue(message.destination):
@@ -168,7 +167,7 @@ class Transactions:
         else:
             self._arrivals.admit(message, due_ns)
 
-    def _charge(self, held: Held) -> None:
+    def _charge(self, held: HeldSend) -> None:
         """What waits for a commit stands in memory."""
         region = self._region
         queue = region.destination(held.message.destination)
@@ -202,15 +201,15 @@ class Transactions:
     def acknowledge(
         self, connection: int, name: str, consumer: Consumer, rule: Rule, deliveries: list[Delivery]
     ) -> None:
-        """Pledge the deliveries of a valid acknowledgement; carry it out at once if its kind does not wait."""
+        """PendingAck the deliveries of a valid acknowledgement; carry it out at once if its kind does not wait."""
         if rule.in_transaction != WAITS or not self._policies.transaction.holds_acknowledgements():
             self._settlements.apply(consumer, rule, deliveries)
             return
-        pledge = Pledge(consumer, rule, deliveries)
-        self.open[connection][name].pledges.append(pledge)
+        pending_ack = PendingAck(consumer, rule, deliveries)
+        self.open[connection][name].pending_acks.append(pending_ack)
         for delivery in deliveries:
-            delivery.pledge = pledge
-        consumer.pledged += len(deliveries)
+            delivery.pending_ack = pending_ack
+        consumer.ack_pending += len(deliveries)
         if rule.widens_in_transaction:
             self._settlements.widen(consumer, deliveries)
 
@@ -246,51 +245,51 @@ class Transactions:
         for transaction in self.open.pop(connection, {}).values():
             self._end(transaction, self._policies.transaction.abandoned(transaction))
 
-    def _end(self, transaction: Transaction, due: tuple[list[Pledge], list[Held]]) -> None:
+    def _end(self, transaction: Transaction, due: tuple[list[PendingAck], list[HeldSend]]) -> None:
         acknowledged, sends = due
         freed = self._discharge(transaction)
-        for pledge in acknowledged:
-            self._consume(pledge)
-        for pledge in transaction.pledges:
-            self._release(pledge)
+        for pending_ack in acknowledged:
+            self._consume(pending_ack)
+        for pending_ack in transaction.pending_acks:
+            self._release(pending_ack)
         for held in sends:
             self._arrivals.admit(held.message, held.due_ns, committed=True)
         for queue in freed:
             self._region.wake(queue)
 
-    def _consume(self, pledge: Pledge) -> None:
+    def _consume(self, pending_ack: PendingAck) -> None:
         """The acknowledgement takes effect, for what its consumer still has and what a queue keeps for it."""
         present: list[Delivery] = []
-        for delivery in pledge.deliveries:
-            delivery.pledge = None
-            if delivery.reference.state == PLEDGED:
+        for delivery in pending_ack.deliveries:
+            delivery.pending_ack = None
+            if delivery.reference.state == ACK_PENDING:
                 delivery.subscription.destination.redeem(delivery)
             elif delivery.is_held():
                 present.append(delivery)
-        pledge.consumer.pledged -= len(pledge.deliveries)
-        pledge.deliveries = []
+        pending_ack.consumer.ack_pending -= len(pending_ack.deliveries)
+        pending_ack.deliveries = []
         if present:
-            self._settlements.apply(pledge.consumer, pledge.rule, present)
+            self._settlements.apply(pending_ack.consumer, pending_ack.rule, present)
 
-    def _release(self, pledge: Pledge) -> None:
+    def _release(self, pending_ack: PendingAck) -> None:
         """The acknowledgement never was; nothing to do for one that has been carried out."""
-        if not pledge.deliveries:
+        if not pending_ack.deliveries:
             return
         present: list[Delivery] = []
         kept: dict[str, list[Delivery]] = {}
         places: list[Destination] = []
-        for delivery in pledge.deliveries:
-            delivery.pledge = None
+        for delivery in pending_ack.deliveries:
+            delivery.pending_ack = None
             if delivery.is_held():
                 present.append(delivery)
-            elif delivery.reference.state == PLEDGED:
+            elif delivery.reference.state == ACK_PENDING:
                 place = delivery.subscription.destination
                 if place.name not in kept:
                     kept[place.name] = []
                     places.append(place)
                 kept[place.name].append(delivery)
-        pledge.consumer.pledged -= len(pledge.deliveries)
-        pledge.deliveries = []
-        self._settlements.unwiden(pledge.consumer, present)
+        pending_ack.consumer.ack_pending -= len(pending_ack.deliveries)
+        pending_ack.deliveries = []
+        self._settlements.unwiden(pending_ack.consumer, present)
         for place in places:
             place.restore(kept[place.name])

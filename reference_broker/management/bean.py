@@ -1,8 +1,7 @@
 """What a bean is: a name, and tables of attributes and operations that fit its kind.
 
-Rules
 * A kind is a table; a bean is a kind and what it shows. Nothing is copied: an attribute is read when it is asked for.
-* An attribute that this broker has no figure for is not in the table, never 0.
+* An attribute that this broker has no metric for is not in the table, never 0.
 * An operation either answers at once or gives the core's ``Operation``, which is answered later.
 * Types and classes are written in Java's words, because ``list`` shows them to tools that expect those.
 """
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from brokerproof.reference_broker.core.events import Operation
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.bean_registry import Inventory
+    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
     from brokerproof.reference_broker.management.object_names import ObjectName
 
 STRING: Final = "java.lang.String"
@@ -30,14 +29,14 @@ VOID: Final = "void"
 #: What JSON can say.
 Json = Any
 #: (the broker's inventory, what the bean shows) -> value. Each table knows what its beans show.
-Read = Callable[["Inventory", Any], Json]
+Read = Callable[["BeanRegistry", Any], Json]
 #: The same, with the new value.
-Write = Callable[["Inventory", Any, Json], Operation]
+Write = Callable[["BeanRegistry", Any, Json], Operation]
 #: The same, with the arguments. A core operation is carried out, and the answer is the number of messages or nothing.
-Perform = Callable[["Inventory", Any, Sequence[Json]], "Json | Operation"]
+Perform = Callable[["BeanRegistry", Any, Sequence[Json]], "Json | Operation"]
 
 
-class Refusal(Exception):
+class OperationRefused(Exception):
     """The *prober* asked a bean for something that it cannot do. ``kind`` is the Java exception's class."""
 
     def __init__(self, kind: str, text: str, status: int = 500) -> None:
@@ -58,7 +57,7 @@ class Attribute:
         self.write = write
 
 
-class Action:
+class BeanOperation:
     """One signature of an operation. ``counts``: its answer is how many messages it concerned."""
 
     __slots__ = ("arguments", "counts", "lenient", "perform", "returns")
@@ -95,7 +94,7 @@ class Kind:
         self,
         class_name: str,
         attributes: Mapping[str, Attribute],
-        actions: Mapping[str, Sequence[Action]] | None = None,
+        actions: Mapping[str, Sequence[BeanOperation]] | None = None,
     ) -> None:
         self.class_name = class_name
         self.attributes = dict(attributes)

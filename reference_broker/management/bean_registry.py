@@ -1,6 +1,5 @@
 """Which beans a broker has at this moment: their names, and how one is found.
 
-Rules
 * Beans are made when somebody asks; nothing is kept, so the inventory is never out of date.
 * One bean with a plain name is found without looking at the others; patterns walk over all of them.
 * A destination's bean is there as long as the destination; that of a durable subscription as long as it, with or
@@ -26,7 +25,7 @@ from brokerproof.reference_broker.management.clients import (
     TOPIC_CONSUMER,
 )
 from brokerproof.reference_broker.management.destinations import QUEUE_KIND, TOPIC_KIND
-from brokerproof.reference_broker.management.object_names import DOMAIN, Asked, ObjectName, encoded
+from brokerproof.reference_broker.management.object_names import DOMAIN, ObjectName, ObjectNamePattern, encoded
 from brokerproof.reference_broker.management.subscriptions import subscriptions_of
 from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
 
@@ -36,13 +35,13 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.region import Region
     from brokerproof.reference_broker.core.subscription import Subscription
     from brokerproof.reference_broker.node import Node
-    from brokerproof.reference_broker.session.connection_state import Link
+    from brokerproof.reference_broker.session.connection_state import ConnectionState
 
 TYPES: Final = {QUEUE: "Queue", TOPIC: "Topic", TEMP_QUEUE: "TempQueue", TEMP_TOPIC: "TempTopic"}
 _PREFIXES: Final = {kind: prefix for prefix, kind in TYPES.items()}
 
 
-class Inventory:
+class BeanRegistry:
     """The beans of one node. ``connectors``: name -> where it listens; ``version``: of this broker."""
 
     node: Node
@@ -99,12 +98,12 @@ class Inventory:
 
     def client_id(self, connection: int) -> str:
         """What a connection calls itself, or what it is called for want of that."""
-        return self.region.attendance.client_id(connection) or f"ID:{self.node.config.name}-{connection}"
+        return self.region.connection_registry.client_id(connection) or f"ID:{self.node.config.name}-{connection}"
 
-    def connection_name(self, link: Link, view: str = "clientId") -> ObjectName:
+    def connection_name(self, state: ConnectionState, view: str = "clientId") -> ObjectName:
         """A connection's bean, under its client id or its remote address."""
-        shown = self.client_id(link.number) if view == "clientId" else link.address
-        connector = self._connector_name(connector_of(link))
+        shown = self.client_id(state.number) if view == "clientId" else state.address
+        connector = self._connector_name(connector_of(state))
         return ObjectName({**connector.properties, "connectionViewType": view, "connectionName": encoded(shown)})
 
     def _connector_name(self, name: str) -> ObjectName:
@@ -112,7 +111,7 @@ class Inventory:
 
     # -- beans
 
-    def find(self, asked: Asked) -> Bean | None:
+    def find(self, asked: ObjectNamePattern) -> Bean | None:
         """The bean of a plain name."""
         quick = self._quick(asked.properties)
         if quick is not None and asked.matches(quick.name):
@@ -135,13 +134,13 @@ class Inventory:
             yield from map(self._consumer, subscriptions_of(destination))
         for name, uri in list(self.connectors.items()):
             yield Bean(self._connector_name(name), CONNECTOR, (name, uri))
-        for link in self.links():
-            yield Bean(self.connection_name(link), CONNECTION, link)
-            yield Bean(self.connection_name(link, "remoteAddress"), CONNECTION, link)
+        for state in self.connections():
+            yield Bean(self.connection_name(state), CONNECTION, state)
+            yield Bean(self.connection_name(state, "remoteAddress"), CONNECTION, state)
 
-    def links(self) -> list[Link]:
+    def connections(self) -> list[ConnectionState]:
         """The connections that have finished their handshake."""
-        return [link for link in self.node.links() if link.session.connected and not link.closed]
+        return [state for state in self.node.connections() if state.session.connected and not state.closed]
 
     def _singles(self) -> Iterator[Bean]:
         yield Bean(self.broker_name(), BROKER, None)
@@ -160,7 +159,7 @@ class Inventory:
         return Bean(self.consumer_name(subscription), kind, subscription)
 
 
-def connector_of(link: Link) -> str:
+def connector_of(state: ConnectionState) -> str:
     """The connector of a connection: it is called by what is spoken there, and whether through TLS."""
-    spoken = "stomp" if isinstance(link.session, StompSession) else "openwire"
-    return f"{spoken}+ssl" if link.address.startswith("ssl://") else spoken
+    spoken = "stomp" if isinstance(state.session, StompSession) else "openwire"
+    return f"{spoken}+ssl" if state.address.startswith("ssl://") else spoken

@@ -20,24 +20,24 @@ from brokerproof.reference_broker.management.bean import (
     NAMES,
     STRING,
     VOID,
-    Action,
     Attribute,
+    BeanOperation,
     Json,
     Kind,
-    Refusal,
+    OperationRefused,
 )
-from brokerproof.reference_broker.management.browsing import browsed
+from brokerproof.reference_broker.management.browsing import browse
 from brokerproof.reference_broker.management.subscriptions import subscriptions_of
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Subscription
-    from brokerproof.reference_broker.management.bean_registry import Inventory
+    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
 
 SECOND_MS: Final = 1000
 _STATUS: Final = {True: "Good", False: "Storage refuses messages"}
 
 
-def uptime_ms(inventory: Inventory) -> int:
+def uptime_ms(inventory: BeanRegistry) -> int:
     """How long the broker has been running."""
     return (inventory.clocks().mono_ns - inventory.started.mono_ns) // NS_PER_MS
 
@@ -58,19 +58,21 @@ def whole_number(value: Json, of: str) -> int:
 
 
 def queue_name(value: Json) -> str:
-    """A queue, as the broker calls it. Raises ``Refusal``."""
+    """A queue, as the broker calls it. Raises ``OperationRefused``."""
     if not isinstance(value, str) or not value:
-        raise Refusal("java.lang.IllegalArgumentException", f"{value!r} is not the name of a queue; write it as a text")
+        raise OperationRefused(
+            "java.lang.IllegalArgumentException", f"{value!r} is not the name of a queue; write it as a text"
+        )
     return QUEUE + value
 
 
-def _total(figure: str) -> Attribute:
-    return Attribute(LONG, lambda inventory, _: metrics.total(inventory.region, figure))
+def _total(metric: str) -> Attribute:
+    return Attribute(LONG, lambda inventory, _: metrics.total(inventory.region, metric))
 
 
-def disk(figure: str, kind: str = LONG) -> Attribute:
+def disk(metric: str, kind: str = LONG) -> Attribute:
     """What there is of the store, or of temporary files; 0 while they have no limit."""
-    return Attribute(kind, lambda inventory, _: metrics.of_disk(inventory.region).get(figure, 0))
+    return Attribute(kind, lambda inventory, _: metrics.of_disk(inventory.region).get(metric, 0))
 
 
 def _destinations(prefix: str) -> Attribute:
@@ -78,7 +80,7 @@ def _destinations(prefix: str) -> Attribute:
 
 
 def _subscribers(prefix: str, chosen: Callable[[Subscription], bool]) -> Attribute:
-    def names(inventory: Inventory, _: None) -> Json:
+    def names(inventory: BeanRegistry, _: None) -> Json:
         return [
             inventory.consumer_name(subscription).reference()
             for destination in inventory.region.destinations.values()
@@ -102,15 +104,15 @@ def _is_unused(subscription: Subscription) -> bool:
     return subscription.durable is not None and subscription.durable.consumer is None
 
 
-def _memory_percent(inventory: Inventory, _: None) -> Json:
+def _memory_percent(inventory: BeanRegistry, _: None) -> Json:
     return inventory.region.memory.root.percent()
 
 
-def _browse_queue(inventory: Inventory, _: None, arguments: Sequence[Json]) -> Json:
-    return browsed(inventory, queue_name(arguments[0]))
+def _browse_queue(inventory: BeanRegistry, _: None, arguments: Sequence[Json]) -> Json:
+    return browse(inventory, queue_name(arguments[0]))
 
 
-def _health(inventory: Inventory) -> list[Json]:
+def _health(inventory: BeanRegistry) -> list[Json]:
     code, text = inventory.region.storage_trouble
     return [{"healthId": code, "level": "error", "message": text, "resource": "storage"}] if code else []
 
@@ -121,7 +123,7 @@ BROKER: Final = Kind(
         "BrokerId": Attribute(STRING, lambda inventory, _: f"ID:{inventory.node.config.name}"),
         "BrokerName": Attribute(STRING, lambda inventory, _: inventory.node.config.name),
         "BrokerVersion": Attribute(STRING, lambda inventory, _: inventory.version),
-        "CurrentConnectionsCount": Attribute(INT, lambda inventory, _: len(inventory.links())),
+        "CurrentConnectionsCount": Attribute(INT, lambda inventory, _: len(inventory.connections())),
         "DurableTopicSubscribers": _subscribers(TOPIC, _is_used),
         "Generation": Attribute(MAP, lambda inventory, _: dict(inventory.node.config.generation)),
         "InactiveDurableTopicSubscribers": _subscribers(TOPIC, _is_unused),
@@ -146,7 +148,7 @@ BROKER: Final = Kind(
         "TemporaryTopics": _destinations(TEMP_TOPIC),
         "TopicSubscribers": _subscribers(TOPIC, _is_volatile),
         "Topics": _destinations(TOPIC),
-        "TotalConsumerCount": Attribute(LONG, lambda inventory, _: inventory.region.attendance.consumers()),
+        "TotalConsumerCount": Attribute(LONG, lambda inventory, _: inventory.region.connection_registry.consumers()),
         "TotalDequeueCount": _total("dequeued"),
         "TotalEnqueueCount": _total("enqueued"),
         "TotalMessageCount": _total("size"),
@@ -155,11 +157,11 @@ BROKER: Final = Kind(
         "UptimeMillis": Attribute(LONG, lambda inventory, _: uptime_ms(inventory)),
     },
     {
-        "browseQueue": [Action([STRING], "[Ljavax.management.openmbean.CompositeData;", _browse_queue)],
+        "browseQueue": [BeanOperation([STRING], "[Ljavax.management.openmbean.CompositeData;", _browse_queue)],
         "removeQueue": [
-            Action([STRING], VOID, lambda _inventory, _, given: RemoveQueue(queue_name(given[0])), lenient=True)
+            BeanOperation([STRING], VOID, lambda _inventory, _, given: RemoveQueue(queue_name(given[0])), lenient=True)
         ],
-        "resetStatistics": [Action([], VOID, lambda _inventory, _, _given: ResetStatistics(""))],
+        "resetStatistics": [BeanOperation([], VOID, lambda _inventory, _, _given: ResetStatistics(""))],
     },
 )
 
@@ -167,8 +169,8 @@ HEALTH: Final = Kind(
     "org.apache.activemq.broker.jmx.HealthView",
     {"CurrentStatus": Attribute(STRING, lambda inventory, _: _STATUS[not _health(inventory)])},
     {
-        "healthList": [Action([], "java.util.List", lambda inventory, _, _given: _health(inventory))],
-        "healthStatus": [Action([], STRING, lambda inventory, _, _given: _STATUS[not _health(inventory)])],
+        "healthList": [BeanOperation([], "java.util.List", lambda inventory, _, _given: _health(inventory))],
+        "healthStatus": [BeanOperation([], STRING, lambda inventory, _, _given: _STATUS[not _health(inventory)])],
     },
 )
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.selector import BadSelector, parse
-from brokerproof.reference_broker.management.bean import Json, Refusal
+from brokerproof.reference_broker.management.bean import Json, OperationRefused
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.message import Message
-    from brokerproof.reference_broker.management.bean_registry import Inventory
+    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
 
 INVALID_SELECTOR: Final = "javax.jms.InvalidSelectorException"
 #: How much of a body that is no text is shown.
@@ -24,20 +24,20 @@ _INT_MOST: Final = 2**31
 _TABLES: Final = ("Boolean", "Byte", "Double", "Float", "Int", "Long", "Short", "String")
 
 
-def browsed(inventory: Inventory, name: str, selector_text: str = "") -> list[Json]:
-    """The messages of a queue that match. Raises ``Refusal``."""
+def browse(inventory: BeanRegistry, name: str, selector_text: str = "") -> list[Json]:
+    """The messages of a queue that match. Raises ``OperationRefused``."""
     queue = inventory.region.destinations.get(name)
     if not isinstance(queue, Queue):
         return []
     try:
         selector = parse(selector_text)
     except BadSelector as error:
-        raise Refusal(INVALID_SELECTOR, str(error)) from None
+        raise OperationRefused(INVALID_SELECTOR, str(error)) from None
     shown = inventory.node.broker.browse(name, queue.policy.max_browse_page_size) or []
-    return [_letter(message) for message in shown if selector is None or selector.selects(message)]
+    return [_message(message) for message in shown if selector is None or selector.selects(message)]
 
 
-def _letter(message: Message) -> Json:
+def _message(message: Message) -> Json:
     fields: dict[str, Json] = {
         "JMSCorrelationID": message.correlation_id or None,
         "JMSDeliveryMode": "PERSISTENT" if message.persistent else "NON-PERSISTENT",

@@ -16,8 +16,8 @@ from brokerproof.reference_broker.core.subscription import Subscription
 from brokerproof.reference_broker.management.bean import BOOLEAN, INT, LONG, NAME, NAMES, STRING, Attribute, Json, Kind
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.bean_registry import Inventory
-    from brokerproof.reference_broker.session.connection_state import Link
+    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
+    from brokerproof.reference_broker.session.connection_state import ConnectionState
 
 FULL_PERCENT: Final = 100
 _NO_SESSION: Final = -1
@@ -32,24 +32,24 @@ def _held(subscription: Subscription) -> int:
     return len(subscription.deliveries())
 
 
-def _connection(inventory: Inventory, subscription: Subscription) -> Json:
-    link = inventory.node.link(subscription.consumer.connection)
-    return None if link is None else inventory.connection_name(link).reference()
+def _connection(inventory: BeanRegistry, subscription: Subscription) -> Json:
+    state = inventory.node.connection_state(subscription.consumer.connection)
+    return None if state is None else inventory.connection_name(state).reference()
 
 
-def _user_of(link: Link | None) -> Json:
+def _user_of(state: ConnectionState | None) -> Json:
     """Who somebody proved to be; None: nobody was asked."""
-    return None if link is None or link.identity is None else link.identity.user
+    return None if state is None or state.identity is None else state.identity.user
 
 
-def _is_slow(inventory: Inventory, subscription: Subscription) -> Json:
+def _is_slow(inventory: BeanRegistry, subscription: Subscription) -> Json:
     return metrics.is_slow(inventory.region, subscription)
 
 
 def _plain(kind: str, read: Callable[[Subscription], Json]) -> Attribute:
     """An attribute that needs nothing but the subscription."""
 
-    def attribute(_inventory: Inventory, subscription: Subscription) -> Json:
+    def attribute(_inventory: BeanRegistry, subscription: Subscription) -> Json:
         return read(subscription)
 
     return Attribute(kind, attribute)
@@ -81,7 +81,9 @@ _CONSUMER: Final[dict[str, Attribute]] = {
     "SlowConsumer": Attribute(BOOLEAN, _is_slow),
     "SubscriptionId": _plain(LONG, lambda one: one.serial),
     "SubscriptionName": _plain(STRING, lambda one: one.consumer.durable or None),
-    "UserName": Attribute(STRING, lambda inventory, one: _user_of(inventory.node.link(one.consumer.connection))),
+    "UserName": Attribute(
+        STRING, lambda inventory, one: _user_of(inventory.node.connection_state(one.consumer.connection))
+    ),
 }
 
 QUEUE_CONSUMER: Final = Kind("org.apache.activemq.broker.jmx.SubscriptionView", _CONSUMER)
@@ -102,10 +104,10 @@ DURABLE: Final = Kind(
 )
 
 
-def _consumers(inventory: Inventory, link: Link) -> Json:
+def _consumers(inventory: BeanRegistry, state: ConnectionState) -> Json:
     return [
         inventory.consumer_name(subscription).reference()
-        for consumer in inventory.node.broker.consumers(link.number)
+        for consumer in inventory.node.broker.consumers(state.number)
         for subscription in consumer.subscriptions
     ]
 
@@ -113,14 +115,14 @@ def _consumers(inventory: Inventory, link: Link) -> Json:
 CONNECTION: Final = Kind(
     "org.apache.activemq.broker.jmx.ConnectionView",
     {
-        "Active": Attribute(BOOLEAN, lambda _inventory, link: not link.closed),
-        "Blocked": Attribute(BOOLEAN, lambda _inventory, link: link.blocked),
-        "ClientId": Attribute(STRING, lambda inventory, link: inventory.client_id(link.number)),
-        "Connected": Attribute(BOOLEAN, lambda _inventory, link: link.session.connected),
+        "Active": Attribute(BOOLEAN, lambda _inventory, state: not state.closed),
+        "Blocked": Attribute(BOOLEAN, lambda _inventory, state: state.blocked),
+        "ClientId": Attribute(STRING, lambda inventory, state: inventory.client_id(state.number)),
+        "Connected": Attribute(BOOLEAN, lambda _inventory, state: state.session.connected),
         "Consumers": Attribute(NAMES, _consumers),
-        "DispatchQueueSize": Attribute(INT, lambda _inventory, link: len(link.session.outbox)),
-        "RemoteAddress": Attribute(STRING, lambda _inventory, link: link.address),
-        "UserName": Attribute(STRING, lambda _inventory, link: _user_of(link)),
+        "DispatchQueueSize": Attribute(INT, lambda _inventory, state: len(state.session.outbox)),
+        "RemoteAddress": Attribute(STRING, lambda _inventory, state: state.address),
+        "UserName": Attribute(STRING, lambda _inventory, state: _user_of(state)),
     },
 )
 

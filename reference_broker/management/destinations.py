@@ -24,61 +24,61 @@ from brokerproof.reference_broker.management.bean import (
     NAMES,
     STRING,
     VOID,
-    Action,
     Attribute,
+    BeanOperation,
     Json,
     Kind,
 )
 from brokerproof.reference_broker.management.brokers import as_bytes, disk, whole_number
-from brokerproof.reference_broker.management.browsing import browsed
+from brokerproof.reference_broker.management.browsing import browse
 from brokerproof.reference_broker.management.subscriptions import subscriptions_of
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.destination import Destination
     from brokerproof.reference_broker.core.queue import Queue
-    from brokerproof.reference_broker.management.bean_registry import Inventory
+    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
 
 COMPOSITES: Final = "[Ljavax.management.openmbean.CompositeData;"
 FULL_PERCENT: Final = 100
 _PREFIXES: Final = ("queue://", "topic://")
 
 
-def _figure(name: str) -> Attribute:
+def _metric(name: str) -> Attribute:
     """One of the core's counters."""
     count = metrics.COUNTED[name]
     return Attribute(LONG, lambda _inventory, destination: count(destination.counters))
 
 
-def _reset(_inventory: Inventory, destination: Destination, _given: Sequence[Json]) -> Operation:
+def _reset(_inventory: BeanRegistry, destination: Destination, _given: Sequence[Json]) -> Operation:
     return ResetStatistics(destination.name)
 
 
-def _subscriptions(inventory: Inventory, destination: Destination) -> Json:
+def _subscriptions(inventory: BeanRegistry, destination: Destination) -> Json:
     return [inventory.consumer_name(one).reference() for one in subscriptions_of(destination)]
 
 
-def _sends_blocked(inventory: Inventory, destination: Destination) -> Json:
+def _sends_blocked(inventory: BeanRegistry, destination: Destination) -> Json:
     flow = inventory.region.flow
     return 0 if flow is None else flow.total(destination.name)
 
 
-def _page_size(inventory: Inventory, destination: Destination) -> Json:
+def _page_size(inventory: BeanRegistry, destination: Destination) -> Json:
     del inventory
     return destination.page_size
 
 
 _COMMON: Final[dict[str, Attribute]] = {
-    "AcknowledgedCount": _figure("acknowledged"),
+    "AcknowledgedCount": _metric("acknowledged"),
     "AlwaysRetroactive": Attribute(BOOLEAN, lambda _inventory, _destination: False),
     "BlockedSends": Attribute(LONG, _sends_blocked),
     "ConsumerCount": Attribute(LONG, lambda _inventory, destination: metrics.consumers_of(destination)),
-    "DequeueCount": _figure("dequeued"),
-    "DispatchCount": _figure("dispatched"),
+    "DequeueCount": _metric("dequeued"),
+    "DispatchCount": _metric("dispatched"),
     "DuplicateFromStoreCount": Attribute(LONG, lambda _inventory, _destination: 0),
-    "EnqueueCount": _figure("enqueued"),
-    "ExpiredCount": _figure("expired"),
+    "EnqueueCount": _metric("enqueued"),
+    "ExpiredCount": _metric("expired"),
     "ForwardCount": Attribute(LONG, lambda _inventory, _destination: 0),
-    "InFlightCount": _figure("in_flight"),
+    "InFlightCount": _metric("in_flight"),
     "MaxPageSize": Attribute(INT, _page_size),
     "MemoryLimit": Attribute(
         LONG,
@@ -92,51 +92,51 @@ _COMMON: Final[dict[str, Attribute]] = {
     "Options": Attribute(STRING, lambda _inventory, _destination: ""),
     "PrioritizedMessages": Attribute(BOOLEAN, lambda _inventory, destination: destination.policy.prioritized_messages),
     "ProducerFlowControl": Attribute(BOOLEAN, lambda _inventory, destination: destination.policy.producer_flow_control),
-    "QueueSize": _figure("size"),
-    "ScheduledMessageCount": _figure("scheduled"),
+    "QueueSize": _metric("size"),
+    "ScheduledMessageCount": _metric("scheduled"),
     "SlowConsumerStrategy": Attribute("javax.management.ObjectName", lambda _inventory, _destination: None),
     "Subscriptions": Attribute(NAMES, _subscriptions),
     "TempUsagePercentUsage": disk("temp_percent", INT),
     "UseCache": Attribute(BOOLEAN, lambda _inventory, destination: destination.policy.use_cache),
-    "WastedDispatchCount": _figure("wasted"),
+    "WastedDispatchCount": _metric("wasted"),
 }
 
 
 # -- queues
 
 
-def _has_space(inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Json:
-    """Whether the cursor could read a message into memory now: the decisive figure when a consumer gets nothing."""
+def _has_space(inventory: BeanRegistry, queue: Queue, _given: Sequence[Json]) -> Json:
+    """Whether the cursor could read a message into memory now: the decisive metric when a consumer gets nothing."""
     region = inventory.region
     return region.policies.memory.has_space(region.memory, queue)
 
 
-def _caches(_inventory: Inventory, queue: Queue) -> Json:
+def _caches(_inventory: BeanRegistry, queue: Queue) -> Json:
     return queue.cursor.caching if queue.cursor is not None else not queue.line.stored
 
 
-def _groups(inventory: Inventory, queue: Queue) -> Json:
+def _groups(inventory: BeanRegistry, queue: Queue) -> Json:
     if queue.choices is None:
         return {}
     owned = queue.choices.groups.by_id
     return {name: inventory.consumer_name(group.owner).properties["consumerId"] for name, group in owned.items()}
 
 
-def _cursor_size(_inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Json:
+def _cursor_size(_inventory: BeanRegistry, queue: Queue, _given: Sequence[Json]) -> Json:
     return len(queue.line) if queue.cursor is None else len(queue.cursor)
 
 
-def _buffered(_inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Json:
+def _buffered(_inventory: BeanRegistry, queue: Queue, _given: Sequence[Json]) -> Json:
     cursor = queue.cursor
     return bool(queue.line.loaded) if cursor is None else bool(cursor.batch or cursor.spool)
 
 
-def _move_matching(_inventory: Inventory, queue: Queue, given: Sequence[Json]) -> Operation:
+def _move_matching(_inventory: BeanRegistry, queue: Queue, given: Sequence[Json]) -> Operation:
     count = max(whole_number(given[2], "messages"), 0) if len(given) > 2 else 0
     return Move(queue.name, _target(given[1]), selector=_selector(given[0]), count=count)
 
 
-def _move_one(_inventory: Inventory, queue: Queue, given: Sequence[Json]) -> Operation:
+def _move_one(_inventory: BeanRegistry, queue: Queue, given: Sequence[Json]) -> Operation:
     return Move(queue.name, _target(given[1]), selector=f"JMSMessageID = {_quoted(given[0])}", count=1)
 
 
@@ -154,7 +154,7 @@ def _quoted(given: Json) -> str:
     return "'" + str(given).replace("'", "''") + "'"
 
 
-def _purge(_inventory: Inventory, queue: Queue, _given: Sequence[Json]) -> Operation:
+def _purge(_inventory: BeanRegistry, queue: Queue, _given: Sequence[Json]) -> Operation:
     return Purge(queue.name)
 
 
@@ -172,26 +172,26 @@ QUEUE_KIND: Final = Kind(
     },
     {
         "browse": [
-            Action([], COMPOSITES, lambda inventory, queue, _: browsed(inventory, queue.name)),
-            Action(
+            BeanOperation([], COMPOSITES, lambda inventory, queue, _: browse(inventory, queue.name)),
+            BeanOperation(
                 [STRING],
                 COMPOSITES,
-                lambda inventory, queue, given: browsed(inventory, queue.name, _selector(given[0])),
+                lambda inventory, queue, given: browse(inventory, queue.name, _selector(given[0])),
             ),
         ],
-        "cursorSize": [Action([], INT, _cursor_size)],
-        "doesCursorHaveMessagesBuffered": [Action([], BOOLEAN, _buffered)],
-        "doesCursorHaveSpace": [Action([], BOOLEAN, _has_space)],
+        "cursorSize": [BeanOperation([], INT, _cursor_size)],
+        "doesCursorHaveMessagesBuffered": [BeanOperation([], BOOLEAN, _buffered)],
+        "doesCursorHaveSpace": [BeanOperation([], BOOLEAN, _has_space)],
         "moveMatchingMessagesTo": [
-            Action([STRING, STRING], INT, _move_matching, counts=True),
-            Action([STRING, STRING, INT], INT, _move_matching, counts=True),
+            BeanOperation([STRING, STRING], INT, _move_matching, counts=True),
+            BeanOperation([STRING, STRING, INT], INT, _move_matching, counts=True),
         ],
-        "moveMessageTo": [Action([STRING, STRING], BOOLEAN, _move_one, counts=True)],
-        "purge": [Action([], VOID, _purge)],
-        "resetStatistics": [Action([], VOID, _reset)],
+        "moveMessageTo": [BeanOperation([STRING, STRING], BOOLEAN, _move_one, counts=True)],
+        "purge": [BeanOperation([], VOID, _purge)],
+        "resetStatistics": [BeanOperation([], VOID, _reset)],
     },
 )
 
 TOPIC_KIND: Final = Kind(
-    "org.apache.activemq.broker.jmx.TopicView", _COMMON, {"resetStatistics": [Action([], VOID, _reset)]}
+    "org.apache.activemq.broker.jmx.TopicView", _COMMON, {"resetStatistics": [BeanOperation([], VOID, _reset)]}
 )

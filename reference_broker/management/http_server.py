@@ -1,6 +1,5 @@
 """The socket side of management: HTTP/1.1 by h11 on the broker's own loop.
 
-Rules
 * One request of a connection is worked on at a time; the next waits in h11's buffer, and the socket is not read.
 * Bounds: ``MOST_BODY_BYTES`` for a body (413), h11's own for the head, ``MOST_CONNECTIONS`` at once (more are closed),
   ``IDLE_S`` for a request to arrive (closed). A reader that does not read is closed after that time as well.
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 import h11
 
-from brokerproof.reference_broker.management.bean_registry import Inventory
+from brokerproof.reference_broker.management.bean_registry import BeanRegistry
 from brokerproof.reference_broker.management.jolokia import Jolokia, Submit
 from brokerproof.reference_broker.management.metrics import Metrics
-from brokerproof.reference_broker.management.site import Authenticator, Page, Site
+from brokerproof.reference_broker.management.site import Authenticator, Response, Site
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.instant import Now
@@ -49,7 +48,7 @@ def make_site(
         future = loop.run_in_executor(None, work)
         future.add_done_callback(lambda done: then(done.result()))
 
-    inventory = Inventory(node, clocks, connectors, version)
+    inventory = BeanRegistry(node, clocks, connectors, version)
     return Site(Jolokia(inventory, submit, defer), Metrics(inventory, defer), beside, authenticator, local=local)
 
 
@@ -113,15 +112,15 @@ class HttpConnection(asyncio.Protocol):
                 elif isinstance(event, h11.EndOfMessage) and self._request is not None:
                     self._work(self._request)
                 elif event is h11.NEED_DATA:
-                    self._encourage()
+                    self._send_continue()
                     return
                 else:
-                    self._hang_up()
+                    self._close()
                     return
         except h11.RemoteProtocolError as error:
             self._refuse(error.error_status_hint, str(error))
 
-    def _encourage(self) -> None:
+    def _send_continue(self) -> None:
         """Some clients ask before they send a long body (curl)."""
         if self._http.they_are_waiting_for_100_continue and self._transport is not None:
             go_on = h11.InformationalResponse(status_code=100, headers=[])
@@ -136,13 +135,13 @@ class HttpConnection(asyncio.Protocol):
         head = method == "HEAD"
         self._site.ask(method, target, headers, bytes(self._body), lambda page: self._answer(page, head=head))
 
-    def _answer(self, page: Page, *, head: bool) -> None:
+    def _answer(self, page: Response, *, head: bool) -> None:
         self._working = False
         if self._transport is None:
             return
         self._send(page, head=head)
         if self._http.our_state is h11.MUST_CLOSE:
-            self._hang_up()
+            self._close()
             return
         self._http.start_next_cycle()
         self._transport.resume_reading()
@@ -150,7 +149,7 @@ class HttpConnection(asyncio.Protocol):
         # What the peer has sent meanwhile is looked at in a turn of its own: an answer may come at once.
         asyncio.get_running_loop().call_soon(self._read)
 
-    def _send(self, page: Page, *, head: bool = False) -> None:
+    def _send(self, page: Response, *, head: bool = False) -> None:
         assert self._transport is not None
         headers = [*page.headers.items(), ("Content-Length", str(len(page.body)))]
         parts = [h11.Response(status_code=page.status, headers=headers)]
@@ -162,9 +161,9 @@ class HttpConnection(asyncio.Protocol):
     def _refuse(self, status: int, text: str) -> None:
         """What arrived is no request that we serve: say so, hang up."""
         if self._transport is not None and self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-            self._send(Page(status, f"{status}\n\n{text}\n".encode(), Connection="close"))
-        self._hang_up()
+            self._send(Response(status, f"{status}\n\n{text}\n".encode(), Connection="close"))
+        self._close()
 
-    def _hang_up(self) -> None:
+    def _close(self) -> None:
         if self._transport is not None:
             self._transport.close()

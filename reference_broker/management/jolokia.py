@@ -1,6 +1,5 @@
 """Jolokia's protocol: requests in JSON, answers in JSON, of the beans of one broker. No sockets, no clock of its own.
 
-Rules
 * Types: ``version``, ``read`` (one attribute, several, all; by pattern, too), ``search``, ``list``, ``exec`` and
   ``write``. A list of requests is answered by a list, in order; each may fail alone.
 * What cannot be a request at all (no type, no name, an ambiguous operation) is ``Malformed``: the whole exchange is
@@ -22,13 +21,13 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.events import Operation
-from brokerproof.reference_broker.management.bean import Action, Bean, Json, Refusal
+from brokerproof.reference_broker.management.bean import Bean, BeanOperation, Json, OperationRefused
 from brokerproof.reference_broker.management.browsing import INVALID_SELECTOR
-from brokerproof.reference_broker.management.object_names import Asked, BadNameError
+from brokerproof.reference_broker.management.object_names import BadNameError, ObjectNamePattern
 from brokerproof.reference_broker.session.actions import Answered
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.bean_registry import Inventory
+    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
 
 PROTOCOL: Final = "8.0"
 #: Requests in one exchange, and beans in one answer with values.
@@ -62,7 +61,7 @@ class Malformed(Exception):
 class Jolokia:
     """Answers exchanges about one broker."""
 
-    def __init__(self, inventory: Inventory, submit: Submit, defer: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, inventory: BeanRegistry, submit: Submit, defer: Callable[[Callable[[], None]], None]) -> None:
         """``defer`` calls something after everything else that waits to run."""
         self._inventory = inventory
         self._submit = submit
@@ -81,16 +80,16 @@ class Jolokia:
     def _go_on(self, work: Work, answer: Answered | None, reply: Callable[[Json], None]) -> None:
         """Let an exchange run to its next rest."""
         try:
-            wish = work.send(answer)
+            operation = work.send(answer)
         except StopIteration as end:
             reply(end.value)
         except Malformed as error:
             reply(error)
         else:
-            if wish is None:
+            if operation is None:
                 self._defer(lambda: self._go_on(work, None, reply))
             else:
-                self._submit(wish, lambda given: self._go_on(work, given, reply))
+                self._submit(operation, lambda given: self._go_on(work, given, reply))
 
     def _exchange(self, requests: Json) -> Work:
         if isinstance(requests, dict):
@@ -112,12 +111,12 @@ class Jolokia:
         try:
             asked = self._asked(request, shown)
             value = yield from _HANDLERS[request["type"]](self, request, asked)
-        except Refusal as refusal:
+        except OperationRefused as refusal:
             return {"request": shown, **failure(refusal.kind, refusal.text, refusal.status)}
         seconds = self._inventory.clocks().wall_ms // _MS_PER_S
         return {"request": shown, "value": value, "status": 200, "timestamp": seconds}
 
-    def _asked(self, request: Mapping[str, Json], shown: dict[str, Json]) -> Asked | None:
+    def _asked(self, request: Mapping[str, Json], shown: dict[str, Json]) -> ObjectNamePattern | None:
         if request["type"] in {"version", "list"}:
             return None
         asked = _named(str(request.get("mbean", "")))
@@ -128,7 +127,7 @@ class Jolokia:
 
     # -- the types
 
-    def _version(self, _request: Mapping[str, Json], _asked: Asked | None) -> Work:
+    def _version(self, _request: Mapping[str, Json], _asked: ObjectNamePattern | None) -> Work:
         version = self._inventory.version
         yield from ()
         return {
@@ -138,7 +137,7 @@ class Jolokia:
             "info": {"product": "brokerproof", "vendor": "brokerproof", "version": version},
         }
 
-    def _search(self, _request: Mapping[str, Json], asked: Asked | None) -> Work:
+    def _search(self, _request: Mapping[str, Json], asked: ObjectNamePattern | None) -> Work:
         assert asked is not None
         found = []
         for count, bean in enumerate(self._inventory.all(), 1):
@@ -148,7 +147,7 @@ class Jolokia:
                 yield None
         return found
 
-    def _list(self, request: Mapping[str, Json], _asked: Asked | None) -> Work:
+    def _list(self, request: Mapping[str, Json], _asked: ObjectNamePattern | None) -> Work:
         path = [part for part in _path(request.get("path")) if part]
         domains: dict[str, dict[str, Json]] = {}
         wanted = _named(":".join(path[:2])) if len(path) > 1 else None
@@ -167,10 +166,10 @@ class Jolokia:
         if len(path) == 1:
             return inside
         if not inside:
-            raise Refusal(NO_BEAN, ":".join(path[:2]), 404)
+            raise OperationRefused(NO_BEAN, ":".join(path[:2]), 404)
         return _descend(next(iter(inside.values()), {}), path[2:])
 
-    def _read(self, request: Mapping[str, Json], asked: Asked | None) -> Work:
+    def _read(self, request: Mapping[str, Json], asked: ObjectNamePattern | None) -> Work:
         assert asked is not None
         wanted = _wanted(request)
         if asked.is_pattern:
@@ -184,7 +183,7 @@ class Jolokia:
                 value = {name: read(bean, name) for name in wanted or bean.kind.attributes}
         return _descend(value, _path(request.get("path")))
 
-    def _read_all(self, asked: Asked, wanted: list[str] | None) -> Work:
+    def _read_all(self, asked: ObjectNamePattern, wanted: list[str] | None) -> Work:
         values: dict[str, Json] = {}
         matched = False
         for count, bean in enumerate(self._inventory.all(), 1):
@@ -194,16 +193,20 @@ class Jolokia:
                 if present:
                     values[str(bean.name)] = {name: self._value(bean, name) for name in present}
             if len(values) > MOST_BEANS:
-                raise Refusal(BAD_ARGUMENT, f"{asked.text} matches more than {MOST_BEANS} beans; narrow it", 400)
+                raise OperationRefused(
+                    BAD_ARGUMENT, f"{asked.text} matches more than {MOST_BEANS} beans; narrow it", 400
+                )
             if not count % PIECE:
                 yield None
         if matched and not values:
-            raise Refusal(NO_ATTRIBUTE, f"No attribute found for any MBean matching {asked.text}: {wanted}", 404)
+            raise OperationRefused(
+                NO_ATTRIBUTE, f"No attribute found for any MBean matching {asked.text}: {wanted}", 404
+            )
         if not values:
-            raise Refusal(NO_BEAN, f"No MBean with pattern {asked.text} found for READ request", 404)
+            raise OperationRefused(NO_BEAN, f"No MBean with pattern {asked.text} found for READ request", 404)
         return values
 
-    def _exec(self, request: Mapping[str, Json], asked: Asked | None) -> Work:
+    def _exec(self, request: Mapping[str, Json], asked: ObjectNamePattern | None) -> Work:
         assert asked is not None
         if not request.get("operation"):
             raise Malformed('an exec needs an operation, as in {"operation": "purge()"}')
@@ -213,7 +216,7 @@ class Jolokia:
         try:
             outcome = action.perform(self._inventory, bean.subject, given)
         except (ValueError, TypeError, OverflowError) as error:
-            raise Refusal(BAD_ARGUMENT, str(error), 400) from None
+            raise OperationRefused(BAD_ARGUMENT, str(error), 400) from None
         if not isinstance(outcome, Operation):
             return outcome
         answer = yield outcome
@@ -222,7 +225,7 @@ class Jolokia:
             raise _refusal(answer)
         return action.result(answer.count)
 
-    def _write(self, request: Mapping[str, Json], asked: Asked | None) -> Work:
+    def _write(self, request: Mapping[str, Json], asked: ObjectNamePattern | None) -> Work:
         assert asked is not None
         if not request.get("attribute") or "value" not in request:
             raise Malformed('a write needs an attribute and a value, as in {"attribute": "MemoryLimit", "value": 0}')
@@ -230,38 +233,38 @@ class Jolokia:
         name = str(request["attribute"])
         attribute = bean.kind.attributes.get(name)
         if attribute is None or attribute.write is None:
-            raise Refusal(NO_ATTRIBUTE, f"Can't write attribute: {name}", 404)
+            raise OperationRefused(NO_ATTRIBUTE, f"Can't write attribute: {name}", 404)
         before = attribute.read(self._inventory, bean.subject)
         try:
             operation = attribute.write(self._inventory, bean.subject, request.get("value"))
         except ValueError as error:
-            raise Refusal(BAD_ARGUMENT, str(error), 400) from None
+            raise OperationRefused(BAD_ARGUMENT, str(error), 400) from None
         answer = yield operation
         assert answer is not None
         if answer.code:
             raise _refusal(answer)
         return before
 
-    def _bean(self, asked: Asked) -> Bean:
+    def _bean(self, asked: ObjectNamePattern) -> Bean:
         bean = None if asked.is_pattern else self._inventory.find(asked)
         if bean is None:
-            raise Refusal(NO_BEAN, asked.text, 404)
+            raise OperationRefused(NO_BEAN, asked.text, 404)
         return bean
 
     def _value(self, bean: Bean, name: str) -> Json:
         attribute = bean.kind.attributes.get(name)
         if attribute is None:
-            raise Refusal(NO_ATTRIBUTE, f"No such attribute: {name}", 404)
+            raise OperationRefused(NO_ATTRIBUTE, f"No such attribute: {name}", 404)
         return attribute.read(self._inventory, bean.subject)
 
     def _value_or_error(self, bean: Bean, name: str) -> Json:
         try:
             return self._value(bean, name)
-        except Refusal as refusal:
+        except OperationRefused as refusal:
             return {"error_type": refusal.kind, "error": refusal.text}
 
 
-_HANDLERS: Final[dict[str, Callable[[Jolokia, Mapping[str, Json], Asked | None], Work]]] = {
+_HANDLERS: Final[dict[str, Callable[[Jolokia, Mapping[str, Json], ObjectNamePattern | None], Work]]] = {
     "version": Jolokia._version,
     "search": Jolokia._search,
     "list": Jolokia._list,
@@ -288,10 +291,10 @@ def _check(request: Json) -> None:
         raise Malformed(f"No type with name {request['type']!r} exists; one of {', '.join(_HANDLERS)}")
 
 
-def _named(text: str) -> Asked:
+def _named(text: str) -> ObjectNamePattern:
     """Raises ``Malformed``."""
     try:
-        return Asked(text)
+        return ObjectNamePattern(text)
     except BadNameError as error:
         raise Malformed(str(error)) from None
 
@@ -301,8 +304,8 @@ def failure(kind: str, text: str, status: int) -> dict[str, Json]:
     return {"error_type": kind, "error": text, "status": status}
 
 
-def _refusal(answer: Answered) -> Refusal:
-    return Refusal(_REFUSALS.get(answer.code, _OTHER_REFUSAL), f"{answer.code}: {answer.text}")
+def _refusal(answer: Answered) -> OperationRefused:
+    return OperationRefused(_REFUSALS.get(answer.code, _OTHER_REFUSAL), f"{answer.code}: {answer.text}")
 
 
 def _ignores_errors(request: Mapping[str, Json]) -> bool:
@@ -335,18 +338,18 @@ def _descend(value: Json, path: list[str]) -> Json:
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (LookupError, TypeError, ValueError):
-            raise Refusal(BAD_ARGUMENT, f"the path ends at {part!r}: there is no such element", 400) from None
+            raise OperationRefused(BAD_ARGUMENT, f"the path ends at {part!r}: there is no such element", 400) from None
     return value
 
 
-def _action(bean: Bean, asked: str, given: Json) -> Action:
+def _action(bean: Bean, asked: str, given: Json) -> BeanOperation:
     """The operation that a prober means, by name, or by name and signature if there are several."""
     if not isinstance(given, list):
         raise Malformed(f"arguments = {given!r} must be a list")
     name, bracket, rest = asked.partition("(")
     actions = bean.kind.actions.get(name)
     if actions is None:
-        raise Refusal(NO_OPERATION, asked)
+        raise OperationRefused(NO_OPERATION, asked)
     if not bracket and len(actions) > 1:
         signatures = " ".join(f"({','.join(action.arguments)})" for action in actions)
         raise Malformed(
@@ -362,10 +365,10 @@ def _action(bean: Bean, asked: str, given: Json) -> Action:
                     f"{len(action.arguments)} parameters, not {len(given)} as given"
                 )
             return action
-    raise Refusal(NO_OPERATION, asked)
+    raise OperationRefused(NO_OPERATION, asked)
 
 
-def _arguments(action: Action) -> Json:
+def _arguments(action: BeanOperation) -> Json:
     return [{"name": f"p{index}", "type": kind} for index, kind in enumerate(action.arguments)]
 
 

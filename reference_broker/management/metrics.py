@@ -1,9 +1,8 @@
 """Prometheus metrics of one broker, by the standard client library.
 
-Rules
 * Names end in their unit; what only grows ends in ``_total``. A destination's metrics carry ``destination`` (as clients
-  write it) and ``type``. What a destination has no figure for is absent, never 0.
-* Figures are collected in pieces, so that a broker with many destinations goes on working; the text is made beside the
+  write it) and ``type``. What a destination has no metric for is absent, never 0.
+* Metrics are collected in pieces, so that a broker with many destinations goes on working; the text is made beside the
   loop. ``resetStatistics`` sets totals back to 0; Prometheus takes that for a restart, as it should.
 """
 
@@ -21,7 +20,7 @@ from brokerproof.reference_broker.core.metrics import of_disk
 from brokerproof.reference_broker.management.brokers import uptime_ms
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.bean_registry import Inventory
+    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
 
 PREFIX: Final = "brokerproof_broker"
 #: Destinations after which others may run.
@@ -62,7 +61,7 @@ class Metrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, inventory: Inventory, defer: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, inventory: BeanRegistry, defer: Callable[[Callable[[], None]], None]) -> None:
         self._inventory = inventory
         self._defer = defer
 
@@ -78,13 +77,13 @@ class Metrics:
             then(lambda: generate_latest(snapshot))
 
     def _pieces(self) -> Iterator[_Snapshot | None]:
-        """Gives None while it is at it, the figures at the end."""
+        """Gives None while it is at it, the metrics at the end."""
         inventory = self._inventory
         rows: list[_Row] = []
         for count, destination in enumerate(list(inventory.region.destinations.values()), 1):
             prefix, name = split(destination.name)
-            figures = inventory.node.broker.counters(destination.name, inventory.clocks()) or {}
-            rows.append((_printable(name), prefix.removesuffix("://"), figures))
+            metrics = inventory.node.broker.counters(destination.name, inventory.clocks()) or {}
+            rows.append((_printable(name), prefix.removesuffix("://"), metrics))
             if not count % PIECE:
                 yield None
         yield _Snapshot(list(self._broker()), rows)
@@ -99,10 +98,10 @@ class Metrics:
         yield info
         for name, text, value in (
             ("uptime_seconds", "Time since the start.", uptime_ms(inventory) / _MS_PER_S),
-            ("connections", "Connections that have finished their handshake.", len(inventory.links())),
+            ("connections", "Connections that have finished their handshake.", len(inventory.connections())),
             ("broker_memory_bytes", "Memory in use by all destinations.", root.used_bytes),
             ("broker_memory_limit_bytes", "Memory limit of the broker; 0 is none.", root.limit_bytes),
-            *((*_DISK[figure], value) for figure, value in of_disk(inventory.region).items() if figure in _DISK),
+            *((*_DISK[metric], value) for metric, value in of_disk(inventory.region).items() if metric in _DISK),
         ):
             family = _family(name, text, [])
             family.add_metric([], value)
@@ -110,7 +109,7 @@ class Metrics:
 
 
 class _Snapshot(CollectorRegistry):
-    """The figures of one moment, as a registry. Families are made one at a time, when their text is: a broker may have
+    """The metrics of one moment, as a registry. Families are made one at a time, when their text is: a broker may have
     many destinations, and so many samples at once would keep the garbage collector busy.
     """
 
@@ -121,11 +120,11 @@ class _Snapshot(CollectorRegistry):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._broker
-        for figure, (name, text) in _DESTINATION.items():
+        for metric, (name, text) in _DESTINATION.items():
             family = _family(name, text, ["destination", "type"])
-            for destination, kind, figures in self._rows:
-                if figure in figures:
-                    family.add_metric([destination, kind], figures[figure])
+            for destination, kind, metrics in self._rows:
+                if metric in metrics:
+                    family.add_metric([destination, kind], metrics[metric])
             yield family
 
 

@@ -1,6 +1,5 @@
 """ObjectNames: how the beans of a broker are called, and what a pattern matches (JMX, in ActiveMQ's spelling).
 
-Rules
 * ``domain:key=value,…``. A bean keeps the order in which its name was built (answers show that one); two names are
   equal if they have the same properties. A reference from one bean to another is written in canonical order, by key.
 * In a value ``: , ' "`` become ``_``, ``?`` becomes ``&qe;``, ``=`` becomes ``&amp;``, ``*`` becomes ``&ast;``.
@@ -53,7 +52,7 @@ class ObjectName:
         return {"objectName": self.canonical()}
 
 
-class Asked:
+class ObjectNamePattern:
     """A name as a prober wrote it: of one bean, or a pattern."""
 
     __slots__ = ("_matchers", "domain", "is_pattern", "open", "properties", "text")

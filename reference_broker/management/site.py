@@ -1,6 +1,5 @@
 """The management site: which path answers what, and to whom. No sockets.
 
-Rules
 * ``/jolokia`` and ``/api/jolokia``, with or without a last slash: POST only, as the newest releases of ActiveMQ demand,
   and with an ``Origin`` or ``Referer`` whose host is this machine (loopback) or the ``Host`` that was asked for. A page
   of the web that a browser shows can then neither read nor purge anything.
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from brokerproof.reference_broker.management.jolokia import Jolokia, Malformed, failure
-from brokerproof.reference_broker.settings.listening import is_loopback
+from brokerproof.reference_broker.settings.listen_address import is_loopback
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.management.bean import Json
@@ -45,7 +44,7 @@ class Authenticator(ABC):
         """Decide, without blocking, and tell ``then``, at once or later."""
 
 
-class Page:
+class Response:
     """An answer."""
 
     __slots__ = ("body", "headers", "status")
@@ -57,7 +56,7 @@ class Page:
         self.headers |= {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-Reply = Callable[[Page], None]
+Reply = Callable[[Response], None]
 
 
 class Site:
@@ -104,7 +103,7 @@ class Site:
             else:
                 self._metrics.text(lambda write: self._write(write, self._metrics.content_type, reply))
         elif not path.startswith(JOLOKIA):
-            reply(Page(404, f"404 (Not Found)\n\n{path}: ask for /jolokia/ or {METRICS}\n".encode()))
+            reply(Response(404, f"404 (Not Found)\n\n{path}: ask for /jolokia/ or {METRICS}\n".encode()))
         elif method != "POST":
             text = f"HTTP method {method} is not allowed according to the installed security policy; use POST"
             reply(_refused(text))
@@ -116,12 +115,12 @@ class Site:
 
     def _answer(self, answer: Json | Malformed, reply: Reply) -> None:
         if isinstance(answer, Malformed):
-            reply(Page(400, f"400 (Bad Request)\n\n{answer}\n".encode()))
+            reply(Response(400, f"400 (Bad Request)\n\n{answer}\n".encode()))
         else:
             self._write(lambda: json.dumps(answer).encode(), _JSON, reply)
 
     def _write(self, write: Callable[[], bytes], kind: str, reply: Reply) -> None:
-        self._beside(write, lambda text: reply(Page(200, text, kind)))
+        self._beside(write, lambda text: reply(Response(200, text, kind)))
 
 
 def credentials(header: str) -> tuple[str, str] | None:
@@ -136,13 +135,13 @@ def credentials(header: str) -> tuple[str, str] | None:
     return (user, password) if colon else None
 
 
-def _refused(text: str) -> Page:
-    return Page(403, json.dumps(failure(_FORBIDDEN, text, 403)).encode(), _JSON)
+def _refused(text: str) -> Response:
+    return Response(403, json.dumps(failure(_FORBIDDEN, text, 403)).encode(), _JSON)
 
 
-def _unknown() -> Page:
+def _unknown() -> Response:
     text = b"401 (Unauthorized)\n\nsend user and password (HTTP Basic)\n"
-    return Page(401, text, WWW_Authenticate='Basic realm="brokerproof", charset="UTF-8"')
+    return Response(401, text, WWW_Authenticate='Basic realm="brokerproof", charset="UTF-8"')
 
 
 def _host(header: str) -> str:

@@ -1,6 +1,5 @@
 """The broker's end of an OpenWire connection, at the level of commands.
 
-Rules
 * The broker speaks first: its WireFormatInfo is on the outbox as soon as the socket is there. The monitor starts when
   the client's has been read, with the shorter of both offers; later ones change nothing.
 * A KeepAliveInfo that asks for an answer gets one at once, even before the handshake is complete; the answer counts as
@@ -11,8 +10,8 @@ Rules
 * What is refused without having asked for a response spoils the transaction that it was to be a part of: nobody waits
   there who could decide what becomes of the rest, so the commit is refused, and the transaction rolled back.
 * A commit that is refused is a rollback: JMS clients forget the transaction.
-* Without a wish for a response nothing is answered unless it is refused. Deleting a destination that is not there is
-  no error: a JMS client may do so twice.
+* Without ``responseRequired`` nothing is answered unless it is refused. Deleting a destination that is not there is no
+  error: a JMS client may do so twice.
 
 Known exceptions: XA transactions are refused. BrokerInfo and ConsumerControl are written only where there are bytes
 between both ends.
@@ -46,7 +45,7 @@ from brokerproof.reference_broker.core.events import (
 )
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.inactivity import negotiate
-from brokerproof.reference_broker.openwire.announcements import EARLY, HANDLERS, Members
+from brokerproof.reference_broker.openwire.client_state import EARLY, HANDLERS, ClientState
 from brokerproof.reference_broker.openwire.commands import (
     ADD_DESTINATION,
     BEGIN,
@@ -87,7 +86,7 @@ class OpenWireProtocolError(Exception):
 class BrokerSession(Session):
     """See the module's header."""
 
-    __slots__ = ("_asked", "_client_id", "_config", "_names", "_spoilt", "_wired", "consumers", "members")
+    __slots__ = ("_asked", "_client_id", "_config", "_names", "_spoilt", "_wired", "client_state", "consumers")
 
     def __init__(self, connection: int, config: BrokerConfig) -> None:
         super().__init__(connection, KeepAliveInfo(response_required=config.monitor.ask_for_answers))
@@ -96,7 +95,7 @@ class BrokerSession(Session):
         #: The client's consumer id -> the core's name, and back.
         self.consumers: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        self.members = Members()
+        self.client_state = ClientState()
         #: There are bytes between both ends.
         self._wired = False
         #: Requests that wait: consumers that are not there yet, by their ids; "" for the deletion of a destination.
@@ -137,7 +136,7 @@ class BrokerSession(Session):
             return None
         return Credentials(frame.user_name, frame.password)
 
-    def turn_away(self, frame: object, text: str, code: str) -> None:
+    def reject(self, frame: object, text: str, code: str) -> None:
         self.refuse(frame if isinstance(frame, Command) else Command(), code, text)
         self.closing = text
 
@@ -159,12 +158,12 @@ class BrokerSession(Session):
         if self.connected:
             raise OpenWireProtocolError("ConnectionInfo is sent once per connection")
         if info.connection_id and not info.client_id:
-            self.turn_away(info, "the client id is missing; every connection needs one", "no-client-id")
+            self.reject(info, "the client id is missing; every connection needs one", "no-client-id")
             return []
         self.connected = True
         self._client_id = info.client_id
-        self.members.connection_id = info.connection_id
-        self.members.returns = info.fault_tolerant or info.failover_reconnect
+        self.client_state.connection_id = info.connection_id
+        self.client_state.returns = info.fault_tolerant or info.failover_reconnect
         return [
             Connect(
                 self.connection,
@@ -178,9 +177,9 @@ class BrokerSession(Session):
     def _consumer(self, info: ConsumerInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self._check_connected(info)
         if info.consumer_id in self.consumers:
-            self.agree(info)  # it comes back over another socket and repeats what it had
+            self.respond(info)  # it comes back over another socket and repeats what it had
             return []
-        if self.is_stranger(info, "consumer", info.consumer_id):
+        if self.refuse_unknown_session(info, "consumer", info.consumer_id):
             return []
         if info.prefetch < 0:
             raise OpenWireProtocolError(f"prefetch {info.prefetch} is negative; ask for 0 (it pulls) or more")
@@ -237,7 +236,7 @@ class BrokerSession(Session):
 
     # -- answers of this session alone
 
-    def agree(self, command: Command) -> None:
+    def respond(self, command: Command) -> None:
         """Yes, if somebody waits for it."""
         if command.response_required:
             self.outbox.append(Response(command.command_id))
@@ -249,9 +248,9 @@ class BrokerSession(Session):
         else:
             self.outbox.append(ConnectionFault(text, code))
 
-    def is_stranger(self, command: Command, what: str, name: str) -> bool:
+    def refuse_unknown_session(self, command: Command, what: str, name: str) -> bool:
         """Whether a consumer or producer names a session that is not there; then it has been refused."""
-        missing = self.members.missing_session(name)
+        missing = self.client_state.missing_session(name)
         if missing:
             text = f"{what} {name} belongs to session {missing}, which is not there; begin it first"
             self.refuse(command, "unknown-session", text)
@@ -265,13 +264,13 @@ class BrokerSession(Session):
         credit_bytes = number = 0
         producer = command.producer_id
         if producer:
-            if producer not in self.members.producers:
+            if producer not in self.client_state.producers:
                 text = f"producer {producer} is not there; announce it first"
                 self.refused(Refused(self.connection, request, "unknown-producer", text, command.transaction))
                 return []
             if not request:
-                credit_bytes = self.members.credit_bytes(producer, command.message)
-            if self.members.returns and command.message.persistent and not command.transaction:
+                credit_bytes = self.client_state.credit_bytes(producer, command.message)
+            if self.client_state.returns and command.message.persistent and not command.transaction:
                 number = command.number
         return [
             Send(
@@ -295,7 +294,7 @@ class BrokerSession(Session):
         if name is None:
             # A consumer that has just left may have acknowledgements on the way; ActiveMQ ignores them
             # (activemq-expiry-inflight.md 4.3).
-            self.agree(ack)
+            self.respond(ack)
             return []
         return [
             Ack(
@@ -367,13 +366,13 @@ class BrokerSession(Session):
 
     def _keep_alive(self, info: KeepAliveInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         if not self._config.monitor.use_monitor:
-            self.agree(info)  # without a monitor it is a command like any other
+            self.respond(info)  # without a monitor it is a command like any other
         elif info.response_required:
             self.outbox.append(KeepAliveInfo(info.command_id))
         return []
 
     def _shutdown(self, info: ShutdownInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
-        self.agree(info)
+        self.respond(info)
         self.clean = True
         self.closing = "ShutdownInfo"
         return []

@@ -1,10 +1,9 @@
 """A client's address: ``tcp://broker:61616?jms.prefetchPolicy.all=1&wireFormat.cacheEnabled=false``, with the option
 names of ActiveMQ's ``ActiveMQConnectionFactory``.
 
-Rules
 * ``jms.`` options are the library's (``_FLAGS``, ``_TEXTS``, and those of a prefetch and a redelivery policy),
-  ``wireFormat.`` ones say what it offers to speak (``_ENCODING``); everything else belongs to the link and is
-  ``connector.py``'s, where a client's options have no ``transport.`` prefix.
+  ``wireFormat.`` ones say what it offers to speak (``_ENCODING``); everything else belongs to the transport
+  (``settings/connector_uri.py``), without prefix at a client.
 * What the Java client refuses is refused: an unknown option, a value of the wrong kind, ``transport.`` at a client. So
   is an option of the Java client that this one does not offer: nothing is ignored. ``ConfigError`` shows the value and
   the remedy.

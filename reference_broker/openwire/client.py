@@ -1,6 +1,5 @@
 """A JMS client over OpenWire, at the level of commands: what ActiveMQ's Java client does with time and prefetch.
 
-Rules
 * Nothing but the WireFormatInfo is written before the broker's has come: only then is it known how to write.
 * Expiry is decided by *this host's* wall clock: expired is ``wall_ms > expiration_ms``, never for an expiration of 0 or
   less. It is checked when a message arrives (it never enters the prefetch buffer) and again when the application takes
@@ -52,9 +51,9 @@ from brokerproof.reference_broker.openwire.consumer import (
     AUTO,
     CLIENT,
     TRANSACTED,
-    Held,
     JmsConsumer,
     PrefetchPolicy,
+    TakenMessages,
     as_delivered,
 )
 from brokerproof.reference_broker.openwire.redelivery_policy import RedeliveryPolicy
@@ -122,9 +121,9 @@ class ClientSession(Requests):
         self._expiry_check = consumer_expiry_check
         self._consumers: dict[str, JmsConsumer] = {}
         #: Open transactions: what was acknowledged in them.
-        self._transactions: dict[str, list[Held]] = {}
+        self._transactions: dict[str, list[TakenMessages]] = {}
         #: Command number -> what comes back if the broker refuses that commit.
-        self._held: dict[int, list[Held]] = {}
+        self._held: dict[int, list[TakenMessages]] = {}
         self._redelivery_policy = redelivery_policy if redelivery_policy is not None else RedeliveryPolicy()
         #: Consumers whose pause begins with the next command that is written, and those that are in it.
         self._pausing: list[JmsConsumer] = []
@@ -231,7 +230,7 @@ class ClientSession(Requests):
         self._acknowledge_transacted(transaction)
         held = self._transactions.pop(transaction, [])
         name = self._end(transaction, ROLLBACK, receipt=receipt)
-        self._bring_back(held)
+        self._redeliver(held)
         return name
 
     def _end(self, transaction: str, kind: int, *, receipt: bool) -> str:
@@ -245,9 +244,9 @@ class ClientSession(Requests):
                 self.acknowledge(holder.name, transaction=transaction)
 
     def _commit_refused(self, command: ExceptionResponse) -> None:
-        self._bring_back(self._held.pop(command.correlation_id, []))
+        self._redeliver(self._held.pop(command.correlation_id, []))
 
-    def _bring_back(self, held: list[Held]) -> None:
+    def _redeliver(self, held: list[TakenMessages]) -> None:
         together: dict[str, list[MessageDispatch]] = {}
         mixed: dict[str, bool] = {}
         for one in held:
@@ -380,7 +379,7 @@ class ClientSession(Requests):
 
     def _hold(self, holder: JmsConsumer, transaction: str, messages: list[MessageDispatch]) -> None:
         if transaction:
-            self._transactions.setdefault(transaction, []).append(Held(holder, messages))
+            self._transactions.setdefault(transaction, []).append(TakenMessages(holder, messages))
 
     # -- answers
 

@@ -123,7 +123,7 @@ class ProducerAck(Command):
         self.size = size
 
 
-class Remark(Command):
+class IgnoredCommand(Command):
     """A command that asks for nothing: ControlCommand, FlushCommand, a client's BrokerInfo."""
 
     __slots__ = ("name",)

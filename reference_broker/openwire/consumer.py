@@ -1,12 +1,10 @@
 """One consumer of the JMS client: what has arrived, what its application has taken, and what a rollback brings back.
 
-Rules
 * ``buffer`` is the prefetch buffer, oldest first. A message is in ``buffer``, in ``taken``, in one open transaction's
   list, or settled.
 * What a rollback brings back goes to the front of the buffer, in the order in which it was acknowledged, with its
   redelivery count one higher: the broker does not dispatch it again (openwire.md 10.8). ``redelivery_policy.py`` says
-  what is given up instead, and how long the application then gets nothing, so that the order stays. The pause begins
-  when the ROLLBACK is written.
+  what is given up instead, and for how long from the ROLLBACK on the application gets nothing.
 * An acknowledgement names a message by its ack id: the message's id, unless the consumer has taken another copy of that
   message already (a consumer of several destinations may get one from each).
 * A pull (prefetch 0) whose message is thrown away by the expiry check is repeated with what is left of its time.
@@ -200,7 +198,7 @@ def _place_of(message: MessageDispatch) -> int:
     return message.place
 
 
-class Held:
+class TakenMessages:
     """What one consumer has acknowledged in an open transaction. ``mixed``: perhaps in another order than the broker's:
     one by one, or after a rollback that put a message behind others.
     """

@@ -1,14 +1,13 @@
 """OpenWire's end of a socket: frames, what both ends have agreed on, and the translation.
 
 Rules (openwire.md 2, 3)
-
 * The first frame in each direction is a WireFormatInfo with every option off. When both are known, everything that is
   written or read afterwards follows the agreement; a second one of the peer changes nothing.
 * What the session offers for the monitor is put into the WireFormatInfo that is written; the rest of the offer stands
   in ``mine``.
 * A frame that cannot be read, or written (another protocol's headers may be longer than a text of OpenWire), ends the
-  connection; a message that is well written and refused does not: its command
-  carries the refusal to the session (``RefusedCommand``).
+  connection; a message that is well written and refused does not: its command carries the refusal to the session
+  (``RefusedCommand``).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PLAIN: Final = Codec()
 
 
 class OpenWireFraming(Framing):
-    """The broker's end. See ``reference_broker/framing.py``."""
+    """The broker's end. See ``session/framing.py``."""
 
     __slots__ = ("_codec", "_context", "_decoder", "_said", "mine", "theirs")
 

@@ -2,7 +2,6 @@
 simplified API: setters that return the producer, unchecked exceptions). Both send through a client's session.
 
 Rules (Jakarta Messaging 3.1, 3.4.9 to 3.4.13, 7.8, 7.9)
-
 * Delay, time to live, mode, priority and the timestamp switch are properties of the producer: they count for the sends
   that come after, in whatever order they were set. A send never changes them, and nothing set later changes a message.
 * Delivery time and expiration count from the same send: ``send + delay`` and ``send + time to live``. A time to live

@@ -1,10 +1,7 @@
 """Redelivery as ActiveMQ's Java client does it: how often, after what pause, and when a message is given up.
 
 The broker knows nothing of this: after a rollback (or ``recover``, or an exception of a listener) the client keeps its
-messages, raises their count, and delivers them to its own application again.
-plug-in, which uses the same numbers.
-
-Rules:
+messages, raises their count, and delivers them to its own application again. plug-in, which uses the same numbers.
 
 * ``maximum_redeliveries`` 6: seven deliveries, counts 1 to 7; the rollback of the seventh gives the message up. 0: one
   delivery. -1: it is never given up.

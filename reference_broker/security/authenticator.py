@@ -1,12 +1,10 @@
 """Who somebody is: users with passwords and groups, and perhaps an anonymous one (ActiveMQ's
 simpleAuthenticationPlugin).
 
-Rules
 * ``check`` takes a while and is called beside the loop. It takes as long for a user that does not exist as for one that
   does: a hash of the costliest kind in use is checked in his place.
-* A password that was right once is recognised again by ``recall`` in a moment, so that a thousand clients that come
-  back after a restart of the network need not wait for a thousand checks. What is kept for that is keyed with a secret
-  of this process and never leaves it; wrong passwords gain nothing.
+* A password that was right once is recognised again by ``recall`` in a moment, so that a thousand clients can reconnect
+  at once. What is kept for that is keyed with a secret of this process; wrong passwords gain nothing.
 * Whoever names no user and brings no password is anonymous. Where that is not allowed he is refused like a wrong
   password.
 * A refusal names the user, never the password, and does not say which of both was wrong.

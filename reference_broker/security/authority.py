@@ -1,6 +1,5 @@
 """What somebody may do to which destination (ActiveMQ's authorizationPlugin).
 
-Rules
 * A permission names destinations (a name or a pattern, as everywhere) and the groups that may read (consume, browse),
   write (send) and administer (create, delete). ``*`` is everybody who was let in.
 * All permissions that cover a destination count together, as in ActiveMQ's map; what none of them grants is refused.

@@ -1,10 +1,9 @@
 """Salted password hashes: ``scrypt$n=16384,r=8,p=5$SALT$DIGEST``, both in base64.
 
 scrypt is the standard library's (OpenSSL's): memory-hard, maintained with the interpreter, and no compiled dependency
-more for a broker that is mostly used in tests. The cost is the one that OWASP's cheat sheet recommends for 16 MiB;
-a hash says its own cost, so that it can be raised later.
+more for a broker that is mostly used in tests. The cost is the one that OWASP's cheat sheet recommends for 16 MiB; a
+hash says its own cost, so that it can be raised later.
 
-Rules
 * Comparison is in constant time. The interpreter's lock is released meanwhile, so a check may run in a thread.
 * A hash in a file is looked at before it is used: one that would need more than ``MEMORY_MAX`` is refused, not tried.
 * Neither a password nor a hash is ever part of a text.

@@ -1,6 +1,5 @@
 """Checks names and passwords beside the loop: a hash takes a tenth of a second, in which others are to be served.
 
-Rules
 * What can be said at once is: a password that was right before, the anonymous user, a missing name.
 * At most ``WAITING_MAX`` checks wait; more are refused with a text that says so, because a queue of guesses must not
   keep those outside who know their password.
@@ -24,7 +23,7 @@ BUSY: Final = f"{WAITING_MAX} logins are being checked; try again in a few secon
 Answer = Callable[[Identity | None, str], None]
 
 
-class Doorkeeper:
+class AsyncAuthenticator:
     """See the module's header."""
 
     def __init__(self, authenticator: Authenticator) -> None:

@@ -2,7 +2,6 @@
 
 It decides when bytes are written, when they are read and when a socket is closed, nothing else.
 
-Rules
 * Frames are popped only while the kernel takes all that was written before (write buffer limit 0), and no more than
   ``BATCH_BYTES`` before the kernel is asked again: one call for many small frames. So, but for that little, a message
   counts as transmitted when it has left this process, and a stalled reader shows in the in-flight count instead of in
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Final, cast
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from brokerproof.reference_broker.server.edge import read_clocks
 from brokerproof.reference_broker.server.protocols import FRAMINGS, is_keep_alive, is_message
-from brokerproof.reference_broker.server.rate_limit import Meter
+from brokerproof.reference_broker.server.rate_limit import TokenBucket
 from brokerproof.reference_broker.session.detection import AUTO, Detector
 from brokerproof.reference_broker.session.framing import Framing, FramingError
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.instant import Now
     from brokerproof.reference_broker.server.edge import Edge
     from brokerproof.reference_broker.server.listener import Listener
-    from brokerproof.reference_broker.session.connection_state import Link
+    from brokerproof.reference_broker.session.connection_state import ConnectionState
 
 #: How long a peer may take to read an error and hang up.
 LINGER_S: Final = 1.0
@@ -71,7 +70,7 @@ class Connection(asyncio.Protocol):
         #: From how many frames on the outbox is searched for answers.
         self._search_at = ANSWERS_MAX
         rate = edge.settings.max_messages_per_second
-        self._meter = Meter(rate) if rate else None
+        self._meter = TokenBucket(rate) if rate else None
         #: What the meter holds back.
         self._held: deque[object] = deque()
         self._broken: FramingError | None = None
@@ -92,7 +91,7 @@ class Connection(asyncio.Protocol):
         address = f"{'ssl' if secure else 'tcp'}://{host}:{port}"
         if full:
             self._refused = self._ending = True
-            self._edge.turned_away(address)
+            self._edge.refuse_connection(address)
             made.abort()
             return
         # TLS pauses from the limit on, plain sockets above it.
@@ -124,9 +123,9 @@ class Connection(asyncio.Protocol):
             self._receive(error.frames, now)
             self._break(error, now)
         self._edge.flush(now)
-        link = node.link(self._number)
-        if link is not None and link.waiting() > self._search_at:
-            self._search(link)
+        state = node.connection_state(self._number)
+        if state is not None and state.waiting() > self._search_at:
+            self._search(state)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         self._ending = True
@@ -226,7 +225,7 @@ class Connection(asyncio.Protocol):
             return None, b""
         self._detector = None
         self._framing = FRAMINGS[protocol](self._listener.limits)
-        self._edge.node.decide(self._number, protocol, now)
+        self._edge.node.protocol_detected(self._number, protocol, now)
         return self._framing, detector.data
 
     def _receive(self, frames: Sequence[object], now: Now) -> None:
@@ -247,7 +246,7 @@ class Connection(asyncio.Protocol):
         else:
             self._edge.node.protocol_error(self._number, error.text, now, error.receipt)
 
-    def _pass_on(self, meter: Meter, now: Now) -> None:
+    def _pass_on(self, meter: TokenBucket, now: Now) -> None:
         """Work on what is held back, as fast as the rate allows."""
         while self._held:
             frame = self._held[0]
@@ -264,7 +263,7 @@ class Connection(asyncio.Protocol):
             error, self._broken = self._broken, None
             self._break(error, now)
 
-    def _wake(self, meter: Meter) -> None:
+    def _wake(self, meter: TokenBucket) -> None:
         if self._ending:
             return
         now = read_clocks()
@@ -272,12 +271,12 @@ class Connection(asyncio.Protocol):
         self._pass_on(meter, now)
         self._edge.flush(now)
 
-    def _search(self, link: Link) -> None:
+    def _search(self, state: ConnectionState) -> None:
         """Too much waits: is it answers, which the peer could ask for without end?"""
-        if link.answers() > ANSWERS_MAX:
+        if state.answers() > ANSWERS_MAX:
             self._stop(ANSWERS)
         else:
-            self._search_at = link.waiting() + ANSWERS_MAX
+            self._search_at = state.waiting() + ANSWERS_MAX
 
     def _stop(self, reason: int) -> None:
         if not self._stopped and self._transport is not None and not self._transport.is_closing():

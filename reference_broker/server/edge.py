@@ -1,6 +1,5 @@
 """The asyncio edge of one node: its connections, its timer, and the thread that syncs its journal.
 
-Rules
 * Two clocks, never mixed: ``time.monotonic_ns`` for everything that is elapsed, ``time.time_ns`` for what is stamped or
   expires (a faked process clock changes the second alone).
 * Input that is read in the same turn of the loop as a timer comes due is looked at first (asyncio polls before it runs
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.node import Node
     from brokerproof.reference_broker.security.identity import Identity
     from brokerproof.reference_broker.server.admin import Admin
-    from brokerproof.reference_broker.server.authentication import Doorkeeper
+    from brokerproof.reference_broker.server.authentication import AsyncAuthenticator
     from brokerproof.reference_broker.server.connection import Connection
     from brokerproof.reference_broker.server.log import LogWriter
     from brokerproof.reference_broker.settings.configuration import ServerSettings
@@ -61,7 +60,7 @@ class Edge:
         #: Who asks for an operator, if the admin port is open.
         self.admin: Admin | None = None
         #: Who checks passwords, if the broker is guarded.
-        self.doorkeeper: Doorkeeper | None = None
+        self.authenticator: AsyncAuthenticator | None = None
         self.connections: dict[int, Connection] = {}
         self._log = log
         self._journal = journal
@@ -116,9 +115,9 @@ class Edge:
             self.log(action.level, action.text, action.logger)
 
     def _authenticate(self, action: Authenticate) -> None:
-        if self.doorkeeper is None:
+        if self.authenticator is None:
             raise RuntimeError("the node is guarded and nobody checks passwords")
-        self.doorkeeper.ask(action.credentials, partial(self._admit, action.connection))
+        self.authenticator.ask(action.credentials, partial(self._admit, action.connection))
 
     def _admit(self, connection: int, identity: Identity | None, text: str) -> None:
         """A password was checked, perhaps in the middle of ``flush``."""
@@ -135,7 +134,7 @@ class Edge:
         most = self.settings.max_connections
         return bool(most) and len(self.connections) >= most
 
-    def turned_away(self, address: str) -> None:
+    def refuse_connection(self, address: str) -> None:
         """A connection was too many. It is logged once a second at most: whoever tries again and again must not fill
         the log as well.
         """
@@ -182,7 +181,7 @@ class Edge:
         if self.node.is_troubled() and not self.stopping.is_set():
             asyncio.get_running_loop().call_later(RETRY_S, self._sync)
 
-    async def put_away(self) -> None:
+    async def close_journal(self) -> None:
         """The end: what is written is made safe, then the storage is let go."""
         journal, syncer = self._journal, self._syncer
         self._journal = self._syncer = None
@@ -202,8 +201,8 @@ class Edge:
         for timer in (self._timer, self._idle_timer):
             if timer is not None:
                 timer.cancel()
-        if self.doorkeeper is not None:
-            self.doorkeeper.close()
+        if self.authenticator is not None:
+            self.authenticator.close()
         for connection in list(self.connections.values()):
             connection.abort()
 

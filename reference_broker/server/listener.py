@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import ssl
 
     from brokerproof.reference_broker.server.edge import Edge
-    from brokerproof.reference_broker.settings.listening import Listening
+    from brokerproof.reference_broker.settings.listen_address import ListenAddress
 
 
 class ListenError(Exception):
@@ -24,7 +24,7 @@ class ListenError(Exception):
 class Listener:
     """One open port."""
 
-    def __init__(self, edge: Edge, listening: Listening) -> None:
+    def __init__(self, edge: Edge, listening: ListenAddress) -> None:
         self.listening = listening
         self.limits = listening.limits if listening.limits is not None else edge.settings.limits
         #: How many of its connections are open.

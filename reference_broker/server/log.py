@@ -3,7 +3,6 @@
 ``text`` has the order of ActiveMQ's own files (time, level, text, logger), so that lines that the seeds quote can be
 found with the same search. ``json`` is one object per line with the same four fields, for machines.
 
-Rules
 * The time is the process's wall clock in UTC, as the broker sees it: under a faked clock the log shows the faked time.
 * One entry is one line: line ends inside a text are written as ``\\n``.
 * Formatting happens only for lines that are written.

@@ -1,6 +1,5 @@
 """The ports for those who run the broker: the admin port (tests and probes) and the management port (HTTP).
 
-Rules
 * The admin port asks for no password, so it is opened on loopback, wherever the broker itself listens.
 * The management port is where the broker is, if there are users: then it asks for one of a management group, also on
   loopback. Without users it is opened on loopback.
@@ -19,28 +18,28 @@ from brokerproof.reference_broker.security.identity import Credentials, Identity
 from brokerproof.reference_broker.server.admin import Admin, AdminConnection
 from brokerproof.reference_broker.server.edge import read_clocks
 from brokerproof.reference_broker.server.listener import address, explained
-from brokerproof.reference_broker.settings.listening import is_loopback
+from brokerproof.reference_broker.settings.listen_address import is_loopback
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.server.authentication import Doorkeeper
+    from brokerproof.reference_broker.server.authentication import AsyncAuthenticator
     from brokerproof.reference_broker.server.edge import Edge
 
 #: Scheme -> connector, where they differ.
 _CONNECTORS: Final = {"tcp": "openwire", "ssl": "openwire+ssl"}
 
 
-class ManagementDoor(Authenticator):
+class ManagementAuthenticator(Authenticator):
     """Lets in who knows a password and belongs to one of the groups."""
 
-    def __init__(self, doorkeeper: Doorkeeper, groups: frozenset[str]) -> None:
-        self._doorkeeper = doorkeeper
+    def __init__(self, authenticator: AsyncAuthenticator, groups: frozenset[str]) -> None:
+        self._authenticator = authenticator
         self._groups = groups
 
     def authenticate(self, user: str, password: str, then: Callable[[bool], None]) -> None:
         def answer(identity: Identity | None, text: str) -> None:  # noqa: ARG001 - HTTP says no in its own words
             then(identity is not None and not self._groups.isdisjoint(identity.groups))
 
-        self._doorkeeper.ask(Credentials(user, password), answer)
+        self._authenticator.ask(Credentials(user, password), answer)
 
 
 async def open_operator_ports(edge: Edge, uris: list[str], stack: AsyncExitStack) -> list[str]:
@@ -60,25 +59,25 @@ async def open_operator_ports(edge: Edge, uris: list[str], stack: AsyncExitStack
         lines.append(f"admin on {address(server)}")
     if settings.management_port is not None:
         with explained(settings.management_host, settings.management_port, "--management-port"):
-            visitors: set[asyncio.Transport] = set()
-            management = await _manage(edge, admin, uris, settings.management_port, visitors)
-        stack.callback(_abort_all, visitors)
+            transports: set[asyncio.Transport] = set()
+            management = await _manage(edge, admin, uris, settings.management_port, transports)
+        stack.callback(_abort_all, transports)
         stack.callback(management.close)
         lines.append(f"management on http://{address(management)}")
     return lines
 
 
 async def _manage(
-    edge: Edge, admin: Admin, uris: list[str], port: int, visitors: set[asyncio.Transport]
+    edge: Edge, admin: Admin, uris: list[str], port: int, transports: set[asyncio.Transport]
 ) -> asyncio.Server:
-    """``visitors`` gets the transports of all who are connected."""
+    """``transports`` gets the transports of all who are connected."""
     # Imported here: only who wants it pays for the metrics library.
     from brokerproof.reference_broker.management.http_server import HttpConnection, make_site
 
     settings = edge.settings
-    door = None
-    if edge.doorkeeper is not None and settings.security.logins:
-        door = ManagementDoor(edge.doorkeeper, settings.security.management_groups)
+    authenticator = None
+    if edge.authenticator is not None and settings.security.logins:
+        authenticator = ManagementAuthenticator(edge.authenticator, settings.security.management_groups)
     host = settings.management_host
     site = make_site(
         edge.node,
@@ -86,10 +85,10 @@ async def _manage(
         admin.submit,
         connectors={_connector(uri): uri for uri in uris},
         version=_version(),
-        authenticator=door,
+        authenticator=authenticator,
         local=is_loopback(host),
     )
-    return await asyncio.get_running_loop().create_server(lambda: HttpConnection(site, visitors), host, port)
+    return await asyncio.get_running_loop().create_server(lambda: HttpConnection(site, transports), host, port)
 
 
 def _connector(uri: str) -> str:

@@ -1,6 +1,5 @@
 """How many messages one connection may send per second: a token bucket without a clock.
 
-Rules
 * A second's worth may come at once; after that one message every 1/rate seconds.
 * Whoever is too fast waits, nothing is refused: the edge reads no further until the next message may pass.
 """
@@ -12,7 +11,7 @@ from typing import Final
 _NS_PER_S: Final = 1_000_000_000
 
 
-class Meter:
+class TokenBucket:
     """``full_at_ns`` is when the bucket would be full again, which says how full it is at any time."""
 
     __slots__ = ("_full_at_ns", "_step_ns")

@@ -1,9 +1,8 @@
 """``brokerproof serve``: the reference broker as a process, with sockets, real clocks and signals.
 
-This module decides what the command line says and the order of starting and stopping; ``edge.py`` and
-``connection.py`` do the rest.
+This module decides what the command line says and the order of starting and stopping; ``edge.py`` and ``connection.py``
+do the rest.
 
-Rules
 * Nothing beyond loopback is served to people whose name nobody asks for, unless the operator says so; the admin port
   never is.
 """
@@ -22,7 +21,7 @@ from typing import Final
 
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
 from brokerproof.reference_broker.node import Node
-from brokerproof.reference_broker.server.authentication import Doorkeeper
+from brokerproof.reference_broker.server.authentication import AsyncAuthenticator
 from brokerproof.reference_broker.server.edge import Edge, read_clocks
 from brokerproof.reference_broker.server.listener import Listener, ListenError, address
 from brokerproof.reference_broker.server.log import FORMATS, LEVELS, LogWriter
@@ -30,7 +29,7 @@ from brokerproof.reference_broker.server.operator_ports import open_operator_por
 from brokerproof.reference_broker.server.protocols import FRAMINGS
 from brokerproof.reference_broker.session.detection import AUTO
 from brokerproof.reference_broker.settings.configuration import ServerSettings, read_settings
-from brokerproof.reference_broker.settings.listening import Certificates, Listening
+from brokerproof.reference_broker.settings.listen_address import Certificates, ListenAddress
 from brokerproof.reference_broker.storage.journal import Journal, StorageError
 from brokerproof.reference_broker.storage.sqlite import SqliteJournal
 
@@ -79,15 +78,15 @@ async def serve(
         loop.add_signal_handler(number, edge.stopping.set)
     tell = announce if announce is not None else _announce
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(edge.put_away)
+        stack.push_async_callback(edge.close_journal)
         servers = []
-        for listening in settings.listenings:
+        for listening in settings.listen_addresses:
             server = await Listener(edge, listening).start(context if listening.secure else None)
             stack.callback(server.close)
             servers.append(server)
         uris = [
             f"{scheme}://{address(server)}"
-            for listening, server in zip(settings.listenings, servers, strict=True)
+            for listening, server in zip(settings.listen_addresses, servers, strict=True)
             for scheme in listening.schemes(list(FRAMINGS))
         ]
         for line in await open_operator_ports(edge, uris, stack):
@@ -106,8 +105,8 @@ def _guard(edge: Edge) -> None:
     """Ask everybody who he is, if the settings say so."""
     authenticator = edge.settings.security.authenticator()
     if authenticator is not None:
-        edge.doorkeeper = Doorkeeper(authenticator)
-        edge.node.guard(edge.settings.security.authority())
+        edge.authenticator = AsyncAuthenticator(authenticator)
+        edge.node.require_authentication(edge.settings.security.authority())
 
 
 def _announce(line: str) -> None:
@@ -170,18 +169,21 @@ def _place(settings: ServerSettings, given: argparse.Namespace) -> None:
                 f"--connector {given.connector[0]} says host and port already; leave --host and --port out"
             )
         settings.listen_on(given.connector)
-    first = settings.listenings[0]
+    first = settings.listen_addresses[0]
     if given.host is not None or given.port is not None:
         host = first.host if given.host is None else given.host
         port = first.port if given.port is None else given.port
-        settings.listenings[0] = first.moved(host, port)
+        settings.listen_addresses[0] = first.moved(host, port)
     if given.key is not None and given.certificate is None:
         raise ConfigError(f"--key {given.key} belongs to a certificate; name it with --certificate")
     if given.certificate is not None:
         settings.certificates = Certificates(given.certificate, given.key)
     if given.tls_port is not None:
-        others = [listening for listening in settings.listenings if not listening.secure]
-        settings.listenings = [*others, Listening(AUTO, settings.listenings[0].host, given.tls_port, secure=True)]
+        others = [listening for listening in settings.listen_addresses if not listening.secure]
+        settings.listen_addresses = [
+            *others,
+            ListenAddress(AUTO, settings.listen_addresses[0].host, given.tls_port, secure=True),
+        ]
 
 
 def main(argv: Sequence[str] | None = None, make_node: NodeFactory = plain_node) -> int:

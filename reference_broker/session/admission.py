@@ -1,11 +1,10 @@
-"""The door of a guarded broker: nobody's frames are worked on before it is known who he is, and then only what he may
-do.
+"""Admission: where users are configured, no frame is processed before its sender is authenticated, then what he is
+authorised for.
 
-Rules
 * The frame that brings name and password waits, and everything after it, until ``Node.admit`` brings the answer; the
   edge does not read meanwhile. Frames before it (a WireFormatInfo, a keep-alive) pass.
-* No protocol is known here: a session finds the credentials in a frame (``Session.credentials``) and says no in its own
-  words (``Session.turn_away``).
+* No protocol is known here: a session finds the credentials in a frame (``Session.credentials``) and answers in its own
+  protocol (``Session.reject``).
 * What may not be done is refused like anything that the core refuses, and does not reach it.
 """
 
@@ -22,10 +21,10 @@ from brokerproof.reference_broker.session.actions import Action, Authenticate, T
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.events import Event
     from brokerproof.reference_broker.security.identity import Identity
-    from brokerproof.reference_broker.session.connection_state import Link
+    from brokerproof.reference_broker.session.connection_state import ConnectionState
 
 
-class Door:
+class Admission:
     """What all connections of one broker have to pass. ``authority`` None: who is inside may do everything."""
 
     __slots__ = ("_authority", "_exists")
@@ -34,37 +33,37 @@ class Door:
         self._authority = authority
         self._exists = exists
 
-    def stops(self, link: Link, frame: object, actions: list[Action]) -> bool:
+    def holds_back(self, state: ConnectionState, frame: object, actions: list[Action]) -> bool:
         """Whether a stranger's frame must wait until it is known who he is."""
-        if link.held:
+        if state.held:
             return False  # it waits behind the one that has been stopped
-        credentials = link.session.credentials(frame)
+        credentials = state.session.credentials(frame)
         if credentials is None:
             return False
-        link.held.append(frame)
-        actions.append(Throttle(link.number, True))
+        state.held.append(frame)
+        actions.append(Throttle(state.number, True))
         # Last: an edge that knows the answer may give it at once.
-        actions.append(Authenticate(link.number, credentials))
+        actions.append(Authenticate(state.number, credentials))
         return True
 
-    def answer(self, link: Link, identity: Identity | None, text: str, actions: list[Action]) -> None:
+    def answer(self, state: ConnectionState, identity: Identity | None, text: str, actions: list[Action]) -> None:
         """Now it is known, or is refused with a text."""
-        actions.append(Throttle(link.number, False))
+        actions.append(Throttle(state.number, False))
         if identity is not None:
-            link.admitted = True
-            link.identity = identity
+            state.admitted = True
+            state.identity = identity
             if self._authority is not None:
-                link.rights = Rights(identity, self._authority, self._exists)
-        elif link.held:
-            frame = link.held.popleft()
-            link.held.clear()
-            link.session.turn_away(frame, text, NOT_AUTHENTICATED)
+                state.rights = Rights(identity, self._authority, self._exists)
+        elif state.held:
+            frame = state.held.popleft()
+            state.held.clear()
+            state.session.reject(frame, text, NOT_AUTHENTICATED)
 
 
-def objection(link: Link, event: Event) -> Refused | None:
+def objection(state: ConnectionState, event: Event) -> Refused | None:
     """Why an event of this connection must not reach the core."""
-    text = "" if link.rights is None else link.rights.objection(event)
+    text = "" if state.rights is None else state.rights.objection(event)
     if not text:
         return None
     request, transaction = getattr(event, "request", 0), getattr(event, "transaction", "")
-    return Refused(link.number, request, NOT_AUTHORIZED, text, transaction)
+    return Refused(state.number, request, NOT_AUTHORIZED, text, transaction)

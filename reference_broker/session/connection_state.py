@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.session.session import Session
 
 
-class Waiter:
+class CommitWaiter:
     """The part of a connection that waits."""
 
-    __slots__ = ("owed", "refusing", "ticket")
+    __slots__ = ("pending_answers", "refusing", "ticket")
 
     def __init__(self) -> None:
         #: The last batch that it depends on.
         self.ticket = 0
         #: How many answers wait.
-        self.owed = 0
+        self.pending_answers = 0
         #: One of them is a refusal.
         self.refusing = False
 
 
-class Link(Waiter):
+class ConnectionState(CommitWaiter):
     """One connection."""
 
     __slots__ = (
@@ -40,12 +40,12 @@ class Link(Waiter):
         "blocked",
         "closed",
         "due_ns",
-        "greeting",
         "held",
+        "held_messages",
         "identity",
         "monitor",
         "number",
-        "parked",
+        "pending_subscribes",
         "ready",
         "rights",
         "session",
@@ -62,8 +62,8 @@ class Link(Waiter):
         self.ready = OutputReady(number)
         self.announced = False
         #: Requests to subscribe whose answers wait; and messages that wait because no message may come before that.
-        self.greeting: dict[int, bool] = {}
-        self.parked: deque[Dispatch | NoMessage] = deque()
+        self.pending_subscribes: dict[int, bool] = {}
+        self.held_messages: deque[Dispatch | NoMessage] = deque()
         self.closed = False
         self.started = False
         #: Its frames are worked on. Who it is then, and what it may do.
@@ -78,36 +78,36 @@ class Link(Waiter):
 
     def waiting(self) -> int:
         """How much is to be written, now or when the journal is safe."""
-        return len(self.session.outbox) + self.owed
+        return len(self.session.outbox) + self.pending_answers
 
     def answers(self) -> int:
         """How much of that is no message. It takes a while if much waits."""
-        return self.owed + sum(1 for item in self.session.outbox if not isinstance(item, Dispatch))
+        return self.pending_answers + sum(1 for item in self.session.outbox if not isinstance(item, Dispatch))
 
-    def waits_to(self, event: Event, request: int) -> None:
+    def await_subscribe(self, event: Event, request: int) -> None:
         """The answer to a request must wait; if it was to subscribe, messages wait behind it."""
         if isinstance(event, Subscribe) and event.request == request:
-            self.greeting[request] = True
+            self.pending_subscribes[request] = True
 
     def tell(self, effect: NoMessage | Credited | Granted | Displaced) -> None:
         """The session is told something; that a pull, or a look, has ended not before the messages that wait."""
-        if self.greeting and isinstance(effect, NoMessage):
-            self.parked.append(effect)
+        if self.pending_subscribes and isinstance(effect, NoMessage):
+            self.held_messages.append(effect)
         else:
             self.session.tell(effect)
 
-    def left_over(self) -> list[object]:
+    def take_undelivered(self) -> list[object]:
         """What will not be written, in order; it is no longer there. The end of a pull is no loss."""
-        waiting = [*self.session.outbox, *(one for one in self.parked if isinstance(one, Dispatch))]
+        waiting = [*self.session.outbox, *(one for one in self.held_messages if isinstance(one, Dispatch))]
         self.session.outbox.clear()
-        self.parked.clear()
+        self.held_messages.clear()
         return waiting
 
-    def has_answered(self, request: int) -> None:
+    def answered(self, request: int) -> None:
         """The answer is out, and with the last one that messages wait for, they are."""
-        if self.greeting.pop(request, False) and not self.greeting:
-            while self.parked:
-                effect = self.parked.popleft()
+        if self.pending_subscribes.pop(request, False) and not self.pending_subscribes:
+            while self.held_messages:
+                effect = self.held_messages.popleft()
                 if isinstance(effect, NoMessage):
                     self.session.tell(effect)
                 else:

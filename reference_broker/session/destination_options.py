@@ -1,8 +1,8 @@
 """Options in a destination's name: ``queue://A?consumer.prefetchSize=1&consumer.exclusive=true``.
 
 Rules (ActiveMQ's): everything after the first ``?`` is options, joined by ``&``, with percent-encoded values; they
-belong to the whole name, composite or not. They are the consumer's, and go before what it asked for; to a producer
-they mean nothing. An unknown option, or a value that is none, is refused.
+belong to the whole name, composite or not. They are the consumer's, and go before what it asked for; to a producer they
+mean nothing. An unknown option, or a value that is none, is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """What a peer speaks, by its first bytes (ActiveMQ's ``auto`` transports): a listener for all protocols.
 
-Rules
 * An OpenWire frame begins with its size, in four bytes; the first of them is 0 below 16 MiB, and no text begins so. So
   such a peer speaks OpenWire, whatever its first command is: whether it may come first is the session's business.
   Everything else that is not known to be something else is left to STOMP, whose decoder says in STOMP what is wrong

@@ -1,6 +1,5 @@
 """The bytes of one connection: what every protocol gives to an edge that has a socket, and what it must not exceed.
 
-Rules
 * A framing belongs to one connection and to one end of it. It has no socket and no clock.
 * ``feed`` takes any chunking of the same bytes; it raises ``FramingError`` and nothing else, whatever the bytes are,
   and is finished then.

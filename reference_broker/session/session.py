@@ -1,6 +1,5 @@
 """The shape that every protocol gives to the two ends of a connection, and how they all read numbers.
 
-Rules
 * A session has no clock, socket or timer. It turns the peer's frames into core events and the core's effects into
   frames on ``outbox``.
 * ``outbox`` holds frames and, not yet rendered, ``Dispatch`` effects: a message becomes a frame when it is written, not
@@ -63,7 +62,7 @@ class Session:
         """What the peer says about itself, if this is the frame that does so; None: it is another one."""
         raise NotImplementedError
 
-    def turn_away(self, frame: object, text: str, code: str) -> None:
+    def reject(self, frame: object, text: str, code: str) -> None:
         """The peer may not come in: answer the frame that brought its credentials and end the connection."""
         raise NotImplementedError
 

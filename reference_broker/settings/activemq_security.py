@@ -1,6 +1,5 @@
 """ActiveMQ's two plug-ins for users and permissions, read as our ``[security]``: a part of ``activemq_xml.py``.
 
-Rules
 * ``simpleAuthenticationPlugin`` with its users; passwords stand there as text, and so do ours then.
 * ``authorizationPlugin`` with an ``authorizationMap``: one permission per entry, and the one for temporary
   destinations. Groups are separated by commas.

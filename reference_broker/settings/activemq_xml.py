@@ -1,14 +1,11 @@
-"""ActiveMQ's XML configuration, read as ours: ``serve --config activemq.xml``, and the page that sets both side by
-side.
+"""ActiveMQ's XML configuration, read as ours (``serve --config activemq.xml``): it decides which element or attribute
+of ActiveMQ's means which key of our TOML file; what comes out has the shape of that file and passes through the same
+checks (``configuration.py``).
 
-It decides which element or attribute of ActiveMQ's means which key of our TOML file; what comes out has the shape of
-that file and passes through the same checks (``settings.py``).
-
-Rules
 * Everything that we have is translated: ``broker`` with its attributes, ``destinationPolicy``, ``plugins``,
   ``systemUsage``, ``transportConnectors``, ``persistenceAdapter``, ``destinationInterceptors``.
-* What concerns ActiveMQ's own machinery (JMX, shutdown hooks, thread pools) is listed in ``WITHOUT_EFFECT``
-  and gives a note. Anything else that is not known is an error: a setting must not silently do nothing.
+* What concerns ActiveMQ's own machinery (JMX, shutdown hooks, thread pools) is listed in ``WITHOUT_EFFECT`` and gives a
+  note. Anything else that is not known is an error: a setting must not silently do nothing.
 * Sizes as ActiveMQ writes them: digits and an optional unit (b, k, kb, m, mb, g, gb), powers of 1024.
 * Property placeholders (``${…}``) are not filled in: an error says so.
 """

@@ -1,6 +1,5 @@
 """The operator's configuration file (TOML) and what becomes of it: limits, addresses and a ``BrokerConfig``.
 
-Rules
 * Every key has a row in a table below: its type, its smallest and largest value. A key without a row is an error, never
   ignored. ``preset`` is filled in before (``presets.py``).
 * An error shows where the value stands, the value, and what would be accepted.
@@ -37,7 +36,7 @@ from brokerproof.reference_broker.session.detection import AUTO
 from brokerproof.reference_broker.session.framing import Limits
 from brokerproof.reference_broker.settings.activemq_xml import read_activemq_xml
 from brokerproof.reference_broker.settings.connector_uri import CACHE_LEAST, CACHE_MOST, Connector, server_connector
-from brokerproof.reference_broker.settings.listening import DEFAULT_HOST, DEFAULT_PORT, Certificates, Listening
+from brokerproof.reference_broker.settings.listen_address import DEFAULT_HOST, DEFAULT_PORT, Certificates, ListenAddress
 from brokerproof.reference_broker.settings.presets import apply_preset
 from brokerproof.reference_broker.settings.schema import ANY_MS as _ANY_MS
 from brokerproof.reference_broker.settings.schema import ANY_TEXT as _ANY_TEXT
@@ -218,7 +217,7 @@ class ServerSettings:
         "data",
         "event_loop",
         "limits",
-        "listenings",
+        "listen_addresses",
         "management_port",
         "max_connections",
         "max_idle_ms",
@@ -231,7 +230,7 @@ class ServerSettings:
     def __init__(
         self,
         *,
-        listenings: list[Listening] | None = None,
+        listen_addresses: list[ListenAddress] | None = None,
         admin_port: int | None = None,
         management_port: int | None = None,
         certificates: Certificates | None = None,
@@ -246,7 +245,7 @@ class ServerSettings:
         event_loop: str = EVENT_LOOPS[0],
     ) -> None:
         #: One port or several; the first is the one that ``--host`` and ``--port`` speak of.
-        self.listenings = listenings if listenings is not None else [Listening()]
+        self.listen_addresses = listen_addresses if listen_addresses is not None else [ListenAddress()]
         self.admin_port = admin_port
         self.management_port = management_port
         self.certificates = certificates
@@ -267,18 +266,18 @@ class ServerSettings:
     @property
     def admin_host(self) -> str:
         """The admin port asks for no password, so only this machine may use it."""
-        first = self.listenings[0]
+        first = self.listen_addresses[0]
         return first.host if first.is_local() else DEFAULT_HOST
 
     @property
     def management_host(self) -> str:
         """Where the broker is, if somebody could have a password; else only this machine may use it."""
-        return self.listenings[0].host if self.security.logins else self.admin_host
+        return self.listen_addresses[0].host if self.security.logins else self.admin_host
 
     def listen_on(self, uris: list[str]) -> None:
         """Listen where, and as, connector URIs say; their monitor is the broker's. Raises ConfigError."""
         connectors = [server_connector(uri) for uri in uris]
-        self.listenings = [self._listening(connector) for connector in connectors]
+        self.listen_addresses = [self._listening(connector) for connector in connectors]
         self.broker.monitor = connectors[0].monitor
         for connector in connectors[1:]:
             for name in Monitor.__slots__:
@@ -289,7 +288,7 @@ class ServerSettings:
                         "the monitor is the broker's, write the same options into both"
                     )
 
-    def _listening(self, connector: Connector) -> Listening:
+    def _listening(self, connector: Connector) -> ListenAddress:
         limits = copy(self.limits)
         if connector.max_frame_bytes:
             limits.max_body_bytes = limits.max_frame_bytes = connector.max_frame_bytes
@@ -297,7 +296,7 @@ class ServerSettings:
             limits.tight_encoding = connector.tight_encoding
         if connector.cache_size is not None:
             limits.cache_size = connector.cache_size
-        return Listening(
+        return ListenAddress(
             connector.protocol,
             connector.host,
             connector.port,
@@ -308,7 +307,7 @@ class ServerSettings:
 
     def check(self) -> None:
         """Raises ConfigError for what must not be served, and notes what is risky."""
-        for listening in self.listenings:
+        for listening in self.listen_addresses:
             where = f"{listening.protocol}{'+ssl' if listening.secure else ''}://{listening.host}:{listening.port}"
             if listening.secure and self.certificates is None:
                 raise ConfigError(
@@ -388,7 +387,9 @@ def _listen(settings: ServerSettings, server: dict[str, Any], where: str) -> Non
     if connectors:
         settings.listen_on(connectors)
     else:
-        settings.listenings = [Listening(AUTO, server.get("host", DEFAULT_HOST), server.get("port", DEFAULT_PORT))]
+        settings.listen_addresses = [
+            ListenAddress(AUTO, server.get("host", DEFAULT_HOST), server.get("port", DEFAULT_PORT))
+        ]
     if "tls" in server:
         tls = _checked(server["tls"], _TLS, f"{where}.tls")
         if "certificate" not in tls:
@@ -396,8 +397,8 @@ def _listen(settings: ServerSettings, server: dict[str, Any], where: str) -> Non
         paths = [Path(tls[name]) if name in tls else None for name in ("key", "client_authorities")]
         settings.certificates = Certificates(Path(tls["certificate"]), *paths)
         if "port" in tls:
-            host = settings.listenings[0].host
-            settings.listenings.append(Listening(AUTO, host, tls["port"], secure=True))
+            host = settings.listen_addresses[0].host
+            settings.listen_addresses.append(ListenAddress(AUTO, host, tls["port"], secure=True))
 
 
 def broker_config(data: dict[str, Any], where: str = "broker") -> BrokerConfig:

@@ -3,7 +3,6 @@
 ``stomp://127.0.0.1:61613?transport.connectAttemptTimeout=5000`` (a server's connector) or
 ``tcp://127.0.0.1:61616?wireFormat.maxInactivityDuration=30000&useKeepAlive=false`` (a client's).
 
-Rules
 * The wire format's options are spelt alike at both ends. Options of the transport carry the prefix ``transport.`` in a
   server's URI and none in a client's (inactivity.md 2.3).
 * ``maxInactivityDurationInitalDelay`` is how ActiveMQ spells it; the right spelling is understood as well. Both at once

@@ -1,9 +1,7 @@
 """Presets: the limits that releases of ActiveMQ Classic were shipped with, as the start of a ``[broker]`` table.
 
-Rules
-
-* ``preset = "NAME"`` in ``[broker]``: whatever the table says itself wins, key by key; policy entries of the table
-  come first, so that one for the same pattern replaces the preset's.
+* ``preset = "NAME"`` in ``[broker]``: whatever the table says itself wins, key by key; policy entries of the table come
+  first, so that one for the same pattern replaces the preset's.
 * A preset is data, in the words of the configuration file.
 * ``memory_limit_bytes`` of 5.9 and later is 70 % of the heap; the heap of the shipped start script is 1 GiB.
 """

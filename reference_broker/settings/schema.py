@@ -1,6 +1,5 @@
 """What a value of a configuration file may be, and the check of a table against its rows.
 
-Rules
 * Every key has a row: its type, its smallest and largest value. A key without a row is an error, never ignored.
 * An error shows where the value stands, the value, and what would be accepted.
 """

@@ -1,6 +1,5 @@
 """``[security]`` of the configuration file: users, groups, permissions, who comes in without a name.
 
-Rules
 * A password stands as a hash (``password_hash``) or as a text (``password``), not both. A text is hashed when the
   broker starts, which takes as long as a login does.
 * No message shows a password or a hash.

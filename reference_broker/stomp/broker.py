@@ -3,7 +3,6 @@
 This module decides the handshake, who handles which frame, receipts and errors. The frame families have a file each:
 ``messages.py``, ``subscriptions.py``, ``transactions.py``; ``temporaries.py`` knows the connection's own destinations.
 
-Rules
 * What is not supported is refused, never ignored: a header that changes the meaning of a frame and is not understood
   ends in ERROR.
 * After every ERROR the connection ends, as STOMP 1.2 demands ("ERROR": the server must then close the connection).
@@ -92,10 +91,10 @@ class BrokerSession(Session):
             return None
         return Credentials(frame.headers.get("login", ""), frame.headers.get("passcode", ""))
 
-    def turn_away(self, frame: object, text: str, code: str) -> None:
+    def reject(self, frame: object, text: str, code: str) -> None:
         self._error(text, frame.headers.get("receipt", "") if isinstance(frame, Frame) else "", code)
 
-    def shake_hands(self, frame: Frame) -> list[Event]:
+    def connect(self, frame: Frame) -> list[Event]:
         """CONNECT."""
         headers = frame.headers
         version = negotiate_version(headers.get("accept-version"))
@@ -140,7 +139,7 @@ class BrokerSession(Session):
             )
         return sends_ms, wants_ms
 
-    def say_goodbye(self, frame: Frame) -> None:
+    def disconnect(self, frame: Frame) -> None:
         """DISCONNECT."""
         receipt = frame.headers.get("receipt", "")
         if receipt:
@@ -207,11 +206,11 @@ class BrokerSession(Session):
 
 
 def _connect(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
-    return session.shake_hands(frame)
+    return session.connect(frame)
 
 
 def _disconnect(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
-    session.say_goodbye(frame)
+    session.disconnect(frame)
     return []
 
 

@@ -1,16 +1,13 @@
 """A client's end of a STOMP connection: calls in, frames out; frames in, notices out.
 
-The live agents and the simulation use the same class, so what a client does is decided once.
+Live agents and the simulation use the same class.
 
-Rules
-* ActiveMQ's header conventions, with absolute ``expires`` and ``timestamp``: who calls says what the client's wall
-  clock shows, the session has none.
+* ActiveMQ's header conventions, with absolute ``expires`` and ``timestamp``: the caller tells the client's wall clock.
 * Destinations are written ``queue://NAME`` here and ``/queue/NAME`` on the wire.
 * A request with ``receipt=True`` gets a name, which is returned and comes back in ``Receipt`` or ``Failed``.
 * What a *broker* sends wrongly raises StompProtocolError: here the broker is the culprit.
 
-Known exception: a STOMP client never looks at the expiration of what it receives; only the JMS client does
-(``openwire/client.py``).
+Known exception: unlike the JMS client it never looks at the expiration of what it receives.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 It decides what is a frame; what a frame means is decided by the sessions.
 
-Rules
 * The decoder takes any chunking of the same bytes and gives the same frames and the same error. After an error it is
   finished.
 * It follows the version by itself: a CONNECT (STOMP) sets the one that the broker's session will choose, a CONNECTED

@@ -1,13 +1,11 @@
 """SEND and MESSAGE: a message's headers, in both directions.
 
-Rules
 * ActiveMQ's header conventions: ``expires`` and ``timestamp`` in epoch milliseconds, ``persistent:true``,
   ``AMQ_SCHEDULED_DELAY``, ``correlation-id``, ``reply-to``, ``type``, ``JMSXGroupID``, ``JMSXGroupSeq``. All other
   headers of a SEND travel as properties.
-* A SEND with a ``content-length`` has octets for its body, one without has a text: that is how ActiveMQ chooses what a
-  JMS client gets. What an OpenWire client sent is read by ``openwire/translation/bodies.py``.
-* A property whose name is a header of the frame's own is not written into a MESSAGE: it would change what the frame
-  means.
+* A SEND with a ``content-length`` has octets for its body, one without has a text: so ActiveMQ chooses what a JMS
+  client gets (``openwire/translation/bodies.py`` reads the other way).
+* A property with the name of one of the frame's own headers is not written into a MESSAGE.
 
 Known exception: headers named like JMS fields (``JMSExpiration``, ``JMSXDeliveryCount``) set these fields in ActiveMQ;
 here they are properties.

@@ -1,6 +1,5 @@
 """SUBSCRIBE, UNSUBSCRIBE, ACK and NACK: a connection's consumers and what they have not settled.
 
-Rules
 * What a client acknowledges is a delivery: STOMP 1.2 names it by its ``id``, 1.1 by subscription and message, 1.0 by
   message alone (then the oldest delivery of that message is meant).
 * In a transaction an acknowledgement is held: the delivery is no longer unsettled, and unsettled again after ABORT.

@@ -1,6 +1,5 @@
 """The temporary destinations of one STOMP connection.
 
-Rules
 * ``/temp-queue/N`` and ``/temp-topic/N`` are the connection's own: the first frame that names one creates it, and it
   goes with the connection. Two connections that use the same N mean two destinations.
 * To everybody else it is ``/remote-temp-queue/ID`` (and ``-topic``), as ActiveMQ writes it: what stands in a

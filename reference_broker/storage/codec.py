@@ -3,12 +3,10 @@
 A head is a JSON object with the attributes that differ from their defaults; the body stands beside it, unchanged.
 Properties are in it by name, or, if a protocol packed them, as it wrote them (base 64).
 
-Rules:
-
 * ``FIELDS`` is the whole list: an attribute of ``Message`` is in it, or in ``NOT_KEPT`` with its reason. A test
   compares both with the class, so that a new attribute cannot be forgotten.
 * A message is written as it was when it joined its destination. So the count of redeliveries is that of the broker's
-  own (``rescheduling.py``); the marks of departures come later, and are not known after a restart, as in ActiveMQ
+  own (``broker_redelivery.py``); the marks of departures come later, and are not known after a restart, as in ActiveMQ
   (persistJMSRedelivered is off).
 * A head of a later release with an attribute that we do not know is refused, never half understood.
 * Any text that a client could send survives, unpaired surrogates included: JSON escapes them, ``key`` stores a name

@@ -3,10 +3,8 @@
 A client that has an answer may rely on it: what it sent survives, what it acknowledged does not come back. So nothing
 that could be taken for an answer leaves before the records that it stands for are safe.
 
-Rules
-
-* The records of one event are one batch with a number (its ticket). A connection depends on the last batch that its
-  own events caused, or that contained the answer to one of its requests.
+* The records of one event are one batch with a number (its ticket). A connection depends on the last batch that its own
+  events caused, or that contained the answer to one of its requests.
 * While a connection depends on a batch that is not safe, everything that answers it waits: the core's answers and what
   its session says by itself (the receipt of a DISCONNECT promises that all before it was done). Answers of other
   connections do not wait: one that sends nothing persistent never meets a disk.
@@ -26,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.effects import Accepted, Journalled, Refused
 from brokerproof.reference_broker.core.events import StorageChanged, Transmitted
-from brokerproof.reference_broker.session.connection_state import Waiter
+from brokerproof.reference_broker.session.connection_state import CommitWaiter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +38,7 @@ OPERATOR: Final = 0
 STORAGE_LOGGER: Final = "brokerproof.reference_broker.storage"
 
 
-class Safekeeping:
+class GroupCommitGate:
     """The journal of one broker, and the answers that wait for it."""
 
     __slots__ = ("_answers", "_appended", "_asked", "_synced", "_trouble", "journal", "operator")
@@ -51,12 +49,12 @@ class Safekeeping:
         self._synced = 0
         #: A sync was asked for and has not succeeded yet.
         self._asked = False
-        self._answers: deque[tuple[int, Waiter, object]] = deque()
+        self._answers: deque[tuple[int, CommitWaiter, object]] = deque()
         self._trouble: Trouble | None = None
         #: Whoever manages the broker; it has no connection.
-        self.operator = Waiter()
+        self.operator = CommitWaiter()
 
-    def record(self, effects: list[Effect], event: Event | None, waiters: Mapping[int, Waiter]) -> bool:
+    def record(self, effects: list[Effect], event: Event | None, waiters: Mapping[int, CommitWaiter]) -> bool:
         """Give what an event made to the journal; whoever caused it, or is answered by it, depends on it. Returns
         whether a sync must be asked for now.
         """
@@ -85,7 +83,7 @@ class Safekeeping:
         self._asked = True
         return True
 
-    def news(self) -> tuple[str, str, StorageChanged] | None:
+    def status_change(self) -> tuple[str, str, StorageChanged] | None:
         """What the log (level and text) and the core must hear of the storage: why it takes no messages, or that it
         does again; None: nothing has changed.
         """
@@ -113,11 +111,11 @@ class Safekeeping:
 
     # -- answers
 
-    def waits(self, waiter: Waiter) -> bool:
+    def waits(self, waiter: CommitWaiter) -> bool:
         """Whether an answer to this connection must wait."""
         return waiter.ticket > self._synced
 
-    def keeps_back(self, waiter: Waiter, answer: Effect) -> bool:
+    def keeps_back(self, waiter: CommitWaiter, answer: Effect) -> bool:
         """Keep an answer of the core back if it must wait; whether it does."""
         if not self.waits(waiter):
             return False
@@ -125,13 +123,13 @@ class Safekeeping:
         waiter.refusing = waiter.refusing or isinstance(answer, Refused)
         return True
 
-    def hold(self, waiter: Waiter, answer: object) -> None:
+    def hold(self, waiter: CommitWaiter, answer: object) -> None:
         """Keep an answer back."""
-        waiter.owed += 1
+        waiter.pending_answers += 1
         waiter.ticket = self._appended
         self._answers.append((self._appended, waiter, answer))
 
-    def withhold(self, waiter: Waiter, outbox: deque[object], mark: int, exempt: object) -> None:
+    def withhold(self, waiter: CommitWaiter, outbox: deque[object], mark: int, exempt: object) -> None:
         """Keep back what a session has put on its outbox by itself since it was ``mark`` long, but for frames of the
         kind of ``exempt``.
         """
@@ -142,10 +140,10 @@ class Safekeeping:
             else:
                 self.hold(waiter, frame)
 
-    def release(self) -> tuple[Waiter, object] | None:
+    def release(self) -> tuple[CommitWaiter, object] | None:
         """The next answer that need not wait any longer; None: there is none."""
         if not self._answers or self._answers[0][0] > self._synced:
             return None
         _, waiter, answer = self._answers.popleft()
-        waiter.owed -= 1
+        waiter.pending_answers -= 1
         return waiter, answer

@@ -1,16 +1,14 @@
 """What the broker asks of a storage, and what a storage may say no to.
 
-Rules:
-
 * ``append`` takes the records of one event; they are safe together or not at all. It never waits for a disk and is
   called by the thread of the broker.
-* ``sync`` makes everything safe that was appended before it was called; it may block, and one other thread may call it
-  while the broker appends. So whatever arrives during a sync goes into the next one: that is the group commit.
+* ``sync`` makes everything safe that was appended before it was called; it may block, in one other thread, while the
+  broker appends for the next one: that is the group commit.
 * A sync that fails has lost nothing: what it could not write is written by the next one that succeeds.
 * ``replay`` gives what is safe, before the first ``append``: records from which ``core/recovery.py`` builds the broker
   again. Replaying twice gives the same twice.
-* ``trouble`` is asked after a sync: whether new messages must be refused now. A storage says so while it still has
-  room for the removals that make space.
+* ``trouble`` is asked after a sync: whether new messages must be refused now. A storage says so while it still has room
+  for the removals that make space.
 """
 
 from __future__ import annotations

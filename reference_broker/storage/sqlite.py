@@ -3,8 +3,6 @@
 It keeps the *state*, not a log: adding is an insert, removing a delete, so nothing has to be compacted and recovery is
 a select. SQLite's write-ahead log makes each sync one transaction and one fsync (``synchronous=FULL``).
 
-Rules:
-
 * The broker's thread encodes and queues (``append``); whoever calls ``sync`` writes. They share only ``_pending``,
   under a lock, never the connection.
 * A message that is added and removed between two syncs is not written at all.

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from brokerproof.reference_broker.core.events import Operation
-from brokerproof.reference_broker.management.bean_registry import Inventory
+from brokerproof.reference_broker.management.bean_registry import BeanRegistry
 from brokerproof.reference_broker.management.jolokia import Jolokia
 from brokerproof.reference_broker.management.metrics import Metrics
-from brokerproof.reference_broker.management.site import Authenticator, Page, Site
+from brokerproof.reference_broker.management.site import Authenticator, Response, Site
 from brokerproof.reference_broker.session.actions import Answered
 from tests.fast.wire_pair import Pair
 
@@ -24,7 +24,7 @@ class Manager:
         self, pair: Pair | None = None, *, authenticator: Authenticator | None = None, local: bool = True
     ) -> None:
         self.pair = pair if pair is not None else Pair()
-        self.inventory = Inventory(self.pair.node, self.pair.now, {"stomp": "stomp://127.0.0.1:61613"}, "1.2.3")
+        self.inventory = BeanRegistry(self.pair.node, self.pair.now, {"stomp": "stomp://127.0.0.1:61613"}, "1.2.3")
         #: How often the broker was let go on in the middle of an answer.
         self.rests = 0
         self.site = Site(
@@ -44,8 +44,8 @@ class Manager:
         self.rests += 1
         call()
 
-    def page(self, method: str, target: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Page:
-        pages: list[Page] = []
+    def page(self, method: str, target: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Response:
+        pages: list[Response] = []
         self.site.ask(method, target, LOCAL if headers is None else headers, body, pages.append)
         (page,) = pages
         return page

@@ -38,7 +38,7 @@ def test_the_file_that_we_write_for_the_real_broker_is_understood(tmp_path: Path
     path.write_text(broker_xml(options, tmp_path / "data", 61616, 61613))
     settings = read_settings(path)
     broker = settings.broker
-    ports = [(listening.protocol, listening.port) for listening in settings.listenings]
+    ports = [(listening.protocol, listening.port) for listening in settings.listen_addresses]
     assert ports == [("openwire", 61616), ("stomp", 61613)]
     assert broker.memory_limit_bytes == 1024 * 1024
     assert broker.timestamping is not None

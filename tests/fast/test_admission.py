@@ -40,7 +40,7 @@ AUTHORITY = Authority([Permission("queue://A", read=["users"], write=["users"], 
 
 def guarded(authority: Authority | None = None) -> Node:
     node = Node(BrokerConfig())
-    node.guard(authority)
+    node.require_authentication(authority)
     return node
 
 

@@ -10,7 +10,7 @@ from brokerproof.reference_broker.core.effects import Accepted, Dispatch
 from brokerproof.reference_broker.core.events import DELIVERED, INDIVIDUAL, STANDARD, Subscribe, Transmitted
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.policies import Policies
-from brokerproof.reference_broker.core.round_robin import Rotation
+from brokerproof.reference_broker.core.round_robin import RoundRobin
 from tests.fast.core_driver import Driver, Q, T, config_of
 
 
@@ -158,7 +158,7 @@ def test_a_dispatch_keeps_the_redelivery_count_with_which_it_was_assigned() -> N
     assert [dispatch.redelivery_count for dispatch in d.dispatches] == [0, 1]
 
 
-class Greedy(Rotation):
+class Greedy(RoundRobin):
     def served(self, ring: object) -> None:
         """The front stays in front."""
 

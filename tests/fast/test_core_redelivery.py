@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.reference_broker.core.events import EXPIRED, STANDARD
-from brokerproof.reference_broker.core.pending_list import Line
+from brokerproof.reference_broker.core.pending_list import PendingList
 from brokerproof.reference_broker.core.policies import Policies
 from brokerproof.reference_broker.core.redelivery import Ordering
 from brokerproof.reference_broker.core.reference import Reference
@@ -162,7 +162,7 @@ def test_closing_twice_and_unknown_connections_are_harmless() -> None:
 class ToTheTail(Ordering):
     """A defect: what comes back waits behind everything else."""
 
-    def put_back(self, line: Line, references: list[Reference]) -> None:
+    def put_back(self, line: PendingList, references: list[Reference]) -> None:
         line.put_last(references)
 
 

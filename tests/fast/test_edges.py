@@ -16,14 +16,14 @@ from brokerproof.reference_broker.openwire.commands import KeepAliveInfo, Refuse
 from brokerproof.reference_broker.security.authenticator import Authenticator, User
 from brokerproof.reference_broker.security.identity import Credentials, Identity
 from brokerproof.reference_broker.security.passwords import Cost, PasswordHash, hash_password
-from brokerproof.reference_broker.server.authentication import Doorkeeper
+from brokerproof.reference_broker.server.authentication import AsyncAuthenticator
 from brokerproof.reference_broker.server.connection import Connection
 from brokerproof.reference_broker.server.edge import Edge, read_clocks
 from brokerproof.reference_broker.server.listener import Listener
 from brokerproof.reference_broker.server.log import LogWriter
 from brokerproof.reference_broker.server.operator_ports import open_operator_ports
 from brokerproof.reference_broker.settings.configuration import ServerSettings
-from brokerproof.reference_broker.settings.listening import Listening
+from brokerproof.reference_broker.settings.listen_address import ListenAddress
 
 
 def edge_of(settings: ServerSettings) -> Edge:
@@ -60,13 +60,13 @@ class Socket(asyncio.Transport):
 def test_a_last_frame_that_cannot_be_written_does_not_keep_the_socket_open() -> None:
     async def story() -> Socket:
         edge = edge_of(ServerSettings())
-        connection = Connection(edge, Listener(edge, Listening("openwire")))
+        connection = Connection(edge, Listener(edge, ListenAddress("openwire")))
         transport = Socket()
         connection.connection_made(transport)
-        link = edge.node.link(1)
-        assert link is not None
+        state = edge.node.connection_state(1)
+        assert state is not None
         transport.written.clear()
-        link.session.outbox.extend([RefusedCommand("has no form on the wire", 1, False), KeepAliveInfo()])
+        state.session.outbox.extend([RefusedCommand("has no form on the wire", 1, False), KeepAliveInfo()])
         connection.finish(read_clocks(), at_once=False)
         return transport
 
@@ -81,7 +81,7 @@ def test_a_check_that_fails_in_itself_lets_nobody_in_and_says_so(monkeypatch: py
     monkeypatch.setattr(PasswordHash, "matches", exhausted)
 
     async def story() -> tuple[Identity | None, str]:
-        door = Doorkeeper(Authenticator([User("alice", hash_password("secret", Cost(2, 1, 1)))]))
+        door = AsyncAuthenticator(Authenticator([User("alice", hash_password("secret", Cost(2, 1, 1)))]))
         told: asyncio.Future[tuple[Identity | None, str]] = asyncio.get_running_loop().create_future()
         door.ask(Credentials("alice", "secret"), lambda identity, text: told.set_result((identity, text)))
         try:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerproof.reference_broker.core.config import BrokerConfig
-from brokerproof.reference_broker.management.object_names import Asked, BadNameError, ObjectName, encoded
-from brokerproof.reference_broker.management.site import Page
+from brokerproof.reference_broker.management.object_names import BadNameError, ObjectName, ObjectNamePattern, encoded
+from brokerproof.reference_broker.management.site import Response
 from brokerproof.reference_broker.security.identity import Identity
 from tests.fast.manager import BROKER, Manager, queue
 from tests.fast.wire_pair import Pair
@@ -228,7 +228,7 @@ def test_what_fails_says_why_in_javas_words(request_: dict[str, Any], status: in
 )
 def test_what_is_no_request_fails_as_a_whole(request_: object, text: str) -> None:
     page = filled().post(request_)
-    assert isinstance(page, Page)
+    assert isinstance(page, Response)
     assert page.status == 400
     assert text in page.body.decode()
 
@@ -323,11 +323,11 @@ def test_a_path_may_name_a_bean_with_a_slash() -> None:
 
 def test_who_somebody_proved_to_be_and_through_which_connector() -> None:
     pair = Pair()
-    pair.node.guard(None)
+    pair.node.require_authentication(None)
     client = pair.stomp(connect=False)
-    link = pair.node.link(1)
-    assert link is not None
-    link.address = "ssl://127.0.0.1:5"
+    state = pair.node.connection_state(1)
+    assert state is not None
+    state.address = "ssl://127.0.0.1:5"
     client.connect(client_id="cid")
     pair.run()
     pair.node.admit(1, Identity("alice", frozenset()), "", pair.now())
@@ -362,18 +362,18 @@ def test_blocked_sends_and_the_cursors_gate_are_told_apart() -> None:
 def test_names_are_encoded_and_patterns_match() -> None:
     assert encoded("a:b,c'd\"e?f=g*h") == "a_b_c_d_e&qe;f&amp;g&ast;h"
     name = ObjectName({"type": "Broker", "brokerName": "b", "destinationName": "A.B"})
-    assert Asked("org.apache.activemq:destinationName=A.B,brokerName=b,type=Broker").matches(name)
+    assert ObjectNamePattern("org.apache.activemq:destinationName=A.B,brokerName=b,type=Broker").matches(name)
     for pattern in (
         "*:*",
         "org.apache.*:type=Broker,*",
         "org.apache.activemq:type=Bro?er,brokerName=*,destinationName=A*",
     ):
-        assert Asked(pattern).matches(name), pattern
+        assert ObjectNamePattern(pattern).matches(name), pattern
     for other in ("java.lang:*", "org.apache.activemq:type=Broker", "org.apache.activemq:type=Broker,brokerName=b,x=*"):
-        assert not Asked(other).matches(name), other
+        assert not ObjectNamePattern(other).matches(name), other
     for bad in ("", "a", "a:", "a:b", "a:b=", "a:=c", "a:b=c,b=d"):
         with pytest.raises(BadNameError, match="is not an ObjectName"):
-            Asked(bad)
+            ObjectNamePattern(bad)
 
 
 def test_a_destination_whose_name_must_be_encoded_is_found() -> None:

@@ -421,7 +421,7 @@ def test_the_timers_heap_does_not_grow_with_traffic() -> None:
     for _ in range(500):
         client.send("queue://q", b"x", receipt=True)
         pair.advance(10)
-    assert len(pair.node._alarms._heap) <= 3
+    assert len(pair.node._timers._heap) <= 3
 
 
 def test_the_core_is_ticked_when_it_asks() -> None:

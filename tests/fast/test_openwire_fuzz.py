@@ -125,7 +125,7 @@ class Broker:
         self.node.broker.check()
 
     def is_open(self, connection: int) -> bool:
-        return not self.node._links[connection].closed
+        return not self.node._connections[connection].closed
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

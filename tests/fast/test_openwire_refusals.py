@@ -52,7 +52,7 @@ def announce(end: End, destination: Data, number: int = 7) -> Data:
 def guarded() -> tuple[Node, End]:
     """A broker with permissions, and a client that was let in."""
     node = node_of()
-    node.guard(AUTHORITY)
+    node.require_authentication(AUTHORITY)
     end = End(node, connect=False)
     owner = Data(ids.CONNECTION_ID, [end.name])
     end.tell(connections.CONNECTION_INFO.make(connectionId=owner, clientId=end.name, manageable=True))

@@ -316,4 +316,4 @@ def test_the_page_is_executed() -> None:
     assert found.permissions is not None
     assert [permission.match for permission in found.permissions] == ["queue://USERS.>", "topic://ActiveMQ.Advisory.>"]
     assert found.temporary is not None
-    assert [listening.port for listening in settings_of(tomllib.loads(tls), "page").listenings] == [61613, 61614]
+    assert [listening.port for listening in settings_of(tomllib.loads(tls), "page").listen_addresses] == [61613, 61614]

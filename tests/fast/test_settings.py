@@ -18,7 +18,7 @@ from brokerproof.reference_broker.core.retention import Recovery
 from brokerproof.reference_broker.server import serve
 from brokerproof.reference_broker.settings import configuration as settings_module
 from brokerproof.reference_broker.settings.configuration import ServerSettings, broker_config, read_settings
-from brokerproof.reference_broker.settings.listening import Listening
+from brokerproof.reference_broker.settings.listen_address import ListenAddress
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what must be refused
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -180,9 +180,9 @@ default_heart_beat = "7,8"
         )
     )
     assert flat(settings) == {
-        "listenings": [
-            flat(Listening("auto", "::1", 0)),
-            flat(Listening("auto", "::1", 9, secure=True)),
+        "listen_addresses": [
+            flat(ListenAddress("auto", "::1", 0)),
+            flat(ListenAddress("auto", "::1", 9, secure=True)),
         ],
         "certificates": {"certificate": Path("c.pem"), "key": Path("k.pem"), "authorities": Path("a.pem")},
         "event_loop": "asyncio",
@@ -324,7 +324,7 @@ default_heart_beat = "7,8"
 def test_a_connector_says_where_and_how(tmp_path: Path) -> None:
     uri = "stomp://[::1]:7?wireFormat.maxFrameSize=9&amp;transport.connectAttemptTimeout=70"
     settings = read_settings(written(tmp_path, f"[server]\nconnector = '{uri}'"))
-    (listening,) = settings.listenings
+    (listening,) = settings.listen_addresses
     assert (listening.protocol, listening.host, listening.port, listening.secure) == ("stomp", "::1", 7, False)
     assert listening.limits is not None
     assert (listening.limits.max_body_bytes, listening.limits.max_frame_bytes) == (9, 9)
@@ -341,7 +341,7 @@ def test_several_connectors_open_several_ports_with_one_monitor(tmp_path: Path) 
     [server.tls]
     certificate = "c.pem"
     """
-    first, second = read_settings(written(tmp_path, text)).listenings
+    first, second = read_settings(written(tmp_path, text)).listen_addresses
     assert (first.protocol, first.port, first.secure, first.max_connections) == ("openwire", 1, False, 3)
     assert (second.protocol, second.host, second.port, second.secure) == ("stomp", "127.0.0.1", 2, True)
     assert first.schemes(["stomp", "openwire"]) + second.schemes(["stomp", "openwire"]) == ["tcp", "stomp+ssl"]

@@ -20,13 +20,13 @@ from brokerproof.reference_broker.openwire.wire.negotiation import Offer
 from brokerproof.reference_broker.security.authenticator import Authenticator, User
 from brokerproof.reference_broker.security.identity import Credentials, Identity
 from brokerproof.reference_broker.security.passwords import Cost, hash_password
-from brokerproof.reference_broker.server.authentication import BUSY, WAITING_MAX, Doorkeeper
+from brokerproof.reference_broker.server.authentication import BUSY, WAITING_MAX, AsyncAuthenticator
 from brokerproof.reference_broker.server.protocols import is_keep_alive, is_message
-from brokerproof.reference_broker.server.rate_limit import Meter
+from brokerproof.reference_broker.server.rate_limit import TokenBucket
 from brokerproof.reference_broker.session.actions import Close
 from brokerproof.reference_broker.session.detection import AUTO, DECIDED_AT, Detector
 from brokerproof.reference_broker.session.framing import FramingError, Limits
-from brokerproof.reference_broker.settings.listening import Certificates, Listening
+from brokerproof.reference_broker.settings.listen_address import Certificates, ListenAddress
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from tests.fast.wire_pair import WALL_MS
 
@@ -100,7 +100,7 @@ def test_a_connection_without_protocol_has_one_connect_check_from_the_start() ->
     node = Node(config)
     node.connect(1, AUTO, Now(0, WALL_MS))
     assert node.next_output(1, Now(0, WALL_MS)) is None, "nothing is said before it is known in which protocol"
-    node.decide(1, "openwire", Now(900 * NS_PER_MS, WALL_MS))
+    node.protocol_detected(1, "openwire", Now(900 * NS_PER_MS, WALL_MS))
     assert isinstance(node.next_output(1, Now(900 * NS_PER_MS, WALL_MS)), WireFormatInfo)
     node.tick(Now(1000 * NS_PER_MS, WALL_MS))
     assert any(isinstance(action, Close) and action.inactive for action in node.take_actions())
@@ -119,7 +119,7 @@ def test_bytes_that_are_nothing_end_a_connection_silently() -> None:
 
 
 def test_a_second_of_messages_may_come_at_once_then_one_by_one() -> None:
-    meter = Meter(10)
+    meter = TokenBucket(10)
     assert [meter.wait_ns(0) for _ in range(10)] == [0] * 10
     assert meter.wait_ns(0) == S // 10
     assert meter.wait_ns(S // 20) == S // 20, "who has to wait has not been counted"
@@ -130,7 +130,7 @@ def test_a_second_of_messages_may_come_at_once_then_one_by_one() -> None:
 
 @pytest.mark.parametrize("rate", [1, 3, 1000])
 def test_over_a_long_time_the_rate_is_kept(rate: int) -> None:
-    meter = Meter(rate)
+    meter = TokenBucket(rate)
     passed = now_ns = 0
     while now_ns < 10 * S:
         wait_ns = meter.wait_ns(now_ns)
@@ -174,7 +174,7 @@ def test_passwords_are_checked_beside_the_loop_and_known_ones_at_once() -> None:
             if len(answers) == WAITING_MAX + 2:
                 all_there.set()
 
-        keeper = Doorkeeper(Slow([User("alice", hash_password("x", Cost(2, 1, 1)))]))
+        keeper = AsyncAuthenticator(Slow([User("alice", hash_password("x", Cost(2, 1, 1)))]))
         keeper.ask(Credentials("", ""), answer)
         for _ in range(WAITING_MAX):
             keeper.ask(alice, answer)
@@ -219,4 +219,4 @@ def test_certificates(tmp_path: Path) -> None:
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("::", False), ("10.0.0.1", False), ("broker", False)],
 )
 def test_only_numbers_say_that_an_address_is_this_machines(host: str, local: bool) -> None:
-    assert Listening(host=host).is_local() is local
+    assert ListenAddress(host=host).is_local() is local

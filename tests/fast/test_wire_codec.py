@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from brokerproof.reference_broker.openwire.wire import connections, consumption, ids, messages, responses
 from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
 from brokerproof.reference_broker.openwire.wire.errors import WireError
-from brokerproof.reference_broker.openwire.wire.frame_template import Moulds
+from brokerproof.reference_broker.openwire.wire.frame_template import FrameTemplates
 from brokerproof.reference_broker.openwire.wire.kinds import Data
 from brokerproof.reference_broker.openwire.wire.primitives import Long, decode_map, encode_map
 from brokerproof.reference_broker.openwire.wire.registry import KINDS
@@ -267,7 +267,7 @@ def test_what_is_alike_is_written_and_read_as_if_it_were_not(cache_size: int, se
         if draw.random() < 0.5:
             command = consumption.MESSAGE_DISPATCH.make(message=message, destination=message["destination"])
         frame = quick.encode(command)
-        slow._moulds, peer._layouts = Moulds(), {}  # field by field
+        slow._templates, peer._layouts = FrameTemplates(), {}  # field by field
         assert frame == slow.encode(command)
         assert reader.decode(frame[4:]) == peer.decode(frame[4:]) == command
 

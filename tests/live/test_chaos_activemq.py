@@ -221,7 +221,7 @@ def test_the_client_class_path_works_in_a_jvm_of_its_own(supervisor: Supervisor,
 
 
 def test_an_older_release_says_its_version_by_its_bean_only(supervisor: Supervisor) -> None:
-    """5.12.3 greets with a template that nobody filled in."""
+    """5.12.3 answers with a template that nobody filled in."""
     broker = _made(supervisor, _jars("5.12.3"), options=ActiveMQOptions(scheduler=True))
     broker.start()
     assert broker.server == "ActiveMQ/${project.version}"

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.reference_broker.core.connection_registry import ConnectionTold, ConsumerTold, DestinationTold
+from brokerproof.reference_broker.core.connection_registry import (
+    ConnectionAdvisory,
+    ConsumerAdvisory,
+    DestinationAdvisory,
+)
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.openwire.commands import ADD_DESTINATION, REMOVE_DESTINATION
 from brokerproof.reference_broker.openwire.translation.names import (
@@ -28,20 +32,20 @@ def data_structure(about: object, write_message: Callable[[Message], Data]) -> D
     """The structure of what an advisory is about; None for nothing."""
     if isinstance(about, Message):
         return write_message(about)
-    if isinstance(about, DestinationTold):
+    if isinstance(about, DestinationAdvisory):
         return connections.DESTINATION_INFO.make(
             connectionId=connection_data(_owner(about.destination)),
             destination=destination_data(about.destination),
             operationType=REMOVE_DESTINATION if about.gone else ADD_DESTINATION,
         )
-    if isinstance(about, ConsumerTold):
+    if isinstance(about, ConsumerAdvisory):
         who = _consumer(about.name)
         if about.gone:
             return connections.REMOVE_INFO.make(objectId=who, lastDeliveredSequenceId=-2)
         return consumption.CONSUMER_INFO.make(
             consumerId=who, destination=destination_data(about.destination), prefetchSize=about.prefetch
         )
-    if isinstance(about, ConnectionTold):
+    if isinstance(about, ConnectionAdvisory):
         connection = connection_data(about.identity or about.client_id)
         if about.gone:
             return connections.REMOVE_INFO.make(objectId=connection, lastDeliveredSequenceId=-2)

@@ -1,7 +1,6 @@
 """Bodies between protocols: what an OpenWire message says to a protocol that knows octets and texts only, and back.
 
 Rules (as ActiveMQ's STOMP translator)
-
 * A TextMessage is its text in UTF-8, a BytesMessage its octets, compressed or not. All other kinds (stream, object,
   blob, none, and maps beyond what ``stomp/maps.py`` reads) have nothing to say there: an empty body.
 * A text of another protocol becomes a TextMessage. What is not UTF-8 in it is replaced, as Java does.

@@ -113,7 +113,7 @@ def _read_producer_ack(_context: Context, data: Data) -> Command:
 
 
 def _read_remark(_context: Context, data: Data) -> Command:
-    return connections.Remark(data.kind.name)
+    return connections.IgnoredCommand(data.kind.name)
 
 
 # -- to the wire

@@ -1,6 +1,6 @@
 """Consumers, dispatch and acknowledgement (openwire.md 8.2).
 
-Known exceptions: of a consumer's wishes ``optimizedAcknowledge`` and ``noRangeAcks`` are read by nobody.
+Known exceptions: a consumer's ``optimizedAcknowledge`` and ``noRangeAcks`` are ignored.
 """
 
 from __future__ import annotations

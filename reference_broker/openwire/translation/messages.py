@@ -1,7 +1,5 @@
 """Messages: what a producer wrote, what the core keeps of it, and what a consumer reads.
 
-Rules
-
 * The body and the properties pass through untouched, compressed or not: ``content`` is the body, and its kind with the
   compression is ``form``. A null content is an empty body, which is the same to every reader.
 * Text that another protocol sent (``TEXT``) becomes a TextMessage, octets a BytesMessage.

@@ -1,13 +1,12 @@
 """Identifiers and destinations: structures on the wire, texts in commands and in the core.
 
 Rules (openwire.md 8.1)
-
 * A text form is the one that ActiveMQ logs: session ``conn:s``, consumer ``conn:s:c``, producer ``conn:s:p``, message
   ``conn:s:p:n``, local transaction ``TX:conn:n``. Numbers are the last parts, so a connection id may have colons.
 * A message id that is not ours to take apart (another protocol's) travels as a producer of its own: its connection id
   is the whole text, its numbers are ``FOREIGN``, and ``textView`` shows it to JMS. Acknowledgements bring it back.
-* A destination is ``queue://N`` here, a kind and a bare name there. Members of a composite that are of the same kind
-  have no prefix on the wire. Options after ``?`` are cut off; the client has read them.
+* A destination is ``queue://N`` here, a kind and a bare name there. ClientState of a composite that are of the same
+  kind have no prefix on the wire. Options after ``?`` are cut off; the client has read them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """All commands in both directions: one row each, from the files of their families.
 
-A command's number and its wish for an answer are the same for all, so they are copied here.
+A command's number and ``responseRequired`` are the same for all, so they are copied here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """What is inside a message: its body by kind, compressed or not, and its properties (openwire.md 9.1).
 
-Rules
 * A compressed body is a zlib stream of the plain one, except that of a BytesMessage, which has its plain length in
   front. Nothing inflates beyond ``limit``.
 * A broker need not look inside; a client must understand both forms.

@@ -1,6 +1,5 @@
 """Reading and writing: bytes with bounds, and the stream of booleans of the tight encoding.
 
-Rules
 * Nothing is read beyond the end of the frame, and nothing is allocated because a length claims it: a length is compared
   with what is left first.
 * Booleans of the tight encoding fill bytes from the lowest bit; their count of bytes comes first (openwire.md 5.8).

@@ -1,16 +1,15 @@
 """Frames: bytes to commands and back, with what both ends have agreed on.
 
-Rules
-* The first frame in each direction is a WireFormatInfo with every option off; ``Codec()`` is set so. When both are
-  known the owner replaces the codec by one with the negotiated options.
-* A frame is a size and so many bytes. It must hold exactly one command: bytes that are left are an error. A size that
-  is negative or above the limit is an error before anything is waited for.
+* The first frame in each direction is a WireFormatInfo with every option off; ``Codec()`` is set so. Then the owner
+  replaces it by one with the negotiated options.
+* A frame is a size and so many bytes, exactly one command. A size that is negative or above the limit is an error at
+  once.
 * A null command (type 0) is dropped.
 * ``decode`` and ``FrameDecoder.feed`` raise ``WireError`` and nothing else, whatever the bytes are. After an error the
-  connection is worth nothing: the position in the stream, and the caches, are unknown.
+  connection is useless.
 
-Frames that are alike are read and written at once in the tight encoding (``layout.py``, ``mould.py``); the others, and
-what is wrong, are the business of ``tight.py`` and ``loose.py``.
+Frames that are alike are read and written at once in the tight encoding (``layout.py``, ``frame_template.py``); the
+others, and errors, by ``tight.py`` and ``loose.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Final
 from brokerproof.reference_broker.openwire.wire.buffers import Reader
 from brokerproof.reference_broker.openwire.wire.cache import ReadCache, WriteCache
 from brokerproof.reference_broker.openwire.wire.errors import WireError
-from brokerproof.reference_broker.openwire.wire.frame_template import Moulds
+from brokerproof.reference_broker.openwire.wire.frame_template import FrameTemplates
 from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX, Data
 from brokerproof.reference_broker.openwire.wire.layout import LONG_COUNT, Layout, survey
 from brokerproof.reference_broker.openwire.wire.loose import LooseReader, LooseWriter, kind_of
@@ -38,7 +37,7 @@ LAYOUTS_MAX: Final = 64
 class Codec:
     """One direction of writing and one of reading. ``cache_size`` 0: no caches."""
 
-    __slots__ = ("_layouts", "_moulds", "_reads", "_tight", "_traces", "_version", "_writes")
+    __slots__ = ("_layouts", "_reads", "_templates", "_tight", "_traces", "_version", "_writes")
 
     def __init__(
         self, version: int = 1, *, tight: bool = False, cache_size: int = 0, stack_traces: bool = False
@@ -50,7 +49,7 @@ class Codec:
         self._traces = stack_traces
         self._writes = WriteCache(cache_size) if cache_size else None
         self._reads = ReadCache(cache_size) if cache_size else None
-        self._moulds = Moulds()
+        self._templates = FrameTemplates()
         #: By what such frames begin with: type and booleans. None: they have no layout.
         self._layouts: dict[bytes, Layout | None] = {}
 
@@ -67,12 +66,12 @@ class Codec:
         return _frame(command, bytes(loose.out.data))
 
     def _encode_tight(self, command: Data) -> bytes:
-        frame = self._moulds.cast(command, self._writes)
+        frame = self._templates.encode(command, self._writes)
         if frame is None:
             tight = TightWriter(self._version, self._writes, self._traces)
             tight.fields(command)
             frame = _frame(command, tight.bits.finish() + bytes(tight.out.data))
-            self._moulds.learn(command, frame, self._version, self._writes)
+            self._templates.learn(command, frame, self._version, self._writes)
         return frame
 
     def decode(self, frame: bytes) -> Data | None:

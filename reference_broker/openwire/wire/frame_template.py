@@ -1,15 +1,13 @@
 """What tight frames that are alike have in common, to write the next one at once.
 
-Most of what a message says is what the one before it said: the same consumer, destination and producer, the same null
-fields. A mould holds the bytes of all that; what is poured in are integers, longs, texts and bytes.
+Most fields of a message are those of the one before it: a template holds their bytes; integers, longs, texts and bytes
+are filled in.
 
-Rules
-* A mould casts what ``tight.py`` writes, byte for byte, or it gives up (None); then ``tight.py`` writes the frame, or
-  says what is wrong with it.
-* It casts structures that say the same in every field but those: what is null stays null, a long keeps its
-  length (0 has none).
+* A template writes what ``tight.py`` writes, byte for byte, or it gives up (None); then ``tight.py`` writes the frame,
+  or says what is wrong with it.
+* It writes structures that say the same in every field but those: null stays null, a long keeps its length.
 * What it holds of the cache is true until the cache gives something up.
-* Arrays, exceptions and texts beyond ASCII have no mould.
+* Arrays, exceptions and texts beyond ASCII have no template.
 """
 
 from __future__ import annotations
@@ -25,26 +23,26 @@ from brokerproof.reference_broker.openwire.wire.tight import TEXT_MAX, TightWrit
 
 #: From, below, and how it is written: a long by its size.
 _LONGS: Final = ((1, 1 << 16, "H"), (1 << 16, 1 << 32, "I"), (1 << 32, 1 << 63, "q"))
-#: Moulds that one connection keeps of one type.
+#: FrameTemplates that one connection keeps of one type.
 _KEPT_MAX: Final = 8
-#: After so many structures in a row that no mould fits, only one in so many is looked at for another mould.
+#: After so many structures in a row that no template fits, only one in so many is looked at for another template.
 _PATIENCE: Final = 16
 
 
-class Moulds:
+class FrameTemplates:
     """Those of one connection, by type; the one that was used last is tried first."""
 
     __slots__ = ("_forgotten", "_kept", "_learnt", "_misses")
 
     def __init__(self) -> None:
-        self._kept: dict[int, list[Mould]] = {}
+        self._kept: dict[int, list[FrameTemplate]] = {}
         self._misses = 0
         #: What the cache had given up when they were made, and what it knew before the last command.
         self._forgotten = 0
         self._learnt = 0
 
-    def cast(self, command: Data, cache: WriteCache | None) -> bytes | None:
-        """The frame; None: no mould fits."""
+    def encode(self, command: Data, cache: WriteCache | None) -> bytes | None:
+        """The frame; None: no template fits."""
         if cache is not None:
             self._learnt = cache.learnt
             if cache.forgotten != self._forgotten:
@@ -53,8 +51,8 @@ class Moulds:
         kept = self._kept.get(command.kind.number)
         if kept is None:
             return None
-        for place, mould in enumerate(kept):
-            frame = mould.cast(command)
+        for place, template in enumerate(kept):
+            frame = template.encode(command)
             if frame is not None:
                 self._misses = 0
                 if place:
@@ -63,26 +61,26 @@ class Moulds:
         return None
 
     def learn(self, command: Data, frame: bytes, version: int, cache: WriteCache | None) -> None:
-        """No mould fitted, and this is what ``tight.py`` wrote. What has told the cache something comes once only."""
+        """No template fitted, and this is what ``tight.py`` wrote. What the cache learnt from comes once only."""
         if cache is not None and cache.learnt != self._learnt:
             return
         self._misses += 1
         if self._misses > _PATIENCE and self._misses % _PATIENCE:
             return
         try:
-            mould = Mould(command, frame, version, cache)
-        except _NoMould:
+            template = FrameTemplate(command, frame, version, cache)
+        except _NoTemplate:
             return
         kept = self._kept.setdefault(command.kind.number, [])
-        kept.insert(0, mould)
+        kept.insert(0, template)
         del kept[_KEPT_MAX:]
 
 
-class _NoMould(Exception):
-    """Something in the structure is not for moulds."""
+class _NoTemplate(Exception):
+    """Something in the structure is not for templates."""
 
 
-class Mould:
+class FrameTemplate:
     """A structure's values stand in a row, and behind them those of the structures in it; then what is not in them."""
 
     __slots__ = ("_constants", "_fixed_bytes", "_inner", "_longs", "_pieces", "_runs", "_same", "_values")
@@ -91,7 +89,7 @@ class Mould:
         walk = _Walk(version, cache)
         bits_end = 6 + frame[5]
         if frame[5] >= 64:
-            raise _NoMould
+            raise _NoTemplate
         walk.constant(frame[4:bits_end])
         walk.structure(command, 0, len(command.values))
         self._inner = walk.inner
@@ -115,7 +113,7 @@ class Mould:
         self._runs = [(struct.Struct(form).pack, itemgetter(*run)) for form, run in zip(forms, places, strict=True)]
         self._fixed_bytes = sum(map(struct.calcsize, forms)) - 4
 
-    def cast(self, command: Data) -> bytes | None:
+    def encode(self, command: Data) -> bytes | None:
         """The frame; None: it does not fit."""
         row = command.values.copy()
         for place, kind in self._inner:
@@ -186,20 +184,20 @@ class _Walk:
 
     def _field(self, kind: str, value: object, place: int) -> None:
         if kind == kinds.I32:
-            self._hole("i", _VALUE, place)
+            self._slot("i", _VALUE, place)
         elif kind == kinds.I64 and value != 0 and isinstance(value, int):
             for low, high, form in _LONGS:
                 if low <= value < high:
                     self.longs.append((place, low, high))
-                    self._hole(form, _VALUE, place)
+                    self._slot(form, _VALUE, place)
                     return
-            raise _NoMould
+            raise _NoTemplate
         elif kind == kinds.STR and value is not None:
             if _piece(value, is_text=True) is None:
-                raise _NoMould
-            self._pour("H", place, is_text=True)
+                raise _NoTemplate
+            self._piece_slot("H", place, is_text=True)
         elif kind == kinds.BYTES and value is not None:
-            self._pour("i", place, is_text=False)
+            self._piece_slot("i", place, is_text=False)
         elif kind == kinds.OBJECT and isinstance(value, Data):
             self.inner.append((place, value.kind))
             self.constant(bytes((value.kind.number,)))
@@ -215,10 +213,10 @@ class _Walk:
             writer.out.i8(value)
         elif kind == kinds.CACHED and (value is None or isinstance(value, Data)):
             if self._cache is not None and not self._cache.knows(value):
-                raise _NoMould
+                raise _NoTemplate
             writer.cached(value)
         elif value is not None and kind not in {kinds.BOOL, kinds.I64}:
-            raise _NoMould
+            raise _NoTemplate
         self.constant(bytes(writer.out.data))
 
     def constant(self, data: bytes) -> None:
@@ -232,14 +230,14 @@ class _Walk:
 
     def _add_constant(self, data: bytes) -> None:
         self.constants.append(data)
-        self._hole(f"{len(data)}s", _CONSTANT, len(self.constants) - 1)
+        self._slot(f"{len(data)}s", _CONSTANT, len(self.constants) - 1)
 
-    def _hole(self, form: str, kind: int, place: int) -> None:
+    def _slot(self, form: str, kind: int, place: int) -> None:
         self.runs[-1].append((form, kind, place))
 
-    def _pour(self, form: str, place: int, *, is_text: bool) -> None:
+    def _piece_slot(self, form: str, place: int, *, is_text: bool) -> None:
         self.pieces.append((place, is_text))
-        self._hole(form, _LENGTH, len(self.pieces) - 1)
+        self._slot(form, _LENGTH, len(self.pieces) - 1)
         self.runs.append([])
         # Two at least: a single place is taken differently.
         self._add_constant(b"")

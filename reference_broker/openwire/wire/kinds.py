@@ -1,8 +1,8 @@
 """What a data structure of OpenWire is: a number, a name, and its fields in order, each with its type and the version
 that brought it.
 
-The tables (``ids.py``, ``links.py``, ``consumption.py``, ``messages.py``, ``responses.py``) are lists of these; both
-directions and both encodings follow from them. A structure on its way is a ``Data``.
+The tables (``ids.py``, ``connections.py``, ``consumption.py``, ``messages.py``, ``responses.py``) are lists of these;
+both directions and both encodings follow from them. A structure on its way is a ``Data``.
 """
 
 from __future__ import annotations

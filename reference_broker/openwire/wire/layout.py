@@ -2,9 +2,8 @@
 
 The booleans in front of a tight frame say what is null, how long each long is, and what is known to the cache. So two
 frames with the same type and booleans have the same numbers at the same places, but for the lengths of their texts and
-bytes. What the reader of ``tight.py`` has read once is surveyed, and the next frame like it is read in a few calls.
+bytes. So what ``tight.py`` has read once is surveyed, and the next one like it is read in a few calls.
 
-Rules
 * A layout reads what ``tight.py`` reads, or it gives up (None); then ``tight.py`` reads the frame, or says what is
   wrong with it. So it needs no errors of its own, and no checks beyond those that keep it inside the frame.
 * The types of nested structures are data, not booleans: they are compared.

@@ -1,6 +1,5 @@
 """WireFormatInfo: what each end offers, and what both then speak (openwire.md 3).
 
-Rules
 * Flags are joined by *and*, numbers by the minimum; a missing flag is false, a missing number 0. Missing or not
   positive means "not set" for the frame size and the version.
 * Wrong magic, or a version below ``VERSION_MIN``, ends the connection. Versions 2 to 8 are not spoken by today's

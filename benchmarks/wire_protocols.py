@@ -20,7 +20,7 @@ BODY_BYTES = 1024
 _REST = b"x" * BODY_BYTES
 
 
-class Speech(ABC):
+class Protocol(ABC):
     """A producer's and a consumer's connection to one queue."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ def expect(line: socket.socket, done: bytes, what: str) -> None:
         got += part
 
 
-class Stomp(Speech):
+class Stomp(Protocol):
     """A frame ends with the only NUL in it."""
 
     def __init__(self, queue: str, persistent: bool) -> None:
@@ -99,7 +99,7 @@ class Stomp(Speech):
         return "\n".join(lines).encode() + b"\n\n" + body + b"\0"
 
 
-class OpenWire(Speech):
+class OpenWire(Protocol):
     """As the Java client speaks by default: tight, with caches. A frame begins with its size and type."""
 
     #: A number that stands nowhere else, where the message's own is to stand.
@@ -217,4 +217,4 @@ class OpenWire(Speech):
                 raise SystemExit(f"wire_load: the broker refused: {frame[:300]!r}")
 
 
-SPEECHES: dict[str, type[Speech]] = {"stomp": Stomp, "openwire": OpenWire}
+PROTOCOLS: dict[str, type[Protocol]] = {"stomp": Stomp, "openwire": OpenWire}

@@ -1,19 +1,18 @@
 """What a client announces on its connection beside its consumers, sessions and producers, and how all of it ends.
 
 Rules (openwire.md 10.3, 10.5, 10.12)
-
 * A session or producer that is announced again is accepted and changes nothing: a client that comes back over another
   socket repeats what it had.
 * Session -1 is there without an announcement. A consumer or producer of another session that is not there is refused.
   Names that are no identifiers of OpenWire (in the simulation) belong to no session.
-* A producer of one destination makes it, and hears at once if it may not send there (as in ActiveMQ): what it sends
-  later may ask for no answer.
+* A producer of one destination makes it, and is refused at once if it may not send there (as in ActiveMQ): what it
+  sends later may ask for no answer.
 * A session takes its consumers and producers with it, a connection its sessions. What is removed without being there is
   no error: a client may close twice.
 * A message of a producer with a window that asks for no answer takes credit, which the core gives back (ProducerAck)
   when it has dealt with the message.
-* What a client tells of its transport (ConnectionControl, ControlCommand, FlushCommand) is heard and changes nothing;
-  so is a Response, which ActiveMQ's failover transport sends when it comes back.
+* What a client tells of its transport (ConnectionControl, ControlCommand, FlushCommand) changes nothing; so is a
+  Response, which ActiveMQ's failover transport sends when it comes back.
 * A client that comes back announces its consumers with prefetch 0 and resizes them when it is ready (ConsumerControl).
 """
 
@@ -27,8 +26,8 @@ from brokerproof.reference_broker.openwire.commands import Command, RefusedComma
 from brokerproof.reference_broker.openwire.connections import (
     ConnectionControl,
     ConsumerControl,
+    IgnoredCommand,
     ProducerInfo,
-    Remark,
     RemoveConnection,
     RemoveProducer,
     RemoveSession,
@@ -46,7 +45,7 @@ IMPLICIT: Final = "-1"
 OVERHEAD_BYTES: Final = 1024
 
 
-class Members:
+class ClientState:
     """See the module's header. Dicts instead of sets: their order is that of arrival."""
 
     __slots__ = ("connection_id", "producers", "returns", "sessions")
@@ -92,34 +91,34 @@ class Members:
 
 
 def _session(session: BrokerSession, info: SessionInfo) -> list[Event]:
-    session.members.sessions.setdefault(info.session_id, True)
-    session.agree(info)
+    session.client_state.sessions.setdefault(info.session_id, True)
+    session.respond(info)
     return []
 
 
 def _producer(session: BrokerSession, info: ProducerInfo) -> list[Event]:
-    if session.is_stranger(info, "producer", info.producer_id):
+    if session.refuse_unknown_session(info, "producer", info.producer_id):
         return []
-    known = info.producer_id in session.members.producers
-    session.members.producers.setdefault(info.producer_id, info)
+    known = info.producer_id in session.client_state.producers
+    session.client_state.producers.setdefault(info.producer_id, info)
     if known or not info.destination:
-        session.agree(info)
+        session.respond(info)
         return []
     request = info.command_id if info.response_required else 0
     return [AddProducer(session.connection, plain_name(info.destination), request=request)]
 
 
 def _remove_producer(session: BrokerSession, info: RemoveProducer) -> list[Event]:
-    session.members.producers.pop(info.name, None)
-    session.agree(info)
+    session.client_state.producers.pop(info.name, None)
+    session.respond(info)
     return []
 
 
 def _remove_session(session: BrokerSession, info: RemoveSession) -> list[Event]:
-    members = session.members
-    members.end_session(info.name)
-    leaving = members.of_session(info.name, list(session.consumers))
-    session.agree(info)
+    client_state = session.client_state
+    client_state.end_session(info.name)
+    leaving = client_state.of_session(info.name, list(session.consumers))
+    session.respond(info)
     return [
         Unsubscribe(session.connection, session.consumers.pop(consumer), last_sequence=info.last_sequence)
         for consumer in leaving
@@ -127,25 +126,25 @@ def _remove_session(session: BrokerSession, info: RemoveSession) -> list[Event]:
 
 
 def _remove_connection(session: BrokerSession, info: RemoveConnection) -> list[Event]:
-    if info.name != session.members.connection_id:
-        session.agree(info)
+    if info.name != session.client_state.connection_id:
+        session.respond(info)
         return []
-    session.members.clear()
+    session.client_state.clear()
     session.consumers.clear()
     session.connected = False
-    session.agree(info)
+    session.respond(info)
     return [Disconnect(session.connection, clean=True, last_sequence=info.last_sequence)]
 
 
-def _hear(session: BrokerSession, command: Command) -> list[Event]:
-    session.agree(command)
+def _ignore(session: BrokerSession, command: Command) -> list[Event]:
+    session.respond(command)
     return []
 
 
 def _resize(session: BrokerSession, control: ConsumerControl) -> list[Event]:
     name = session.consumers.get(control.consumer_id)
     if name is None or control.prefetch < 0:
-        session.agree(control)
+        session.respond(control)
         return []
     request = control.command_id if control.response_required else 0
     return [Resize(session.connection, name, control.prefetch, request=request)]
@@ -164,11 +163,11 @@ HANDLERS: Final[dict[type[Command], Callable[[BrokerSession, Any], list[Event]]]
     RemoveSession: _remove_session,
     RemoveConnection: _remove_connection,
     ConsumerControl: _resize,
-    Remark: _hear,
+    IgnoredCommand: _ignore,
     RefusedCommand: _refused_command,
 }
 #: Commands that may come before it.
 EARLY: Final[dict[type[Command], Callable[[BrokerSession, Any], list[Event]]]] = {
-    ConnectionControl: _hear,
-    Response: _hear,
+    ConnectionControl: _ignore,
+    Response: _ignore,
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.reference_broker.core.events import ResetStatistics, Send
-from brokerproof.reference_broker.core.in_flight import Counters, Ledger
+from brokerproof.reference_broker.core.in_flight import Counters, InFlight
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.policies import Policies
 from tests.fast.core_driver import DLQ, Driver, Q, T, config_of
@@ -218,7 +218,7 @@ def test_a_reset_of_everything() -> None:
     assert d.logged("does not exist") == 1
 
 
-class Forgetful(Ledger):
+class Forgetful(InFlight):
     """Takes off only what was written: no swing, but the late reports are never balanced."""
 
     def left(self, counters: Counters, count: int) -> None:
@@ -227,7 +227,7 @@ class Forgetful(Ledger):
 
 def test_the_ledger_is_a_policy_and_the_audit_notices_a_wrong_one() -> None:
     config = config_of()
-    d = Driver(config, Policies.from_config(config).replace("ledger", Forgetful()))
+    d = Driver(config, Policies.from_config(config).replace("in_flight", Forgetful()))
     d.subscribe(prefetch=3)
     for _ in range(3):
         d.send()

@@ -6,8 +6,13 @@ import pytest
 
 from brokerproof.reference_broker.core.advisory import Advisory
 from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
-from brokerproof.reference_broker.core.connection_registry import ConnectionTold, ConsumerTold, DestinationTold, Told
-from brokerproof.reference_broker.core.duplicate_detection import PRODUCERS, Resends
+from brokerproof.reference_broker.core.connection_registry import (
+    ConnectionAdvisory,
+    ConsumerAdvisory,
+    DestinationAdvisory,
+    PresenceAdvisory,
+)
+from brokerproof.reference_broker.core.duplicate_detection import PRODUCERS, DuplicateDetection
 from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Displaced, Granted, Refused
 from brokerproof.reference_broker.core.events import (
     AddDestination,
@@ -23,12 +28,12 @@ from tests.fast.core_driver import Driver
 TEMP = "temp-queue://c1:1"
 
 
-def told(d: Driver, consumer: str) -> list[Told]:
+def told(d: Driver, consumer: str) -> list[PresenceAdvisory]:
     """What a consumer was told, in order."""
     found = []
     for effect in d.effects:
         if isinstance(effect, Dispatch) and effect.consumer == consumer and isinstance(effect.message, Advisory):
-            assert isinstance(effect.message.data_structure, Told)
+            assert isinstance(effect.message.data_structure, PresenceAdvisory)
             found.append(effect.message.data_structure)
     return found
 
@@ -45,7 +50,7 @@ def test_who_listens_hears_of_temporary_destinations_first_of_those_that_are_the
     d.handle(RemoveDestination(1, TEMP))
     d.handle(AddDestination(1, "temp-topic://c1:3"))
     d.handle(Disconnect(1, clean=True))
-    seen = [(one.destination, one.gone) for one in told(d, "c") if isinstance(one, DestinationTold)]
+    seen = [(one.destination, one.gone) for one in told(d, "c") if isinstance(one, DestinationAdvisory)]
     assert seen == [
         (TEMP, False),
         ("temp-queue://c1:2", False),
@@ -69,7 +74,7 @@ def test_consumers_are_counted_and_a_wildcard_listens_too() -> None:
     listen(d, "wild", "Consumer.>")
     d.subscribe("new", "queue://q")
     d.leave("old")
-    seen = [(one.name, one.count, one.gone) for one in told(d, "c") if isinstance(one, ConsumerTold)]
+    seen = [(one.name, one.count, one.gone) for one in told(d, "c") if isinstance(one, ConsumerAdvisory)]
     assert seen == [("old", 1, False), ("new", 2, False), ("old", 1, True)]
     assert len(told(d, "wild")) == 3
 
@@ -79,7 +84,7 @@ def test_connections_are_told_by_their_client_ids() -> None:
     listen(d, "c", "Connection")
     d.handle(Connect(7, "seven", identity="ID:7"))
     d.handle(Disconnect(7, clean=True))
-    seen = [(one.client_id, one.identity, one.gone) for one in told(d, "c") if isinstance(one, ConnectionTold)]
+    seen = [(one.client_id, one.identity, one.gone) for one in told(d, "c") if isinstance(one, ConnectionAdvisory)]
     assert seen == [("seven", "ID:7", False), ("seven", "ID:7", True)]
 
 
@@ -156,7 +161,7 @@ def test_what_was_refused_has_not_been_taken() -> None:
 
 
 def test_after_a_restart_it_knows_what_it_still_holds() -> None:
-    resends = Resends()
+    resends = DuplicateDetection()
     for name in ("ID:p:7", "no id", "ID:p:x", "ID:q:3"):
         resends.recovered(name)
     assert [resends.is_repeated("ID:p", 7), resends.is_repeated("ID:p", 8), resends.is_repeated("ID:q", 3)] == [

@@ -1,6 +1,5 @@
 """Where the broker listens, and for what: addresses, protocols, certificates and limits, as the operator says them.
 
-Rules
 * A name of an address is never looked up to find out whether it is loopback: only numbers can say so, and
   ``localhost``. That is 127.0.0.1, because it may name two addresses, which would get two different ports for port 0.
 * A private key that is locked with a password is refused; asking for it would stop a start without a terminal.
@@ -24,7 +23,7 @@ DEFAULT_PORT: Final = 61613
 _SCHEMES: Final = {"stomp": ("stomp", "stomp+ssl"), "openwire": ("tcp", "ssl")}
 
 
-class Listening:
+class ListenAddress:
     """One port. ``limits`` None: the broker's; ``max_connections`` 0: no limit of its own."""
 
     __slots__ = ("host", "limits", "max_connections", "port", "protocol", "secure")
@@ -46,9 +45,9 @@ class Listening:
         self.limits = limits
         self.max_connections = max_connections
 
-    def moved(self, host: str, port: int) -> Listening:
+    def moved(self, host: str, port: int) -> ListenAddress:
         """The same somewhere else."""
-        return Listening(
+        return ListenAddress(
             self.protocol, host, port, secure=self.secure, limits=self.limits, max_connections=self.max_connections
         )
 
