@@ -69,8 +69,7 @@ class Node:
         self.config = config
         self._gate = GroupCommitGate(journal) if config.persistent and journal is not None else None
         self.broker = broker_factory(config, policies)
-        statistics = self.broker.region().statistics
-        if statistics is not None:
+        if (statistics := self.broker.region().statistics) is not None:
             statistics.encoder = MapEncoder()
         self._monitor_factory = monitor_factory
         self._connections: dict[int, ConnectionState] = {}
