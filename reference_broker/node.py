@@ -129,8 +129,7 @@ class Node:
 
     def recover(self, now: Now) -> None:
         """Build the broker again from its journal. Raises ``StorageError`` if it cannot be read."""
-        gate = self._gate
-        if gate is not None:
+        if (gate := self._gate) is not None:
             if gate.record(self.broker.restore(gate.journal.replay(), now), None, {}):
                 self._actions.append(Sync())
             self._report_storage(gate, now)

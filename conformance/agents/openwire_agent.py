@@ -45,12 +45,12 @@ from brokerproof.conformance.agents.protocol import (
 from brokerproof.conformance.agents.stamps import NS_PER_MS, wall_reading
 from brokerproof.conformance.agents.wire import Waiting, Wire
 from brokerproof.conformance.experiment.steps.protocol import ACK_TYPES, ends_of, settled_by
-from brokerproof.reference_broker.session import notice
 from brokerproof.reference_broker.core.config import ConfigError
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.openwire.broker_url import client_address
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.framing import ClientFraming
+from brokerproof.reference_broker.session import notice
 
 
 class Taking:

@@ -27,9 +27,9 @@ from brokerproof.conformance.worlds.simulated.clock import VirtualClock
 from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
+from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 from brokerproof.reference_broker.session.notice import Closed as GaveUp
 from brokerproof.reference_broker.session.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
-from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.state import ClientState, ConsumerState
