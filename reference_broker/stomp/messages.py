@@ -34,7 +34,7 @@ from brokerproof.reference_broker.stomp.maps import map_text
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.effects import Dispatch
     from brokerproof.reference_broker.core.instant import Now
-    from brokerproof.reference_broker.stomp.broker import BrokerSession
+    from brokerproof.reference_broker.stomp.session_state import SessionState
     from brokerproof.reference_broker.stomp.subscriptions import Subscription
 
 _UNSUPPORTED: Final[dict[str, str]] = {
@@ -50,27 +50,27 @@ _UNSUPPORTED_NAMES: Final = frozenset(_UNSUPPORTED)
 _BRIEF: Final = frozenset({"content-length", "destination", "persistent", "receipt", "transaction"})
 
 
-def send(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:
+def send(state: SessionState, frame: Frame, now: Now) -> list[Event]:
     """SEND."""
     headers = frame.headers
     events: list[Event] = []
-    destination = session.temporaries.resolve(plain_name(required(frame, "destination")), events)
+    destination = state.temporaries.resolve(plain_name(required(frame, "destination")), events)
     persistent = switch(headers, "persistent")
     if headers.keys() <= _BRIEF:
         message = Message(
-            session.next_message_id(), destination, frame.body, timestamp_ms=now.wall_ms, persistent=persistent
+            state.next_message_id(), destination, frame.body, timestamp_ms=now.wall_ms, persistent=persistent
         )
     else:
-        message = _described(session, frame, destination, persistent, now, events)
+        message = _described(state, frame, destination, persistent, now, events)
     if "content-length" not in headers:
         message.form = TEXT
     transaction = headers.get("transaction", "")
-    events.append(Send(session.connection, message, transaction=transaction, request=session.request(frame)))
+    events.append(Send(state.connection, message, transaction=transaction, request=state.request(frame)))
     return events
 
 
 def _described(
-    session: BrokerSession, frame: Frame, destination: str, persistent: bool, now: Now, events: list[Event]
+    state: SessionState, frame: Frame, destination: str, persistent: bool, now: Now, events: list[Event]
 ) -> Message:
     """A message with all that its headers say of it."""
     headers = frame.headers
@@ -84,7 +84,7 @@ def _described(
         # OpenWire has no room for it: every consumer that speaks it would lose its connection.
         raise StompProtocolError(f"JMSXGroupSeq:{sequence} is no integer of JMS; send -2147483648 to 2147483647")
     message = Message(
-        session.next_message_id(),
+        state.next_message_id(),
         destination,
         frame.body,
         timestamp_ms=number(headers, "timestamp", now.wall_ms),
@@ -100,20 +100,20 @@ def _described(
     )
     reply_to = headers.get("reply-to")
     if reply_to:
-        message.reply_to = session.temporaries.resolve(reply_to, events)
+        message.reply_to = state.temporaries.resolve(reply_to, events)
     return message
 
 
-def render(session: BrokerSession, subscription: Subscription, dispatch: Dispatch) -> Frame:
+def render(state: SessionState, subscription: Subscription, dispatch: Dispatch) -> Frame:
     """MESSAGE, for a message that is being written now."""
     message = dispatch.message
     body = message.body
     if message.form > TEXT:
         body = map_text(message) or plain_body(message.form, body)
-    version = session.version
+    version = state.version
     headers = {
         "message-id": writable(message.message_id),
-        "destination": session.temporaries.write(message.destination),
+        "destination": state.temporaries.write(message.destination),
         "expires": str(max(message.shown_expiration_ms(), 0)),
         "timestamp": str(message.timestamp_ms),
         "priority": str(message.priority),
@@ -126,11 +126,11 @@ def render(session: BrokerSession, subscription: Subscription, dispatch: Dispatc
     if dispatch.redelivery_count > 0:
         headers["redelivered"] = "true"
     if message.original_destination:
-        headers["original-destination"] = session.temporaries.write(message.original_destination)
+        headers["original-destination"] = state.temporaries.write(message.original_destination)
     if message.correlation_id or message.reply_to or message.jms_type or message.group_id:
-        _describe(session, message, headers)
+        _describe(state, message, headers)
     if subscription.ack_mode != "auto":
-        ack_id = session.subscriptions.hold(subscription, message)
+        ack_id = state.subscriptions.hold(subscription, message)
         if version == V12:
             headers["ack"] = ack_id
     if message.properties:
@@ -140,18 +140,18 @@ def render(session: BrokerSession, subscription: Subscription, dispatch: Dispatc
             if name not in MESSAGE_HEADERS and representable(name, text, version)
         }
     if dispatch.remaining_ttl_ms > 0:
-        headers |= dict.fromkeys(session.config.relative_ttl_names[:1], str(dispatch.remaining_ttl_ms))
+        headers |= dict.fromkeys(state.config.relative_ttl_names[:1], str(dispatch.remaining_ttl_ms))
     if version == V10:
         headers = {name: value for name, value in headers.items() if representable(name, value, V10)}
     return Frame("MESSAGE", headers, body)
 
 
-def _describe(session: BrokerSession, message: Message, headers: dict[str, str]) -> None:
+def _describe(state: SessionState, message: Message, headers: dict[str, str]) -> None:
     """The headers that most messages do not have."""
     if message.correlation_id:
         headers["correlation-id"] = writable(message.correlation_id)
     if message.reply_to:
-        headers["reply-to"] = session.temporaries.write(message.reply_to)
+        headers["reply-to"] = state.temporaries.write(message.reply_to)
     if message.jms_type:
         headers["type"] = writable(message.jms_type)
     if message.group_id:

@@ -10,59 +10,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.events import Begin, Commit, Event, Rollback
-from brokerproof.reference_broker.stomp.frames import Frame, StompProtocolError
 from brokerproof.reference_broker.stomp.headers import required
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.instant import Now
-    from brokerproof.reference_broker.stomp.broker import BrokerSession
-    from brokerproof.reference_broker.stomp.subscriptions import Unsettled
+    from brokerproof.reference_broker.stomp.frames import Frame
+    from brokerproof.reference_broker.stomp.session_state import SessionState
 
 
-class Transactions:
-    """Name -> what was acknowledged in it."""
-
-    __slots__ = ("_open",)
-
-    def __init__(self) -> None:
-        self._open: dict[str, list[Unsettled]] = {}
-
-    def begin(self, name: str) -> None:
-        """A transaction is open."""
-        self._open.setdefault(name, [])
-
-    def end(self, name: str) -> list[Unsettled]:
-        """It is no longer; what was acknowledged in it."""
-        return self._open.pop(name, [])
-
-    def hold(self, frame: Frame, deliveries: list[Unsettled]) -> None:
-        """An ACK in a transaction. Raises StompProtocolError if it is not open."""
-        name = frame.headers["transaction"]
-        held = self._open.get(name)
-        if held is None:
-            raise StompProtocolError(f"{frame.command} transaction:{name} is not open; send BEGIN first")
-        held += deliveries
-
-
-def begin(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
+def begin(state: SessionState, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
     """BEGIN."""
     name = required(frame, "transaction")
-    session.transactions.begin(name)
-    return [Begin(session.connection, name, request=session.request(frame))]
+    state.transactions.begin(name)
+    return [Begin(state.connection, name, request=state.request(frame))]
 
 
-def commit(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
+def commit(state: SessionState, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
     """COMMIT."""
     name = required(frame, "transaction")
-    session.transactions.end(name)
-    return [Commit(session.connection, name, request=session.request(frame))]
+    state.transactions.end(name)
+    return [Commit(state.connection, name, request=state.request(frame))]
 
 
-def abort(session: BrokerSession, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
+def abort(state: SessionState, frame: Frame, now: Now) -> list[Event]:  # noqa: ARG001 - every handler takes the time
     """ABORT."""
     name = required(frame, "transaction")
-    session.subscriptions.restore(session.transactions.end(name))
-    return [Rollback(session.connection, name, request=session.request(frame))]
+    state.subscriptions.restore(state.transactions.end(name))
+    return [Rollback(state.connection, name, request=state.request(frame))]
 
 
 HANDLERS: Final = {"BEGIN": begin, "COMMIT": commit, "ABORT": abort}

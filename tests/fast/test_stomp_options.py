@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from brokerproof.reference_broker.session.notice import Failed, Receipt
-from brokerproof.reference_broker.stomp import subscriptions
+from brokerproof.reference_broker.stomp import consuming
 from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
 from brokerproof.reference_broker.stomp.frames import V10, V11, V12, VERSIONS, Frame
 from brokerproof.reference_broker.stomp.headers import MESSAGE_HEADERS
@@ -294,7 +294,7 @@ def test_the_page_lists_the_headers_that_are_understood() -> None:
     own = {"destination", "id", "receipt", "content-length", "message-id"}
     of_messages = MESSAGE_HEADERS - own
     assert documented("SEND") | documented("MESSAGE") == of_messages
-    source = Path(subscriptions.__file__).read_text(encoding="utf-8")
+    source = Path(consuming.__file__).read_text(encoding="utf-8")
     named = set(re.findall(r'headers(?:\.get\(|, )"([^"]+)"', source)) - own - {"subscription", "transaction"}
     assert documented("SUBSCRIBE") == named
 
