@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from brokerproof.reference_broker.core.events import Operation
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
+    from brokerproof.reference_broker.management.broker_view import BrokerView
     from brokerproof.reference_broker.management.object_names import ObjectName
 
 STRING: Final = "java.lang.String"
@@ -28,12 +28,12 @@ VOID: Final = "void"
 
 #: What JSON can say.
 Json = Any
-#: (the broker's inventory, what the bean shows) -> value. Each table knows what its beans show.
-Read = Callable[["BeanRegistry", Any], Json]
+#: (the broker's view, what the bean shows) -> value. Each table knows what its beans show.
+Read = Callable[["BrokerView", Any], Json]
 #: The same, with the new value.
-Write = Callable[["BeanRegistry", Any, Json], Operation]
+Write = Callable[["BrokerView", Any, Json], Operation]
 #: The same, with the arguments. A core operation is carried out, and the answer is the number of messages or nothing.
-Perform = Callable[["BeanRegistry", Any, Sequence[Json]], "Json | Operation"]
+Perform = Callable[["BrokerView", Any, Sequence[Json]], "Json | Operation"]
 
 
 class OperationRefused(Exception):

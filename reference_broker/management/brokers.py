@@ -31,15 +31,15 @@ from brokerproof.reference_broker.management.subscriptions import subscriptions_
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Subscription
-    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
+    from brokerproof.reference_broker.management.broker_view import BrokerView
 
 SECOND_MS: Final = 1000
 _STATUS: Final = {True: "Good", False: "Storage refuses messages"}
 
 
-def uptime_ms(inventory: BeanRegistry) -> int:
+def uptime_ms(view: BrokerView) -> int:
     """How long the broker has been running."""
-    return (inventory.clocks().mono_ns - inventory.started.mono_ns) // NS_PER_MS
+    return (view.clocks().mono_ns - view.started.mono_ns) // NS_PER_MS
 
 
 def as_bytes(value: Json) -> int:
@@ -67,23 +67,23 @@ def queue_name(value: Json) -> str:
 
 
 def _total(metric: str) -> Attribute:
-    return Attribute(LONG, lambda inventory, _: metrics.total(inventory.region, metric))
+    return Attribute(LONG, lambda view, _: metrics.total(view.region, metric))
 
 
 def disk(metric: str, kind: str = LONG) -> Attribute:
     """What there is of the store, or of temporary files; 0 while they have no limit."""
-    return Attribute(kind, lambda inventory, _: metrics.of_disk(inventory.region).get(metric, 0))
+    return Attribute(kind, lambda view, _: metrics.of_disk(view.region).get(metric, 0))
 
 
 def _destinations(prefix: str) -> Attribute:
-    return Attribute(NAMES, lambda inventory, _: inventory.destination_references(prefix))
+    return Attribute(NAMES, lambda view, _: view.destination_references(prefix))
 
 
 def _subscribers(prefix: str, chosen: Callable[[Subscription], bool]) -> Attribute:
-    def names(inventory: BeanRegistry, _: None) -> Json:
+    def names(view: BrokerView, _: None) -> Json:
         return [
-            inventory.consumer_name(subscription).reference()
-            for destination in inventory.region.destinations.values()
+            view.consumer_name(subscription).reference()
+            for destination in view.region.destinations.values()
             if destination.name.startswith(prefix)
             for subscription in subscriptions_of(destination)
             if chosen(subscription)
@@ -104,40 +104,40 @@ def _is_unused(subscription: Subscription) -> bool:
     return subscription.durable is not None and subscription.durable.consumer is None
 
 
-def _memory_percent(inventory: BeanRegistry, _: None) -> Json:
-    return inventory.region.memory.root.percent()
+def _memory_percent(view: BrokerView, _: None) -> Json:
+    return view.region.memory.root.percent()
 
 
-def _browse_queue(inventory: BeanRegistry, _: None, arguments: Sequence[Json]) -> Json:
-    return browse(inventory, queue_name(arguments[0]))
+def _browse_queue(view: BrokerView, _: None, arguments: Sequence[Json]) -> Json:
+    return browse(view, queue_name(arguments[0]))
 
 
-def _health(inventory: BeanRegistry) -> list[Json]:
-    code, text = inventory.region.storage_trouble
+def _health(view: BrokerView) -> list[Json]:
+    code, text = view.region.storage_trouble
     return [{"healthId": code, "level": "error", "message": text, "resource": "storage"}] if code else []
 
 
 BROKER: Final = Kind(
     "org.apache.activemq.broker.jmx.BrokerView",
     {
-        "BrokerId": Attribute(STRING, lambda inventory, _: f"ID:{inventory.node.config.name}"),
-        "BrokerName": Attribute(STRING, lambda inventory, _: inventory.node.config.name),
-        "BrokerVersion": Attribute(STRING, lambda inventory, _: inventory.version),
-        "CurrentConnectionsCount": Attribute(INT, lambda inventory, _: len(inventory.connections())),
+        "BrokerId": Attribute(STRING, lambda view, _: f"ID:{view.node.config.name}"),
+        "BrokerName": Attribute(STRING, lambda view, _: view.node.config.name),
+        "BrokerVersion": Attribute(STRING, lambda view, _: view.version),
+        "CurrentConnectionsCount": Attribute(INT, lambda view, _: len(view.connections())),
         "DurableTopicSubscribers": _subscribers(TOPIC, _is_used),
-        "Generation": Attribute(MAP, lambda inventory, _: dict(inventory.node.config.generation)),
+        "Generation": Attribute(MAP, lambda view, _: dict(view.node.config.generation)),
         "InactiveDurableTopicSubscribers": _subscribers(TOPIC, _is_unused),
         "MemoryLimit": Attribute(
             LONG,
-            lambda inventory, _: inventory.region.memory.root.limit_bytes,
-            lambda _inventory, _, value: SetMemoryLimit("", as_bytes(value)),
+            lambda view, _: view.region.memory.root.limit_bytes,
+            lambda _view, _, value: SetMemoryLimit("", as_bytes(value)),
         ),
         "MemoryPercentUsage": Attribute(INT, _memory_percent),
-        "Persistent": Attribute(BOOLEAN, lambda inventory, _: inventory.node.config.persistent),
+        "Persistent": Attribute(BOOLEAN, lambda view, _: view.node.config.persistent),
         "QueueSubscribers": _subscribers(QUEUE, _is_volatile),
         "Queues": _destinations(QUEUE),
-        "Slave": Attribute(BOOLEAN, lambda _inventory, _: False),
-        "StatisticsEnabled": Attribute(BOOLEAN, lambda _inventory, _: True),
+        "Slave": Attribute(BOOLEAN, lambda _view, _: False),
+        "StatisticsEnabled": Attribute(BOOLEAN, lambda _view, _: True),
         "StoreLimit": disk("store_limit_bytes"),
         "StorePercentUsage": disk("store_percent", INT),
         "TempLimit": disk("temp_limit_bytes"),
@@ -148,36 +148,36 @@ BROKER: Final = Kind(
         "TemporaryTopics": _destinations(TEMP_TOPIC),
         "TopicSubscribers": _subscribers(TOPIC, _is_volatile),
         "Topics": _destinations(TOPIC),
-        "TotalConsumerCount": Attribute(LONG, lambda inventory, _: inventory.region.connection_registry.consumers()),
+        "TotalConsumerCount": Attribute(LONG, lambda view, _: view.region.connection_registry.consumers()),
         "TotalDequeueCount": _total("dequeued"),
         "TotalEnqueueCount": _total("enqueued"),
         "TotalMessageCount": _total("size"),
-        "TransportConnectors": Attribute(MAP, lambda inventory, _: dict(inventory.connectors)),
-        "Uptime": Attribute(STRING, lambda inventory, _: f"{uptime_ms(inventory) / SECOND_MS:.3f} seconds"),
-        "UptimeMillis": Attribute(LONG, lambda inventory, _: uptime_ms(inventory)),
+        "TransportConnectors": Attribute(MAP, lambda view, _: dict(view.connectors)),
+        "Uptime": Attribute(STRING, lambda view, _: f"{uptime_ms(view) / SECOND_MS:.3f} seconds"),
+        "UptimeMillis": Attribute(LONG, lambda view, _: uptime_ms(view)),
     },
     {
         "browseQueue": [BeanOperation([STRING], "[Ljavax.management.openmbean.CompositeData;", _browse_queue)],
         "removeQueue": [
-            BeanOperation([STRING], VOID, lambda _inventory, _, given: RemoveQueue(queue_name(given[0])), lenient=True)
+            BeanOperation([STRING], VOID, lambda _view, _, given: RemoveQueue(queue_name(given[0])), lenient=True)
         ],
-        "resetStatistics": [BeanOperation([], VOID, lambda _inventory, _, _given: ResetStatistics(""))],
+        "resetStatistics": [BeanOperation([], VOID, lambda _view, _, _given: ResetStatistics(""))],
     },
 )
 
 HEALTH: Final = Kind(
     "org.apache.activemq.broker.jmx.HealthView",
-    {"CurrentStatus": Attribute(STRING, lambda inventory, _: _STATUS[not _health(inventory)])},
+    {"CurrentStatus": Attribute(STRING, lambda view, _: _STATUS[not _health(view)])},
     {
-        "healthList": [BeanOperation([], "java.util.List", lambda inventory, _, _given: _health(inventory))],
-        "healthStatus": [BeanOperation([], STRING, lambda inventory, _, _given: _STATUS[not _health(inventory)])],
+        "healthList": [BeanOperation([], "java.util.List", lambda view, _, _given: _health(view))],
+        "healthStatus": [BeanOperation([], STRING, lambda view, _, _given: _STATUS[not _health(view)])],
     },
 )
 
 RUNTIME: Final = Kind(
     "sun.management.RuntimeImpl",
     {
-        "StartTime": Attribute(LONG, lambda inventory, _: inventory.started.wall_ms),
-        "Uptime": Attribute(LONG, lambda inventory, _: uptime_ms(inventory)),
+        "StartTime": Attribute(LONG, lambda view, _: view.started.wall_ms),
+        "Uptime": Attribute(LONG, lambda view, _: uptime_ms(view)),
     },
 )

@@ -15,7 +15,7 @@ from brokerproof.reference_broker.management.bean import Json, OperationRefused
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.message import Message
-    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
+    from brokerproof.reference_broker.management.broker_view import BrokerView
 
 INVALID_SELECTOR: Final = "javax.jms.InvalidSelectorException"
 #: How much of a body that is no text is shown.
@@ -24,16 +24,16 @@ _INT_MOST: Final = 2**31
 _TABLES: Final = ("Boolean", "Byte", "Double", "Float", "Int", "Long", "Short", "String")
 
 
-def browse(inventory: BeanRegistry, name: str, selector_text: str = "") -> list[Json]:
+def browse(view: BrokerView, name: str, selector_text: str = "") -> list[Json]:
     """The messages of a queue that match. Raises ``OperationRefused``."""
-    queue = inventory.region.destinations.get(name)
+    queue = view.region.destinations.get(name)
     if not isinstance(queue, Queue):
         return []
     try:
         selector = parse(selector_text)
     except BadSelector as error:
         raise OperationRefused(INVALID_SELECTOR, str(error)) from None
-    shown = inventory.node.broker.browse(name, queue.policy.max_browse_page_size) or []
+    shown = view.node.broker.browse(name, queue.policy.max_browse_page_size) or []
     return [_message(message) for message in shown if selector is None or selector.selects(message)]
 
 

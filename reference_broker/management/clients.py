@@ -16,7 +16,7 @@ from brokerproof.reference_broker.core.subscription import Subscription
 from brokerproof.reference_broker.management.bean import BOOLEAN, INT, LONG, NAME, NAMES, STRING, Attribute, Json, Kind
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
+    from brokerproof.reference_broker.management.broker_view import BrokerView
     from brokerproof.reference_broker.session.connection_state import ConnectionState
 
 FULL_PERCENT: Final = 100
@@ -32,9 +32,9 @@ def _held(subscription: Subscription) -> int:
     return len(subscription.deliveries())
 
 
-def _connection(inventory: BeanRegistry, subscription: Subscription) -> Json:
-    state = inventory.node.connection_state(subscription.consumer.connection)
-    return None if state is None else inventory.connection_name(state).reference()
+def _connection(view: BrokerView, subscription: Subscription) -> Json:
+    state = view.node.connection_state(subscription.consumer.connection)
+    return None if state is None else view.connection_name(state).reference()
 
 
 def _user_of(state: ConnectionState | None) -> Json:
@@ -42,14 +42,14 @@ def _user_of(state: ConnectionState | None) -> Json:
     return None if state is None or state.identity is None else state.identity.user
 
 
-def _is_slow(inventory: BeanRegistry, subscription: Subscription) -> Json:
-    return metrics.is_slow(inventory.region, subscription)
+def _is_slow(view: BrokerView, subscription: Subscription) -> Json:
+    return metrics.is_slow(view.region, subscription)
 
 
 def _plain(kind: str, read: Callable[[Subscription], Json]) -> Attribute:
     """An attribute that needs nothing but the subscription."""
 
-    def attribute(_inventory: BeanRegistry, subscription: Subscription) -> Json:
+    def attribute(_view: BrokerView, subscription: Subscription) -> Json:
         return read(subscription)
 
     return Attribute(kind, attribute)
@@ -57,7 +57,7 @@ def _plain(kind: str, read: Callable[[Subscription], Json]) -> Attribute:
 
 _CONSUMER: Final[dict[str, Attribute]] = {
     "Active": _plain(BOOLEAN, _is_active),
-    "ClientId": Attribute(STRING, lambda inventory, one: inventory.client_id(one.consumer.connection)),
+    "ClientId": Attribute(STRING, lambda view, one: view.client_id(one.consumer.connection)),
     "Connection": Attribute(NAME, _connection),
     "ConnectionId": _plain(STRING, lambda one: f"ID:{one.consumer.connection}"),
     "DestinationName": _plain(STRING, lambda one: split(one.destination.name)[1]),
@@ -81,9 +81,7 @@ _CONSUMER: Final[dict[str, Attribute]] = {
     "SlowConsumer": Attribute(BOOLEAN, _is_slow),
     "SubscriptionId": _plain(LONG, lambda one: one.serial),
     "SubscriptionName": _plain(STRING, lambda one: one.consumer.durable or None),
-    "UserName": Attribute(
-        STRING, lambda inventory, one: _user_of(inventory.node.connection_state(one.consumer.connection))
-    ),
+    "UserName": Attribute(STRING, lambda view, one: _user_of(view.node.connection_state(one.consumer.connection))),
 }
 
 QUEUE_CONSUMER: Final = Kind("org.apache.activemq.broker.jmx.SubscriptionView", _CONSUMER)
@@ -97,17 +95,17 @@ DURABLE: Final = Kind(
     {
         **_CONSUMER,
         "ClientId": _plain(STRING, lambda one: "" if one.durable is None else one.durable.client_id),
-        "CursorFull": Attribute(BOOLEAN, lambda inventory, _: inventory.region.memory.root.percent() >= FULL_PERCENT),
-        "CursorMemoryUsage": Attribute(LONG, lambda inventory, _: inventory.region.memory.root.used_bytes),
-        "CursorPercentUsage": Attribute(INT, lambda inventory, _: inventory.region.memory.root.percent()),
+        "CursorFull": Attribute(BOOLEAN, lambda view, _: view.region.memory.root.percent() >= FULL_PERCENT),
+        "CursorMemoryUsage": Attribute(LONG, lambda view, _: view.region.memory.root.used_bytes),
+        "CursorPercentUsage": Attribute(INT, lambda view, _: view.region.memory.root.percent()),
     },
 )
 
 
-def _consumers(inventory: BeanRegistry, state: ConnectionState) -> Json:
+def _consumers(view: BrokerView, state: ConnectionState) -> Json:
     return [
-        inventory.consumer_name(subscription).reference()
-        for consumer in inventory.node.broker.consumers(state.number)
+        view.consumer_name(subscription).reference()
+        for consumer in view.node.broker.consumers(state.number)
         for subscription in consumer.subscriptions
     ]
 
@@ -115,18 +113,18 @@ def _consumers(inventory: BeanRegistry, state: ConnectionState) -> Json:
 CONNECTION: Final = Kind(
     "org.apache.activemq.broker.jmx.ConnectionView",
     {
-        "Active": Attribute(BOOLEAN, lambda _inventory, state: not state.closed),
-        "Blocked": Attribute(BOOLEAN, lambda _inventory, state: state.blocked),
-        "ClientId": Attribute(STRING, lambda inventory, state: inventory.client_id(state.number)),
-        "Connected": Attribute(BOOLEAN, lambda _inventory, state: state.session.connected),
+        "Active": Attribute(BOOLEAN, lambda _view, state: not state.closed),
+        "Blocked": Attribute(BOOLEAN, lambda _view, state: state.blocked),
+        "ClientId": Attribute(STRING, lambda view, state: view.client_id(state.number)),
+        "Connected": Attribute(BOOLEAN, lambda _view, state: state.session.connected),
         "Consumers": Attribute(NAMES, _consumers),
-        "DispatchQueueSize": Attribute(INT, lambda _inventory, state: len(state.session.outbox)),
-        "RemoteAddress": Attribute(STRING, lambda _inventory, state: state.address),
-        "UserName": Attribute(STRING, lambda _inventory, state: _user_of(state)),
+        "DispatchQueueSize": Attribute(INT, lambda _view, state: len(state.session.outbox)),
+        "RemoteAddress": Attribute(STRING, lambda _view, state: state.address),
+        "UserName": Attribute(STRING, lambda _view, state: _user_of(state)),
     },
 )
 
 CONNECTOR: Final = Kind(
     "org.apache.activemq.broker.jmx.ConnectorView",
-    {"StatisticsEnabled": Attribute(BOOLEAN, lambda _inventory, _: True)},
+    {"StatisticsEnabled": Attribute(BOOLEAN, lambda _view, _: True)},
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import h11
 
 from brokerproof.reference_broker.management.bean_registry import BeanRegistry
+from brokerproof.reference_broker.management.broker_view import BrokerView
 from brokerproof.reference_broker.management.jolokia import Jolokia, Submit
 from brokerproof.reference_broker.management.metrics import Metrics
 from brokerproof.reference_broker.management.site import Authenticator, Response, Site
@@ -48,8 +49,8 @@ def make_site(
         future = loop.run_in_executor(None, work)
         future.add_done_callback(lambda done: then(done.result()))
 
-    inventory = BeanRegistry(node, clocks, connectors, version)
-    return Site(Jolokia(inventory, submit, defer), Metrics(inventory, defer), beside, authenticator, local=local)
+    view = BrokerView(node, clocks, connectors, version)
+    return Site(Jolokia(BeanRegistry(view), submit, defer), Metrics(view, defer), beside, authenticator, local=local)
 
 
 class HttpConnection(asyncio.Protocol):

@@ -61,9 +61,10 @@ class Malformed(Exception):
 class Jolokia:
     """Answers exchanges about one broker."""
 
-    def __init__(self, inventory: BeanRegistry, submit: Submit, defer: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, registry: BeanRegistry, submit: Submit, defer: Callable[[Callable[[], None]], None]) -> None:
         """``defer`` calls something after everything else that waits to run."""
-        self._inventory = inventory
+        self._registry = registry
+        self._view = registry.view
         self._submit = submit
         self._defer = defer
 
@@ -113,7 +114,7 @@ class Jolokia:
             value = yield from _HANDLERS[request["type"]](self, request, asked)
         except OperationRefused as refusal:
             return {"request": shown, **failure(refusal.kind, refusal.text, refusal.status)}
-        seconds = self._inventory.clocks().wall_ms // _MS_PER_S
+        seconds = self._view.clocks().wall_ms // _MS_PER_S
         return {"request": shown, "value": value, "status": 200, "timestamp": seconds}
 
     def _asked(self, request: Mapping[str, Json], shown: dict[str, Json]) -> ObjectNamePattern | None:
@@ -128,7 +129,7 @@ class Jolokia:
     # -- the types
 
     def _version(self, _request: Mapping[str, Json], _asked: ObjectNamePattern | None) -> Work:
-        version = self._inventory.version
+        version = self._view.version
         yield from ()
         return {
             "agent": version,
@@ -140,7 +141,7 @@ class Jolokia:
     def _search(self, _request: Mapping[str, Json], asked: ObjectNamePattern | None) -> Work:
         assert asked is not None
         found = []
-        for count, bean in enumerate(self._inventory.all(), 1):
+        for count, bean in enumerate(self._registry.all(), 1):
             if asked.matches(bean.name):
                 found.append(str(bean.name))
             if not count % PIECE:
@@ -152,7 +153,7 @@ class Jolokia:
         domains: dict[str, dict[str, Json]] = {}
         wanted = _named(":".join(path[:2])) if len(path) > 1 else None
         described: dict[str, Json] = {}
-        for count, bean in enumerate(self._inventory.all(), 1):
+        for count, bean in enumerate(self._registry.all(), 1):
             if wanted is None or wanted.matches(bean.name):
                 name = bean.kind.class_name
                 if name not in described:
@@ -186,7 +187,7 @@ class Jolokia:
     def _read_all(self, asked: ObjectNamePattern, wanted: list[str] | None) -> Work:
         values: dict[str, Json] = {}
         matched = False
-        for count, bean in enumerate(self._inventory.all(), 1):
+        for count, bean in enumerate(self._registry.all(), 1):
             if asked.matches(bean.name):
                 matched = True
                 present = [name for name in wanted or bean.kind.attributes if name in bean.kind.attributes]
@@ -214,7 +215,7 @@ class Jolokia:
         given = [] if request.get("arguments") is None else request["arguments"]
         action = _action(bean, str(request["operation"]), given)
         try:
-            outcome = action.perform(self._inventory, bean.subject, given)
+            outcome = action.perform(self._view, bean.subject, given)
         except (ValueError, TypeError, OverflowError) as error:
             raise OperationRefused(BAD_ARGUMENT, str(error), 400) from None
         if not isinstance(outcome, Operation):
@@ -234,9 +235,9 @@ class Jolokia:
         attribute = bean.kind.attributes.get(name)
         if attribute is None or attribute.write is None:
             raise OperationRefused(NO_ATTRIBUTE, f"Can't write attribute: {name}", 404)
-        before = attribute.read(self._inventory, bean.subject)
+        before = attribute.read(self._view, bean.subject)
         try:
-            operation = attribute.write(self._inventory, bean.subject, request.get("value"))
+            operation = attribute.write(self._view, bean.subject, request.get("value"))
         except ValueError as error:
             raise OperationRefused(BAD_ARGUMENT, str(error), 400) from None
         answer = yield operation
@@ -246,7 +247,7 @@ class Jolokia:
         return before
 
     def _bean(self, asked: ObjectNamePattern) -> Bean:
-        bean = None if asked.is_pattern else self._inventory.find(asked)
+        bean = None if asked.is_pattern else self._registry.find(asked)
         if bean is None:
             raise OperationRefused(NO_BEAN, asked.text, 404)
         return bean
@@ -255,7 +256,7 @@ class Jolokia:
         attribute = bean.kind.attributes.get(name)
         if attribute is None:
             raise OperationRefused(NO_ATTRIBUTE, f"No such attribute: {name}", 404)
-        return attribute.read(self._inventory, bean.subject)
+        return attribute.read(self._view, bean.subject)
 
     def _value_or_error(self, bean: Bean, name: str) -> Json:
         try:

@@ -20,7 +20,7 @@ from brokerproof.reference_broker.core.metrics import of_disk
 from brokerproof.reference_broker.management.brokers import uptime_ms
 
 if TYPE_CHECKING:
-    from brokerproof.reference_broker.management.bean_registry import BeanRegistry
+    from brokerproof.reference_broker.management.broker_view import BrokerView
 
 PREFIX: Final = "brokerproof_broker"
 #: Destinations after which others may run.
@@ -57,12 +57,12 @@ _Row = tuple[str, str, dict[str, int]]
 
 
 class Metrics:
-    """The metrics of one inventory."""
+    """The metrics of one view."""
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, inventory: BeanRegistry, defer: Callable[[Callable[[], None]], None]) -> None:
-        self._inventory = inventory
+    def __init__(self, view: BrokerView, defer: Callable[[Callable[[], None]], None]) -> None:
+        self._view = view
         self._defer = defer
 
     def text(self, then: Callable[[Callable[[], bytes]], None]) -> None:
@@ -78,30 +78,30 @@ class Metrics:
 
     def _pieces(self) -> Iterator[_Snapshot | None]:
         """Gives None while it is at it, the metrics at the end."""
-        inventory = self._inventory
+        view = self._view
         rows: list[_Row] = []
-        for count, destination in enumerate(list(inventory.region.destinations.values()), 1):
+        for count, destination in enumerate(list(view.region.destinations.values()), 1):
             prefix, name = split(destination.name)
-            metrics = inventory.node.broker.counters(destination.name, inventory.clocks()) or {}
+            metrics = view.node.broker.counters(destination.name, view.clocks()) or {}
             rows.append((_printable(name), prefix.removesuffix("://"), metrics))
             if not count % PIECE:
                 yield None
         yield _Snapshot(list(self._broker()), rows)
 
     def _broker(self) -> Iterator[Metric]:
-        inventory = self._inventory
-        root = inventory.region.memory.root
+        view = self._view
+        root = view.region.memory.root
         info = InfoMetricFamily(PREFIX, "The broker: name, version and generations.")
-        chosen = inventory.node.config.generation.items()
+        chosen = view.node.config.generation.items()
         generations = {f"generation_{area.replace('-', '_')}": name for area, name in chosen}
-        info.add_metric([], {"name": inventory.node.config.name, "version": inventory.version, **generations})
+        info.add_metric([], {"name": view.node.config.name, "version": view.version, **generations})
         yield info
         for name, text, value in (
-            ("uptime_seconds", "Time since the start.", uptime_ms(inventory) / _MS_PER_S),
-            ("connections", "Connections that have finished their handshake.", len(inventory.connections())),
+            ("uptime_seconds", "Time since the start.", uptime_ms(view) / _MS_PER_S),
+            ("connections", "Connections that have finished their handshake.", len(view.connections())),
             ("broker_memory_bytes", "Memory in use by all destinations.", root.used_bytes),
             ("broker_memory_limit_bytes", "Memory limit of the broker; 0 is none.", root.limit_bytes),
-            *((*_DISK[metric], value) for metric, value in of_disk(inventory.region).items() if metric in _DISK),
+            *((*_DISK[metric], value) for metric, value in of_disk(view.region).items() if metric in _DISK),
         ):
             family = _family(name, text, [])
             family.add_metric([], value)

@@ -19,7 +19,7 @@ Rules (openwire.md 10.3, 10.5, 10.12)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from brokerproof.reference_broker.core.events import AddProducer, Disconnect, Event, Resize, Unsubscribe
 from brokerproof.reference_broker.openwire.commands import Command, RefusedCommand, Response
@@ -37,7 +37,6 @@ from brokerproof.reference_broker.session.destination_options import plain_name
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.message import Message
-    from brokerproof.reference_broker.openwire.broker import BrokerSession
 
 #: The session that nobody announces.
 IMPLICIT: Final = "-1"
@@ -90,13 +89,26 @@ class ClientState:
         return len(message.body) + (0 if packed is None else len(packed.data)) + OVERHEAD_BYTES
 
 
-def _session(session: BrokerSession, info: SessionInfo) -> list[Event]:
+class CommandSession(Protocol):
+    """What the handlers below use of the session (``broker.py``)."""
+
+    client_state: ClientState
+    connected: bool
+    connection: int
+    consumers: dict[str, str]
+
+    def respond(self, command: Command) -> None: ...
+    def refuse(self, command: Command, code: str, text: str) -> None: ...
+    def refuse_unknown_session(self, command: Command, what: str, name: str) -> bool: ...
+
+
+def _session(session: CommandSession, info: SessionInfo) -> list[Event]:
     session.client_state.sessions.setdefault(info.session_id, True)
     session.respond(info)
     return []
 
 
-def _producer(session: BrokerSession, info: ProducerInfo) -> list[Event]:
+def _producer(session: CommandSession, info: ProducerInfo) -> list[Event]:
     if session.refuse_unknown_session(info, "producer", info.producer_id):
         return []
     known = info.producer_id in session.client_state.producers
@@ -108,13 +120,13 @@ def _producer(session: BrokerSession, info: ProducerInfo) -> list[Event]:
     return [AddProducer(session.connection, plain_name(info.destination), request=request)]
 
 
-def _remove_producer(session: BrokerSession, info: RemoveProducer) -> list[Event]:
+def _remove_producer(session: CommandSession, info: RemoveProducer) -> list[Event]:
     session.client_state.producers.pop(info.name, None)
     session.respond(info)
     return []
 
 
-def _remove_session(session: BrokerSession, info: RemoveSession) -> list[Event]:
+def _remove_session(session: CommandSession, info: RemoveSession) -> list[Event]:
     client_state = session.client_state
     client_state.end_session(info.name)
     leaving = client_state.of_session(info.name, list(session.consumers))
@@ -125,7 +137,7 @@ def _remove_session(session: BrokerSession, info: RemoveSession) -> list[Event]:
     ]
 
 
-def _remove_connection(session: BrokerSession, info: RemoveConnection) -> list[Event]:
+def _remove_connection(session: CommandSession, info: RemoveConnection) -> list[Event]:
     if info.name != session.client_state.connection_id:
         session.respond(info)
         return []
@@ -136,12 +148,12 @@ def _remove_connection(session: BrokerSession, info: RemoveConnection) -> list[E
     return [Disconnect(session.connection, clean=True, last_sequence=info.last_sequence)]
 
 
-def _ignore(session: BrokerSession, command: Command) -> list[Event]:
+def _ignore(session: CommandSession, command: Command) -> list[Event]:
     session.respond(command)
     return []
 
 
-def _resize(session: BrokerSession, control: ConsumerControl) -> list[Event]:
+def _resize(session: CommandSession, control: ConsumerControl) -> list[Event]:
     name = session.consumers.get(control.consumer_id)
     if name is None or control.prefetch < 0:
         session.respond(control)
@@ -150,13 +162,13 @@ def _resize(session: BrokerSession, control: ConsumerControl) -> list[Event]:
     return [Resize(session.connection, name, control.prefetch, request=request)]
 
 
-def _refused_command(session: BrokerSession, command: RefusedCommand) -> list[Event]:
+def _refused_command(session: CommandSession, command: RefusedCommand) -> list[Event]:
     session.refuse(command, "not-offered", command.text)
     return []
 
 
 #: Commands that need a connection.
-HANDLERS: Final[dict[type[Command], Callable[[BrokerSession, Any], list[Event]]]] = {
+HANDLERS: Final[dict[type[Command], Callable[[CommandSession, Any], list[Event]]]] = {
     SessionInfo: _session,
     ProducerInfo: _producer,
     RemoveProducer: _remove_producer,
@@ -167,7 +179,7 @@ HANDLERS: Final[dict[type[Command], Callable[[BrokerSession, Any], list[Event]]]
     RefusedCommand: _refused_command,
 }
 #: Commands that may come before it.
-EARLY: Final[dict[type[Command], Callable[[BrokerSession, Any], list[Event]]]] = {
+EARLY: Final[dict[type[Command], Callable[[CommandSession, Any], list[Event]]]] = {
     ConnectionControl: _ignore,
     Response: _ignore,
 }

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from brokerproof.reference_broker.server.edge import read_clocks
+from brokerproof.reference_broker.server.listener import LINGER_S, Listener
 from brokerproof.reference_broker.server.protocols import FRAMINGS, is_keep_alive, is_message
 from brokerproof.reference_broker.server.rate_limit import TokenBucket
 from brokerproof.reference_broker.session.detection import AUTO, Detector
@@ -36,11 +37,8 @@ if TYPE_CHECKING:
 
     from brokerproof.reference_broker.core.instant import Now
     from brokerproof.reference_broker.server.edge import Edge
-    from brokerproof.reference_broker.server.listener import Listener
     from brokerproof.reference_broker.session.connection_state import ConnectionState
 
-#: How long a peer may take to read an error and hang up.
-LINGER_S: Final = 1.0
 #: Frames are written together until they have so many bytes.
 BATCH_BYTES: Final = 16384
 #: Answers that may wait for a peer that does not read; the rest of what was read at once comes on top.

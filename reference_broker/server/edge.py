@@ -14,7 +14,7 @@ import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.session.actions import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.security.identity import Identity
     from brokerproof.reference_broker.server.admin import Admin
     from brokerproof.reference_broker.server.authentication import AsyncAuthenticator
-    from brokerproof.reference_broker.server.connection import Connection
     from brokerproof.reference_broker.server.log import LogWriter
     from brokerproof.reference_broker.settings.configuration import ServerSettings
     from brokerproof.reference_broker.storage.journal import Journal
@@ -50,6 +49,16 @@ def read_clocks() -> Now:
     return Now(time.monotonic_ns(), time.time_ns() // NS_PER_MS)
 
 
+class Socket(Protocol):
+    """What the edge asks of a connection (``connection.py``)."""
+
+    def drain(self, now: Now) -> None: ...
+    def finish(self, now: Now, *, at_once: bool) -> None: ...
+    def throttle(self, *, blocked: bool) -> None: ...
+    def abort(self) -> None: ...
+    def is_idle(self, now: Now, limit_ms: int) -> bool: ...
+
+
 class Edge:
     """One node and its sockets."""
 
@@ -61,7 +70,7 @@ class Edge:
         self.admin: Admin | None = None
         #: Who checks passwords, if the broker is guarded.
         self.authenticator: AsyncAuthenticator | None = None
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, Socket] = {}
         self._log = log
         self._journal = journal
         self._numbers = 0 if journal is None else journal.incarnation * NUMBERS

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from brokerproof.reference_broker.server.connection import LINGER_S, Connection
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import ssl
 
     from brokerproof.reference_broker.server.edge import Edge
     from brokerproof.reference_broker.settings.listen_address import ListenAddress
+
+
+#: How long a peer may take to read an error and hang up.
+LINGER_S: Final = 1.0
 
 
 class ListenError(Exception):
@@ -36,16 +38,18 @@ class Listener:
         most = self.listening.max_connections
         return bool(most) and self.open >= most
 
-    async def start(self, context: ssl.SSLContext | None) -> asyncio.Server:
-        """Open the port. Raises ``ListenError``."""
+    async def start(
+        self, context: ssl.SSLContext | None, connect: Callable[[Edge, Listener], asyncio.Protocol]
+    ) -> asyncio.Server:
+        """Open the port; ``connect`` makes each connection. Raises ``ListenError``."""
         loop = asyncio.get_running_loop()
         host, port = self.listening.host, self.listening.port
         with explained(host, port, "--tls-port" if self.listening.secure else "--port"):
             if context is None:
-                return await loop.create_server(lambda: Connection(self._edge, self), host, port)
+                return await loop.create_server(lambda: connect(self._edge, self), host, port)
             timeout_ms = self._edge.settings.broker.monitor.connect_timeout_ms
             return await loop.create_server(
-                lambda: Connection(self._edge, self),
+                lambda: connect(self._edge, self),
                 host,
                 port,
                 ssl=context,

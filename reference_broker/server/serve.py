@@ -22,6 +22,7 @@ from typing import Final
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.server.authentication import AsyncAuthenticator
+from brokerproof.reference_broker.server.connection import Connection
 from brokerproof.reference_broker.server.edge import Edge, read_clocks
 from brokerproof.reference_broker.server.listener import Listener, ListenError, address
 from brokerproof.reference_broker.server.log import FORMATS, LEVELS, LogWriter
@@ -81,7 +82,7 @@ async def serve(
         stack.push_async_callback(edge.close_journal)
         servers = []
         for listening in settings.listen_addresses:
-            server = await Listener(edge, listening).start(context if listening.secure else None)
+            server = await Listener(edge, listening).start(context if listening.secure else None, Connection)
             stack.callback(server.close)
             servers.append(server)
         uris = [

@@ -7,6 +7,7 @@ from typing import Any
 
 from brokerproof.reference_broker.core.events import Operation
 from brokerproof.reference_broker.management.bean_registry import BeanRegistry
+from brokerproof.reference_broker.management.broker_view import BrokerView
 from brokerproof.reference_broker.management.jolokia import Jolokia
 from brokerproof.reference_broker.management.metrics import Metrics
 from brokerproof.reference_broker.management.site import Authenticator, Response, Site
@@ -24,12 +25,12 @@ class Manager:
         self, pair: Pair | None = None, *, authenticator: Authenticator | None = None, local: bool = True
     ) -> None:
         self.pair = pair if pair is not None else Pair()
-        self.inventory = BeanRegistry(self.pair.node, self.pair.now, {"stomp": "stomp://127.0.0.1:61613"}, "1.2.3")
+        self.view = BrokerView(self.pair.node, self.pair.now, {"stomp": "stomp://127.0.0.1:61613"}, "1.2.3")
         #: How often the broker was let go on in the middle of an answer.
         self.rests = 0
         self.site = Site(
-            Jolokia(self.inventory, self._submit, self._defer),
-            Metrics(self.inventory, self._defer),
+            Jolokia(BeanRegistry(self.view), self._submit, self._defer),
+            Metrics(self.view, self._defer),
             lambda work, then: then(work()),
             authenticator,
             local=local,

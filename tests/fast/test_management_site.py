@@ -109,7 +109,7 @@ def test_metrics_say_what_the_counters_say() -> None:
 def test_metrics_carry_any_name_that_a_client_may_give(name: str) -> None:
     """Also one that Java has and UTF-8 lacks: OpenWire hands it on as it is."""
     manager = Manager()
-    manager.inventory.region.destination(f"queue://{name}")
+    manager.view.region.destination(f"queue://{name}")
     text = manager.page("GET", "/metrics").body.decode()
     (family,) = [one for one in text_string_to_metric_families(text) if one.name == "brokerproof_messages"]
     assert [sample.labels["destination"] for sample in family.samples] == [name.replace("\ud83d", "\\ud83d")]
