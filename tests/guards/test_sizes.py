@@ -15,6 +15,8 @@ from tests.guards.tree import module_name, parsed, source_files
 FILE_LINES_MAX = 500
 MEDIAN_LINES_MAX = 200
 FUNCTION_LINES_MAX = 70
+#: Whose headers list nothing that must change together: what must, lives together. The others follow.
+UNLISTED = ("brokerproof.reference_broker", "brokerproof.chaos")
 
 
 def long_functions(path: Path) -> list[str]:
@@ -36,6 +38,18 @@ def test_size_and_header(path: Path) -> None:
         assert ast.get_docstring(parsed(path)), f"{path} has no module docstring: say what it decides"
 
 
+def listed(path: Path) -> bool:
+    """Whether a header lists what must change together."""
+    return "change together" in (ast.get_docstring(parsed(path)) or "").lower()
+
+
+@pytest.mark.parametrize(
+    "path", [one for one in source_files() if module_name(one).startswith(UNLISTED)], ids=module_name
+)
+def test_no_header_lists_what_must_change_together(path: Path) -> None:
+    assert not listed(path), f"{path}: put together what must change together, and say nothing"
+
+
 def test_median() -> None:
     sizes = [path.read_text(encoding="utf-8").count("\n") for path in source_files()]
     assert median(size for size in sizes if size) <= MEDIAN_LINES_MAX
@@ -45,3 +59,6 @@ def test_the_guard_can_fail(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX)
     assert len(long_functions(bad)) == 1
+    listing = tmp_path / "listing.py"
+    listing.write_text('"""A header.\n\nChange together: ``other.py``."""\n')
+    assert listed(listing)
