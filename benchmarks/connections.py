@@ -155,12 +155,12 @@ def measure(contender: Contender, idle: int, rounds: int, seconds: float) -> lis
     others.measure_alone()
     before = resident(contender)
     began = time.monotonic()
-    crowd = Helper(contender.port, "--hold", str(idle))
+    held = Helper(contender.port, "--hold", str(idle))
     took = time.monotonic() - began
     each = (resident(contender) - before) / idle
     print(f"{idle} idle connections in {took:.1f} s: {each / 1024:.1f} KiB each in the broker")
     found[f"beside {idle} idle connections"] = others.measure()
-    crowd.end()
+    held.end()
     for what in FLOOD:
         others.measure_alone()
         before = resident(contender)
@@ -193,7 +193,7 @@ def main() -> int:
     parser.add_argument("--stop", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.idle < 1:
-        parser.error(f"--idle {given.idle} is no crowd; give 1 or more")
+        parser.error(f"--idle {given.idle} is too few; give 1 or more")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if given.hold is not None:

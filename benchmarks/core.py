@@ -9,7 +9,7 @@ Limits
 * at least 50,000 cycles per second with everything installed (200,000 if the core is compiled);
 * an installed but idle policy costs at most 5 %;
 * at most 1.5 KB per queued message beyond its body, with a million of them;
-* a cycle costs at most 1.5 times as much behind a million messages (waiting, delayed, mortal) as behind a thousand.
+* a cycle costs at most 1.5 times as much behind a million messages (waiting, delayed, expiring) as behind a thousand.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BIG = 8 * 1024 * 1024 * 1024
 
 
 class Bare:
-    """The same cycle without policies, ledger, memory or refusals: what Python itself costs here."""
+    """The same cycle without policies, in-flight counts, memory or refusals: what Python itself costs here."""
 
     def __init__(self) -> None:
         self.waiting: deque[Message] = deque()
@@ -140,14 +140,14 @@ def idle_cost(settings: dict[str, object], rounds: int) -> float:
 
 
 def fill(broker: Broker, count: int, kind: str) -> None:
-    """Queue ``count`` messages that nobody takes: waiting, delayed by an hour, or mortal (an hour to live)."""
+    """Queue ``count`` messages that nobody takes: waiting, delayed by an hour, or expiring (an hour to live)."""
     for number in range(count):
         message = Message(
             f"w{number}",
             "queue://backlog",
             BODY,
             timestamp_ms=WALL_MS,
-            expiration_ms=WALL_MS + 3_600_000 + number if kind == "mortal" else 0,
+            expiration_ms=WALL_MS + 3_600_000 + number if kind == "expiring" else 0,
             delay_ms=3_600_000 + number if kind == "delayed" else 0,
         )
         broker.handle(Send(1, message), Now(0, WALL_MS))
@@ -212,7 +212,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--backlog", choices=("waiting", "delayed", "mortal"), help=argparse.SUPPRESS)
+    parser.add_argument("--backlog", choices=("waiting", "delayed", "expiring"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.backlog:
         print(*backlog(options.backlog, options.messages))
@@ -229,7 +229,7 @@ def main() -> int:
         print(f"idle {name}: {cost:+.1f} %")
         if cost > IDLE_PERCENT_MAX:
             missed.append(f"idle {name} costs {cost:.1f} %")
-    for kind in ("waiting", "delayed", "mortal"):
+    for kind in ("waiting", "delayed", "expiring"):
         _, small_fill, small_take = backlog_apart(kind, 1000)
         size, fill_us, take_us = backlog_apart(kind, options.messages)
         growth = max(fill_us / small_fill, take_us / small_take)

@@ -120,13 +120,13 @@ class OpenWire(Protocol):
         queue = ids.QUEUE.make(physicalName=self._name)
         sender = ids.PRODUCER_ID.make(connectionId=f"ID:p-{self._name}", sessionId=1, value=1)
         taker = ids.CONSUMER_ID.make(connectionId=f"ID:c-{self._name}", sessionId=1, value=1)
-        wish = consumption.CONSUMER_INFO.make(
+        consumer_info = consumption.CONSUMER_INFO.make(
             consumerId=taker, destination=queue, prefetchSize=1000, dispatchAsync=True, commandId=8
         )
         writes, reads = self._greet(producer, f"ID:p-{self._name}"), self._greet(consumer, f"ID:c-{self._name}")
         producer.sendall(writes.encode(connections.PRODUCER_INFO.make(producerId=sender, destination=queue)))
-        wish["responseRequired"] = True
-        consumer.sendall(reads.encode(wish))
+        consumer_info["responseRequired"] = True
+        consumer.sendall(reads.encode(consumer_info))
         self._await(consumer, self._RESPONSE)
         # The first of each fills the caches: all that follow are alike but for the number.
         first = ids.MESSAGE_ID.make(producerId=sender, producerSequenceId=1)

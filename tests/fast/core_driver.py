@@ -43,8 +43,8 @@ class Driver:
     def __init__(self, config: BrokerConfig | None = None, policies: Policies | None = None) -> None:
         config = config if config is not None else BrokerConfig()
         self.persistent = config.persistent
-        #: Long stories are audited at their end only.
-        self.audited = True
+        #: Long runs are checked at their end only.
+        self.checks_invariants = True
         self.broker = Broker(config, policies)
         self.mono_ns = START_NS
         self.wall_ms = START_MS
@@ -71,7 +71,7 @@ class Driver:
             for effect in caused:
                 if isinstance(effect, Journalled):
                     self.journal.feed(effect.record)
-            if self.audited:
+            if self.checks_invariants:
                 self.broker.check(self.journal if self.persistent else None)
             effects += caused
             for effect in caused:
@@ -247,11 +247,11 @@ class Driver:
 
     def dead_letters(self) -> list[Message]:
         """What a consumer of the dead-letter queue gets; it leaves again and puts nothing on record."""
-        self.subscribe("undertaker", DLQ, 1000)
-        self.leave("undertaker", -1)
-        letters = [d.message for d in self.dispatches if d.consumer == "undertaker"]
-        self.outbox = [d for d in self.outbox if d.consumer != "undertaker"]
-        return letters
+        self.subscribe("dlq", DLQ, 1000)
+        self.leave("dlq", -1)
+        dead_letters = [d.message for d in self.dispatches if d.consumer == "dlq"]
+        self.outbox = [d for d in self.outbox if d.consumer != "dlq"]
+        return dead_letters
 
 
 def config_of(**settings: object) -> BrokerConfig:

@@ -1,5 +1,5 @@
-"""The door of a guarded broker, in both protocols: who is not known waits, who may not come in is told so, and what
-may not be done does not reach the core.
+"""Admission to a broker with users, in both protocols: who is not authenticated waits, who may not come in is refused,
+and what may not be done does not reach the core.
 
 Method: a node in virtual time. The test plays the edge: it answers ``Authenticate``.
 """
@@ -79,7 +79,9 @@ both = pytest.mark.parametrize("connect", list(CONNECTS.values()), ids=list(CONN
 
 
 @both
-def test_a_stranger_waits_with_all_that_it_sends_until_it_is_let_in(connect: Callable[[Node], None]) -> None:
+def test_an_unauthenticated_peer_waits_with_all_that_it_sends_until_it_is_let_in(
+    connect: Callable[[Node], None],
+) -> None:
     node = guarded()
     connect(node)
     before = commands(node)
@@ -127,7 +129,7 @@ def test_who_may_not_come_in_is_told_and_closed(connect: Callable[[Node], None])
     node.admit(1, ALICE, "", NOW)  # too late, harmless
 
 
-def test_without_a_wish_for_a_response_openwire_is_told_by_a_fault() -> None:
+def test_without_response_required_openwire_is_told_by_a_fault() -> None:
     node = guarded()
     node.connect(1, "openwire", NOW)
     node.receive(1, WireFormatInfo(), NOW)

@@ -16,7 +16,7 @@ from brokerproof.reference_broker.core.events import (
 )
 from tests.fast.core_driver import DLQ, Driver, Q, T
 
-BOOKS = ("in_flight", "dequeued", "size", "expired")
+COUNTERS = ("in_flight", "dequeued", "size", "expired")
 
 
 def five_in_flight(destination: str = Q) -> Driver:
@@ -29,7 +29,7 @@ def five_in_flight(destination: str = Q) -> Driver:
 
 
 @pytest.mark.parametrize(
-    ("kind", "first", "last", "books", "letters"),
+    ("kind", "first", "last", "counts", "dead_letters"),
     [
         (STANDARD, "", "m3", (2, 3, 2, 0), 0),
         (STANDARD, "m1", "m3", (2, 3, 2, 0), 0),
@@ -48,11 +48,11 @@ def five_in_flight(destination: str = Q) -> Driver:
         (INDIVIDUAL, "", "nobody", (5, 0, 5, 0), 0),
     ],
 )
-def test_effect_on_the_books(kind: int, first: str, last: str, books: tuple[int, ...], letters: int) -> None:
+def test_effect_on_counters(kind: int, first: str, last: str, counts: tuple[int, ...], dead_letters: int) -> None:
     d = five_in_flight()
     assert d.ack(last, kind=kind, first=first) == ""
-    assert d.counters(*BOOKS) == books
-    assert d.counter("size", DLQ) == letters
+    assert d.counters(*COUNTERS) == counts
+    assert d.counter("size", DLQ) == dead_letters
 
 
 @pytest.mark.parametrize("kind", [STANDARD, POISON, EXPIRED, DELIVERED, REDELIVERED])
@@ -62,10 +62,10 @@ def test_effect_on_the_books(kind: int, first: str, last: str, books: tuple[int,
 def test_a_range_that_does_not_fit_is_refused_and_changes_nothing(kind: int, first: str, last: str) -> None:
     d = five_in_flight()
     assert d.ack(last, kind=kind, first=first) == "unknown-message"
-    assert d.counters(*BOOKS) == (5, 0, 5, 0)
+    assert d.counters(*COUNTERS) == (5, 0, 5, 0)
     assert d.counter("size", DLQ) == 0
     assert d.ack("m5") == ""  # and all five are still there
-    assert d.counters(*BOOKS) == (0, 5, 0, 0)
+    assert d.counters(*COUNTERS) == (0, 5, 0, 0)
 
 
 @pytest.mark.parametrize("kind", [STANDARD, POISON, EXPIRED])
@@ -73,14 +73,14 @@ def test_the_second_acknowledgement_of_a_message_is_refused(kind: int) -> None:
     d = five_in_flight()
     assert d.ack("m1") == ""
     assert d.ack("m1", kind=kind) == "unknown-message"
-    assert d.counters(*BOOKS) == (4, 1, 4, 0)
+    assert d.counters(*COUNTERS) == (4, 1, 4, 0)
 
 
 @pytest.mark.parametrize("kind", [-1, 7, 99])
 def test_an_unknown_type_is_refused(kind: int) -> None:
     d = five_in_flight()
     assert d.ack("m1", kind=kind) == "unknown-ack-kind"
-    assert d.counters(*BOOKS) == (5, 0, 5, 0)
+    assert d.counters(*COUNTERS) == (5, 0, 5, 0)
 
 
 def test_a_consumer_cannot_settle_what_another_holds() -> None:
@@ -118,7 +118,7 @@ def test_acknowledged_before_the_transport_reported_the_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "last", "books"),
+    ("kind", "last", "counts"),
     [
         (STANDARD, "m3", (2, 3, 0, 0)),
         (INDIVIDUAL, "m3", (4, 1, 0, 0)),
@@ -127,8 +127,8 @@ def test_acknowledged_before_the_transport_reported_the_write() -> None:
         (DELIVERED, "m3", (5, 0, 0, 0)),
     ],
 )
-def test_effect_on_a_topic_never_a_dead_letter(kind: int, last: str, books: tuple[int, ...]) -> None:
+def test_effect_on_a_topic_never_a_dead_letter(kind: int, last: str, counts: tuple[int, ...]) -> None:
     d = five_in_flight(T)
     assert d.ack(last, kind=kind) == ""
-    assert d.counters(*BOOKS, destination=T) == books
+    assert d.counters(*COUNTERS, destination=T) == counts
     assert d.counter("enqueued", DLQ) == 0

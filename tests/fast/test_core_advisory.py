@@ -12,7 +12,7 @@ from tests.fast.core_driver import DLQ, START_MS, Driver, Q, T, config_of
 
 EXPIRED_Q = "topic://ActiveMQ.Advisory.Expired.Queue.q"
 EXPIRED_T = "topic://ActiveMQ.Advisory.Expired.Topic.t"
-LETTERS_Q = "topic://ActiveMQ.Advisory.MessageDLQd.Queue.q"
+DEAD_LETTERS_Q = "topic://ActiveMQ.Advisory.MessageDLQd.Queue.q"
 
 
 def asked(**options: bool) -> BrokerConfig:
@@ -35,7 +35,7 @@ def told(d: Driver, consumer: str = "watcher") -> list[Advisory]:
 
 def test_topics() -> None:
     assert topic_about("Expired", "temp-queue://a.b") == "topic://ActiveMQ.Advisory.Expired.Queue.a.b"
-    assert (topic_about("Expired", T), topic_about("MessageDLQd", Q)) == (EXPIRED_T, LETTERS_Q)
+    assert (topic_about("Expired", T), topic_about("MessageDLQd", Q)) == (EXPIRED_T, DEAD_LETTERS_Q)
     assert topic_of("Connection") == "topic://ActiveMQ.Advisory.Connection"
 
 
@@ -56,18 +56,18 @@ def test_what_an_advisory_shows(include: bool) -> None:
     d = watched(config, "topic://ActiveMQ.Advisory.>")
     d.send(ttl_ms=50, size=3, properties={"colour": "red"})
     d.advance(101)
-    letter, expiry = told(d)
-    assert (letter.destination, expiry.destination) == (LETTERS_Q, EXPIRED_Q)
+    dead_letter, expiry = told(d)
+    assert (dead_letter.destination, expiry.destination) == (DEAD_LETTERS_Q, EXPIRED_Q)
     origin = {"originBrokerId": "ID:b", "originBrokerName": "b", "originBrokerURL": "vm://b"}
-    assert letter.properties == origin
+    assert dead_letter.properties == origin
     assert expiry.properties == {**origin, "orignalMessageId": "m1"}
-    for one in (letter, expiry):
+    for one in (dead_letter, expiry):
         assert (one.jms_type, one.persistent, one.expiration_ms, one.body) == ("Advisory", False, 0, b"")
         about = one.data_structure
         assert isinstance(about, Message)
         assert (about.message_id, about.destination, about.expiration_ms) == ("m1", Q, START_MS + 50)
         assert (about.body, about.properties) == (b"xxx" if include else b"", {"colour": "red"})
-    assert letter.message_id != expiry.message_id
+    assert dead_letter.message_id != expiry.message_id
     assert d.counter("size", DLQ) == 1
 
 
@@ -94,11 +94,11 @@ def test_a_client_that_has_seen_it_expire_makes_one_on_a_queue_only() -> None:
 
 
 def test_a_rejected_message_is_told_of_as_a_dead_letter_alone() -> None:
-    d = watched(config_of(advisory_support=True), LETTERS_Q, EXPIRED_Q)
+    d = watched(config_of(advisory_support=True), DEAD_LETTERS_Q, EXPIRED_Q)
     d.subscribe()
     d.send()
     d.ack("m1", kind=POISON)
-    d.send(persistent=False)  # it gets no letter
+    d.send(persistent=False)  # it gets no dead letter
     d.ack("m2", kind=POISON)
     assert (len(told(d)), len(told(d, EXPIRED_Q))) == (1, 0)
 

@@ -69,7 +69,7 @@ def test_it_comes_again_after_each_pause_and_then_dies(options: dict[str, Any], 
     assert pauses(d) == expected
     assert [x.redelivery_count for x in d.dispatches if x.consumer == "c"] == list(range(len(expected) + 1))
     assert d.counters("size", "enqueued", "dequeued") == (0, len(expected) + 1, len(expected) + 1)
-    assert [letter.message_id for letter in d.dead_letters()] == ["m1"]
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m1"]
 
 
 def test_for_ever() -> None:

@@ -20,12 +20,12 @@ def test_copy_of_an_expired_message() -> None:
     old.redelivery_count = 4
     d.advance(51)
     d.subscribe()
-    (letter,) = d.dead_letters()
-    assert (letter.message_id, letter.destination, letter.original_destination) == ("m1", DLQ, Q)
-    assert (letter.body, letter.priority, letter.timestamp_ms) == (b"xxx", 4, START_MS - 7)
-    assert (letter.expiration_ms, letter.persistent, letter.redelivery_count) == (0, True, 0)
-    assert (letter.sequence, letter.accepted_mono_ns) == (old.sequence + 1, d.mono_ns)
-    assert letter.properties == {
+    (dead_letter,) = d.dead_letters()
+    assert (dead_letter.message_id, dead_letter.destination, dead_letter.original_destination) == ("m1", DLQ, Q)
+    assert (dead_letter.body, dead_letter.priority, dead_letter.timestamp_ms) == (b"xxx", 4, START_MS - 7)
+    assert (dead_letter.expiration_ms, dead_letter.persistent, dead_letter.redelivery_count) == (0, True, 0)
+    assert (dead_letter.sequence, dead_letter.accepted_mono_ns) == (old.sequence + 1, d.mono_ns)
+    assert dead_letter.properties == {
         "colour": "red",
         "originalExpiration": START_MS + 50,
         "dlqDeliveryFailureCause": f"java.lang.Throwable: Message Expired. Expiration:{START_MS + 50}",
@@ -39,9 +39,9 @@ def test_copy_of_a_poisoned_message(ttl_ms: int) -> None:
     d.subscribe()
     d.send(ttl_ms=ttl_ms)
     d.ack("m1", kind=POISON)
-    (letter,) = d.dead_letters()
-    assert letter.properties == {"originalExpiration": START_MS + ttl_ms if ttl_ms else 0}
-    assert (letter.expiration_ms, letter.original_destination, letter.redelivery_count) == (0, Q, 0)
+    (dead_letter,) = d.dead_letters()
+    assert dead_letter.properties == {"originalExpiration": START_MS + ttl_ms if ttl_ms else 0}
+    assert (dead_letter.expiration_ms, dead_letter.original_destination, dead_letter.redelivery_count) == (0, Q, 0)
     assert d.counters("dequeued", "expired", "size") == (1, 0, 0)
 
 
@@ -57,11 +57,11 @@ def test_a_message_that_was_a_dead_letter_before_keeps_its_first_expiration() ->
 def test_non_persistent_messages_only_if_configured(wanted: bool) -> None:
     d = Driver(config_of(dead_letter_non_persistent=wanted))
     d.send(expiration_ms=START_MS - 1, persistent=False)
-    letters = d.dead_letters()
-    assert len(letters) == wanted
-    for letter in letters:
-        assert letter.persistent
-        assert letter.properties["originalDeliveryMode"] == "NON_PERSISTENT"
+    dead_letters = d.dead_letters()
+    assert len(dead_letters) == wanted
+    for dead_letter in dead_letters:
+        assert dead_letter.persistent
+        assert dead_letter.properties["originalDeliveryMode"] == "NON_PERSISTENT"
 
 
 def test_what_dies_on_the_dead_letter_queue_disappears() -> None:
@@ -90,7 +90,9 @@ def test_the_same_id_from_two_queues_makes_one_dead_letter() -> None:
     d = Driver()
     for name in ("queue://a", "queue://b"):
         d.send(name, "twin", expiration_ms=START_MS - 1)
-    assert [(letter.message_id, letter.original_destination) for letter in d.dead_letters()] == [("twin", "queue://a")]
+    assert [(dead_letter.message_id, dead_letter.original_destination) for dead_letter in d.dead_letters()] == [
+        ("twin", "queue://a")
+    ]
     assert d.logged("Not adding duplicate to DLQ: twin") == 1
 
 
@@ -104,19 +106,19 @@ def test_a_publication_that_expires_for_several_subscriptions_makes_one_dead_let
     for name in ("a", "b", "c"):
         d.ack("m1", name)
     assert d.counters("expired", "dequeued", destination=T) == (3, 6)
-    assert [letter.message_id for letter in d.dead_letters()] == ["m2"]
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m2"]
 
 
 def test_also_if_the_first_dead_letter_was_consumed_before_the_second_subscription_looks() -> None:
     d = Driver()
     d.subscribe("a", T, 1)
     d.subscribe("b", T, 1)
-    d.subscribe("undertaker", DLQ)
+    d.subscribe("dlq", DLQ)
     d.send(T)
     d.send(T, ttl_ms=10)
     d.advance(11)
     d.ack("m1", "a")
-    d.ack("m2", "undertaker")
+    d.ack("m2", "dlq")
     d.ack("m1", "b")
     assert d.counters("enqueued", "size", destination=DLQ) == (1, 0)
 
@@ -182,15 +184,15 @@ def test_a_strategy_that_discards() -> None:
     assert d.broker.destinations() == [Q]
 
 
-@pytest.mark.parametrize(("process", "letters"), [(True, ["m2", "m1"]), (False, ["m2"])])
-def test_expired_messages_get_letters_only_if_configured(process: bool, letters: list[str]) -> None:
+@pytest.mark.parametrize(("process", "dead_letters"), [(True, ["m2", "m1"]), (False, ["m2"])])
+def test_expired_messages_get_dead_letters_only_if_configured(process: bool, dead_letters: list[str]) -> None:
     d = strategy_of(process_expired=process)
     d.subscribe()
     d.send(ttl_ms=10)
     d.send()
     d.ack("m2", kind=POISON, first="m2")
     d.ack("m1", kind=EXPIRED)
-    assert [letter.message_id for letter in d.dead_letters()] == letters
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == dead_letters
 
 
 def test_each_policy_entry_has_its_strategy() -> None:
@@ -207,23 +209,23 @@ def test_each_policy_entry_has_its_strategy() -> None:
     assert d.counter("size", DLQ) == 2
 
 
-def test_letters_that_expire_tell_no_original_expiration() -> None:
+def test_dead_letters_that_expire_tell_no_original_expiration() -> None:
     d = strategy_of(expiration_ms=5000)
     d.send(expiration_ms=START_MS - 1)
-    (letter,) = d.dead_letters()
-    assert letter.expiration_ms == d.wall_ms + 5000
-    assert set(letter.properties) == {"dlqDeliveryFailureCause"}
+    (dead_letter,) = d.dead_letters()
+    assert dead_letter.expiration_ms == d.wall_ms + 5000
+    assert set(dead_letter.properties) == {"dlqDeliveryFailureCause"}
     d.advance(60_000)
     assert d.counters("size", "expired", destination=DLQ) == (0, 1)
 
 
-@pytest.mark.parametrize(("audit", "letters"), [(True, 1), (False, 2)])
-def test_the_audit_remembers_what_has_left_the_dead_letter_queue(audit: bool, letters: int) -> None:
+@pytest.mark.parametrize(("audit", "dead_letters"), [(True, 1), (False, 2)])
+def test_the_audit_remembers_what_has_left_the_dead_letter_queue(audit: bool, dead_letters: int) -> None:
     d = strategy_of(enable_audit=audit)
     for name in ("queue://a", "queue://b"):
         d.send(name, "twin", expiration_ms=START_MS - 1)
         d.purge(DLQ)
-    assert d.counter("enqueued", DLQ) == letters
+    assert d.counter("enqueued", DLQ) == dead_letters
 
 
 def test_individual_queues_have_audits_of_their_own() -> None:
@@ -234,25 +236,25 @@ def test_individual_queues_have_audits_of_their_own() -> None:
         assert d.counter("enqueued", f"queue://ActiveMQ.DLQ.Queue.{name[-1]}") == 1
 
 
-def test_a_letter_that_an_operator_took_may_die_again() -> None:
+def test_a_dead_letter_that_an_operator_took_may_die_again() -> None:
     config = config_of()
     policies = Policies.from_config(config)
     d = Driver(config, policies)
     for _ in range(2):
         d.send(message_id="m", expiration_ms=START_MS - 1)
-        (letter, *_) = d.dead_letters()
+        (dead_letter, *_) = d.dead_letters()
         d.purge(DLQ)
-        policies.dead_letter.forget(letter)
+        policies.dead_letter.forget(dead_letter)
     assert d.counter("enqueued", DLQ) == 2
 
 
-def test_a_letter_that_was_moved_back_may_die_again() -> None:
+def test_a_dead_letter_that_was_moved_back_may_die_again() -> None:
     d = Driver()
     d.subscribe(prefetch=1)
     d.send()
-    for letters in (1, 2):
+    for dead_letters in (1, 2):
         d.ack("m1", kind=POISON)
-        assert d.counter("enqueued", DLQ) == letters
+        assert d.counter("enqueued", DLQ) == dead_letters
         assert type(d.handle(Move(DLQ, Q, request=9))[0]).__name__ == "Counted"
     assert d.got() == ["m1", "m1", "m1"]
 
@@ -307,8 +309,13 @@ def test_the_headers_of_a_dead_letter_are_the_messages() -> None:
         group_id="g",
     )
     d.handle(Send(1, message))
-    (letter,) = d.dead_letters()
-    assert (letter.correlation_id, letter.reply_to, letter.jms_type, letter.group_id) == ("c", "queue://r", "t", "g")
+    (dead_letter,) = d.dead_letters()
+    assert (dead_letter.correlation_id, dead_letter.reply_to, dead_letter.jms_type, dead_letter.group_id) == (
+        "c",
+        "queue://r",
+        "t",
+        "g",
+    )
 
 
 @pytest.mark.parametrize(

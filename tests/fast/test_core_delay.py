@@ -146,7 +146,7 @@ def test_the_sweep_finds_a_message_that_expires_while_it_waits() -> None:
     d.send(delay_ms=10_000, ttl_ms=150)
     d.advance(200)
     assert d.counters("scheduled", "enqueued", "expired", "dequeued", "size") == (0, 1, 1, 1, 0)
-    assert [letter.message_id for letter in d.dead_letters()] == ["m1"]
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m1"]
     assert d.broker.next_due_ns() is None
     d.advance(20_000)
     assert d.counter("expired") == 1

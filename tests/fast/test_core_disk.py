@@ -18,7 +18,7 @@ EVERY = ("fair", "G0", "G1", "G2", "G3")
 SLOW = "queue://slow"
 
 
-def bed(
+def make_driver(
     *entries: DestinationPolicy, store: int = 0, temp: int = 0, generation: str = "fair", **settings: object
 ) -> Driver:
     """A broker whose disk has room for so many empty messages; 0: without a limit."""
@@ -69,7 +69,7 @@ def take_up(d: Driver, name: str) -> None:
 
 @pytest.mark.parametrize("generation", EVERY)
 def test_a_full_store_holds_persistent_sends_until_there_is_room(generation: str) -> None:
-    d = bed(store=3, generation=generation)
+    d = make_driver(store=3, generation=generation)
     assert [attempt(d, f"m{n}") for n in range(5)] == ["", "", "", "waits", "waits"]
     assert (figure(d, "store_bytes"), figure(d, "store_percent"), d.counter("blocked_sends")) == (3 * EMPTY, 100, 2)
     assert attempt(d, "volatile", persistent=False) == ""
@@ -90,13 +90,13 @@ def test_without_a_journal_there_is_no_store() -> None:
 
 @pytest.mark.parametrize(("percent", "accepted"), [(50, 2), (70, 3), (100, 4)])
 def test_the_mark_of_an_entry(percent: int, accepted: int) -> None:
-    d = bed(DestinationPolicy("q", expire_period_ms=0, store_high_water_percent=percent), store=4)
+    d = make_driver(DestinationPolicy("q", expire_period_ms=0, store_high_water_percent=percent), store=4)
     assert [attempt(d, f"m{n}") for n in range(5)].count("") == accepted
     assert (attempt(d, "x", SLOW) == "") == (accepted < 4)  # another entry, the same store
 
 
 def test_flow_control_is_about_memory_alone() -> None:
-    d = bed(DestinationPolicy("q", expire_period_ms=0, producer_flow_control=False), store=1, generation="G3")
+    d = make_driver(DestinationPolicy("q", expire_period_ms=0, producer_flow_control=False), store=1, generation="G3")
     assert [attempt(d, f"m{n}") for n in range(2)] == ["", "waits"]
 
 
@@ -106,14 +106,14 @@ def test_flow_control_is_about_memory_alone() -> None:
 )
 def test_an_entry_says_whether_sends_fail_or_the_broker_does(entry: bool | None, broker: bool, code: str) -> None:
     policy = DestinationPolicy("q", expire_period_ms=0, send_fail_if_no_space=entry)
-    d = bed(policy, store=1, send_fail_if_no_space=broker)
+    d = make_driver(policy, store=1, send_fail_if_no_space=broker)
     assert [attempt(d, f"m{n}") for n in range(2)] == ["", code]
     d.purge()
     assert (d.counter("size"), figure(d, "store_bytes")) == ((0, 0) if code == "no-space" else (1, EMPTY))
 
 
 def test_a_refusal_says_what_is_full_and_a_wait_ends_in_one() -> None:
-    d = bed(store=1, send_fail_if_no_space_after_ms=500)
+    d = make_driver(store=1, send_fail_if_no_space_after_ms=500)
     assert [attempt(d, f"m{n}") for n in range(2)] == ["", "waits"]
     assert d.logged("the store is full; producers of queue://q will be throttled") == 1
     d.effects.clear()
@@ -126,7 +126,7 @@ def test_a_refusal_says_what_is_full_and_a_wait_ends_in_one() -> None:
 
 
 def test_delayed_messages_lie_in_the_store_and_wait_for_it() -> None:
-    d = bed(store=1)
+    d = make_driver(store=1)
     d.send(delay_ms=1000)
     assert figure(d, "store_bytes") == EMPTY
     assert attempt(d, "x", delay_ms=500) == "waits"
@@ -140,7 +140,7 @@ def test_delayed_messages_lie_in_the_store_and_wait_for_it() -> None:
 
 
 def test_a_topic_stores_for_durable_subscriptions_only_and_once() -> None:
-    d = bed(store=2)
+    d = make_driver(store=2)
     d.subscribe("plain", T, 1)
     assert [attempt(d, f"m{n}", T) for n in range(3)] == [""] * 3
     assert figure(d, "store_bytes") == 0
@@ -161,7 +161,9 @@ def test_a_topic_stores_for_durable_subscriptions_only_and_once() -> None:
 @pytest.mark.parametrize("generation", EVERY)
 def test_a_copy_for_a_queue_waits_for_the_store_whatever_the_name(name: str, generation: str) -> None:
     queue = "queue://Consumer.A.VirtualTopic.X"
-    d = bed(store=2, generation=generation, composite_destinations=[CompositeDestination("topic://composite", [queue])])
+    d = make_driver(
+        store=2, generation=generation, composite_destinations=[CompositeDestination("topic://composite", [queue])]
+    )
     d.subscribe("c", queue)
     for _ in range(2):
         d.send(name)
@@ -174,7 +176,7 @@ def test_a_copy_for_a_queue_waits_for_the_store_whatever_the_name(name: str, gen
 
 
 def test_the_mark_of_the_queue_that_gets_a_copy() -> None:
-    d = bed(DestinationPolicy("queue://half", store_high_water_percent=50), store=4, send_fail_if_no_space=True)
+    d = make_driver(DestinationPolicy("queue://half", store_high_water_percent=50), store=4, send_fail_if_no_space=True)
     codes = []
     for number in range(4):
         message = Message(f"x{number}", "queue://full,queue://half", b"", persistent=True)
@@ -183,7 +185,7 @@ def test_the_mark_of_the_queue_that_gets_a_copy() -> None:
 
 
 def test_what_is_committed_needs_no_room() -> None:
-    d = bed(store=1)
+    d = make_driver(store=1)
     d.begin()
     for number in range(3):
         d.send(message_id=f"m{number}", transaction="t")
@@ -194,11 +196,11 @@ def test_what_is_committed_needs_no_room() -> None:
 
 
 def test_a_restart_finds_the_store_as_full_as_it_was() -> None:
-    d = bed(store=3)
+    d = make_driver(store=3)
     for _ in range(2):
         d.send()
     d.send(delay_ms=100)
-    again = bed(store=3)
+    again = make_driver(store=3)
     again.journal = d.journal
     again.broker.restore(list(d.journal.messages.values()), Now(again.mono_ns, again.wall_ms))
     again.broker.check(d.journal)
@@ -214,7 +216,7 @@ def test_a_restart_finds_the_store_as_full_as_it_was() -> None:
 @pytest.mark.parametrize("generation", EVERY)
 def test_full_temporary_files_hold_other_sends_until_there_is_room(generation: str) -> None:
     """Memory of ten messages: 70 % of it, and then everything goes to the files."""
-    d = bed(temp=9, generation=generation, memory_limit_bytes=10 * EMPTY)
+    d = make_driver(temp=9, generation=generation, memory_limit_bytes=10 * EMPTY)
     sent = 0
     while attempt(d, f"v{sent}", persistent=False) == "":
         sent += 1
@@ -230,7 +232,7 @@ def test_full_temporary_files_hold_other_sends_until_there_is_room(generation: s
 
 @pytest.mark.parametrize(("generation", "stops"), [("fair", False), ("G0", True), ("G3", True)])
 def test_who_waits_for_the_disk_is_not_read_in_activemq(generation: str, stops: bool) -> None:
-    d = bed(temp=1, generation=generation, memory_limit_bytes=1)
+    d = make_driver(temp=1, generation=generation, memory_limit_bytes=1)
     for number in range(2):
         attempt(d, f"m{number}", persistent=False)
     assert [effect.blocked for effect in d.effects if isinstance(effect, Throttled)] == ([True] if stops else [])
@@ -239,7 +241,7 @@ def test_who_waits_for_the_disk_is_not_read_in_activemq(generation: str, stops: 
 
 
 def test_nobody_waits_for_somebody_who_waits_for_something_else() -> None:
-    d = bed(store=1, temp=1, memory_limit_bytes=1)
+    d = make_driver(store=1, temp=1, memory_limit_bytes=1)
     assert attempt(d, "p") == attempt(d, "v", persistent=False) == ""
     assert [attempt(d, "p2"), attempt(d, "v2", persistent=False), attempt(d, "p3")] == ["waits"] * 3
     d.subscribe("c", Q, 10)
@@ -250,7 +252,7 @@ def test_nobody_waits_for_somebody_who_waits_for_something_else() -> None:
 
 
 def test_the_backlog_of_a_subscriber_lies_in_temporary_files() -> None:
-    d = bed(temp=2)
+    d = make_driver(temp=2)
     d.subscribe("c", T, 1)
     assert [attempt(d, f"m{n}", T, persistent=n == 2) for n in range(4)] == ["", "", "", "waits"]
     assert figure(d, "temp_bytes") == 2 * EMPTY
@@ -262,7 +264,7 @@ def test_the_backlog_of_a_subscriber_lies_in_temporary_files() -> None:
 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_a_durable_subscription_keeps_persistent_messages_in_the_store(persistent: bool) -> None:
-    d = bed(temp=9)
+    d = make_driver(temp=9)
     take_up(d, "one")
     d.leave("one")
     for number in range(3):
@@ -275,7 +277,7 @@ def test_a_durable_subscription_keeps_persistent_messages_in_the_store(persisten
 
 
 def test_what_memory_gives_up_may_exceed_the_files_and_is_kept() -> None:
-    d = bed(temp=1, memory_limit_bytes=10 * EMPTY)
+    d = make_driver(temp=1, memory_limit_bytes=10 * EMPTY)
     for number in range(7):
         d.send(SLOW, f"v{number}", persistent=False)
     d.subscribe("greedy", Q, 10)
@@ -289,7 +291,7 @@ def test_what_memory_gives_up_may_exceed_the_files_and_is_kept() -> None:
 
 @pytest.mark.parametrize("generation", EVERY)
 def test_expiry_and_purge_give_room(generation: str) -> None:
-    d = bed(DestinationPolicy(">", expire_period_ms=1000), temp=2, generation=generation, memory_limit_bytes=1)
+    d = make_driver(DestinationPolicy(">", expire_period_ms=1000), temp=2, generation=generation, memory_limit_bytes=1)
     d.send(persistent=False, ttl_ms=300)
     d.send(persistent=False)
     d.advance(1000)
@@ -300,7 +302,7 @@ def test_expiry_and_purge_give_room(generation: str) -> None:
 @pytest.mark.parametrize("generation", EVERY)
 def test_a_commit_leaves_no_send_behind_that_still_waits(generation: str) -> None:
     """Of a client that does not wait for the answer to each send: all of its transaction, or nothing."""
-    d = bed(store=1, generation=generation)
+    d = make_driver(store=1, generation=generation)
     assert attempt(d, "full", "queue://other") == ""
     d.begin()
     late = Message("late", Q, b"", persistent=True)
@@ -312,7 +314,7 @@ def test_a_commit_leaves_no_send_behind_that_still_waits(generation: str) -> Non
 
 
 def test_a_publication_waits_for_temporary_files_if_subscribers_without_a_store_do() -> None:
-    d = bed(temp=2)
+    d = make_driver(temp=2)
     d.subscribe("plain", T, 1)
     assert [attempt(d, f"m{n}", T) for n in range(4)] == ["", "", "", "waits"]
     assert [attempt(d, f"q{n}") for n in range(2)] == ["", ""]  # a queue's are not in temporary files
@@ -322,7 +324,7 @@ def test_a_publication_waits_for_temporary_files_if_subscribers_without_a_store_
 
 
 def test_a_publication_for_durable_subscriptions_alone_needs_no_temporary_files() -> None:
-    d = bed(temp=1)
+    d = make_driver(temp=1)
     take_up(d, "one")
     d.subscribe("plain", "topic://other", 1)
     assert [attempt(d, f"o{n}", "topic://other", persistent=False) for n in range(3)] == ["", "", "waits"]

@@ -158,7 +158,7 @@ def test_ending_one() -> None:
 @pytest.mark.parametrize(
     "change", [{"destination": "topic://other"}, {"selector": "kind = 'a'"}, {"no_local": True}], ids=str
 )
-def test_another_wish_under_the_old_name_is_another_subscription(change: dict[str, object]) -> None:
+def test_other_options_under_the_old_name_are_another_subscription(change: dict[str, object]) -> None:
     d = durable_driver()
     take_up(d)
     d.leave("d")
@@ -195,7 +195,7 @@ def test_expired_backlogs_are_found_by_the_sweep_when_nobody_is_there() -> None:
     d.ack("m3", "c")
     d.advance(60_000)
     assert d.counters("expired", "dequeued", "enqueued", destination=T) == (2, 5, 3)
-    assert [letter.message_id for letter in d.dead_letters()] == ["m1"]  # one per publication
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m1"]  # one per publication
     take_up(d, "a2", name="a")
     assert d.got("a2") == ["m2", "m3"]
 
@@ -257,10 +257,10 @@ def test_a_clients_expired_ack_and_poison_make_one_dead_letter_each() -> None:
     assert d.counters("expired", "dequeued", "in_flight", destination=T) == (2, 4, -4)
     d.transmit()
     assert d.counter("in_flight", T) == 0
-    letters = d.dead_letters()
-    assert [letter.message_id for letter in letters] == ["m1", "m2"]
-    assert [letter.original_destination for letter in letters] == [T, T]
-    assert "dlqDeliveryFailureCause" in letters[0].properties
+    dead_letters = d.dead_letters()
+    assert [dead_letter.message_id for dead_letter in dead_letters] == ["m1", "m2"]
+    assert [dead_letter.original_destination for dead_letter in dead_letters] == [T, T]
+    assert "dlqDeliveryFailureCause" in dead_letters[0].properties
 
 
 def test_a_delayed_message_reaches_those_who_were_subscribed_when_it_was_sent() -> None:
@@ -349,9 +349,9 @@ def test_a_dead_letter_that_matches_is_not_lost() -> None:
     take_up(d)
     d.send(T, ttl_ms=1)
     d.leave("d")
-    d.subscribe("letters", DLQ)
+    d.subscribe("dead_letters", DLQ)
     d.advance(40_000)
-    assert d.got("letters") == ["m1"]
+    assert d.got("dead_letters") == ["m1"]
 
 
 def test_a_copy_has_everything() -> None:

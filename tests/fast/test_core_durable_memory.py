@@ -16,7 +16,7 @@ ME = 50
 KEY = "client-50:sub"
 
 
-def bed(generation: str, places: int = 20, *entries: DestinationPolicy, **settings: object) -> Driver:
+def make_driver(generation: str, places: int = 20, *entries: DestinationPolicy, **settings: object) -> Driver:
     """A broker whose memory has so many places, with a durable subscription that nobody uses."""
     destinations = [*entries, DestinationPolicy(">", expire_period_ms=0, producer_flow_control=False)]
     config = config_of(
@@ -44,7 +44,7 @@ def held(d: Driver) -> int:
 
 @pytest.mark.parametrize(("generation", "cached"), [("fair", 0), *((name, 14) for name in CLASSIC)])
 def test_a_backlog_stays_in_memory_up_to_the_mark(generation: str, cached: int) -> None:
-    d = bed(generation)
+    d = make_driver(generation)
     fill(d, 30)
     assert (held(d), d.broker.durable_subscriptions()[KEY]["pending"]) == (cached, 30)
     take_up(d)
@@ -56,7 +56,7 @@ def test_a_backlog_stays_in_memory_up_to_the_mark(generation: str, cached: int) 
 
 @pytest.mark.parametrize("generation", CLASSIC)
 def test_the_cache_comes_back_when_the_backlog_is_empty(generation: str) -> None:
-    d = bed(generation)
+    d = make_driver(generation)
     fill(d, 16)
     take_up(d, 100)
     d.ack("m16", "d")
@@ -68,7 +68,7 @@ def test_the_cache_comes_back_when_the_backlog_is_empty(generation: str) -> None
 @pytest.mark.parametrize(("page", "loaded"), [(0, 10), (4, 4), (1, 1)])
 def test_a_backlog_is_read_by_the_page(page: int, loaded: int) -> None:
     entry = DestinationPolicy("t", expire_period_ms=0, max_page_size=page)
-    d = bed("G3", 20, entry)
+    d = make_driver("G3", 20, entry)
     store(d, 10)
     assert held(d) == 0
     take_up(d)
@@ -87,7 +87,7 @@ def store(d: Driver, count: int) -> None:
 
 @pytest.mark.parametrize("generation", CLASSIC)
 def test_above_the_mark_a_durable_subscriber_is_slowed_down_and_not_starved(generation: str) -> None:
-    d = bed(generation, 20, DestinationPolicy("q", expire_period_ms=0, high_water_percent=100))
+    d = make_driver(generation, 20, DestinationPolicy("q", expire_period_ms=0, high_water_percent=100))
     store(d, 10)
     for _ in range(20):
         d.send(Q, size=1024)
@@ -100,7 +100,7 @@ def test_above_the_mark_a_durable_subscriber_is_slowed_down_and_not_starved(gene
 @pytest.mark.parametrize(("generation", "delivered"), [("fair", 5), ("G0", 5), ("G1", 0), ("G2", 5), ("G3", 5)])
 def test_an_idle_durable_subscription_can_starve_a_queue(generation: str, delivered: int) -> None:
     """As a queue does: in G1 from the mark on."""
-    d = bed(generation)
+    d = make_driver(generation)
     fill(d, 30)
     for _ in range(5):
         d.send(Q, size=1024)
@@ -113,10 +113,10 @@ def test_an_idle_durable_subscription_can_starve_a_queue(generation: str, delive
 
 @pytest.mark.parametrize("generation", CLASSIC)
 def test_only_persistent_messages_and_only_with_a_cache(generation: str) -> None:
-    d = bed(generation)
+    d = make_driver(generation)
     fill(d, 3, persistent=False)
     assert held(d) == 0
-    d = bed(generation, 20, DestinationPolicy("t", expire_period_ms=0, use_cache=False))
+    d = make_driver(generation, 20, DestinationPolicy("t", expire_period_ms=0, use_cache=False))
     fill(d, 3)
     assert held(d) == 0
     take_up(d, 2)
@@ -124,7 +124,7 @@ def test_only_persistent_messages_and_only_with_a_cache(generation: str) -> None
 
 
 def test_a_consumer_that_is_lost_gives_its_memory_back() -> None:
-    d = bed("G2")
+    d = make_driver("G2")
     fill(d, 5)
     take_up(d, 3)
     assert held(d) == 5
@@ -137,7 +137,7 @@ def test_a_consumer_that_is_lost_gives_its_memory_back() -> None:
 
 @pytest.mark.parametrize("generation", CLASSIC)
 def test_expired_messages_give_their_memory_back(generation: str) -> None:
-    d = bed(generation, 20, DestinationPolicy("t", expire_period_ms=1000))
+    d = make_driver(generation, 20, DestinationPolicy("t", expire_period_ms=1000))
     d.send(T, ttl_ms=500, size=1024)
     assert held(d) == 1
     d.advance(1000)

@@ -12,7 +12,7 @@ from brokerproof.reference_broker.core.expiry import DocumentedExpiry, Expiry
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from tests.fast.core_driver import DLQ, START_MS, START_NS, Driver, Q, T, config_of
 
-BOOKS = ("size", "enqueued", "dequeued", "expired", "in_flight")
+COUNTERS = ("size", "enqueued", "dequeued", "expired", "in_flight")
 LONG_MAX = 2**63 - 1
 
 
@@ -46,7 +46,7 @@ def test_arrival_on_a_queue(offset_ms: int, dead: bool) -> None:
     d.subscribe()
     d.send(expiration_ms=START_MS + offset_ms)
     assert d.got() == ([] if dead else ["m1"])
-    assert d.counters(*BOOKS) == ((0, 0, 0, 0, 0) if dead else (1, 1, 0, 0, 0))
+    assert d.counters(*COUNTERS) == ((0, 0, 0, 0, 0) if dead else (1, 1, 0, 0, 0))
     assert d.counter("size", DLQ) == dead
 
 
@@ -56,7 +56,7 @@ def test_arrival_on_a_topic_is_counted_there() -> None:
     d.subscribe("b", T)
     d.send(T, expiration_ms=START_MS - 1)
     assert (d.got("a"), d.got("b")) == ([], [])
-    assert d.counters(*BOOKS, destination=T) == (0, 0, 0, 1, 0)
+    assert d.counters(*COUNTERS, destination=T) == (0, 0, 0, 1, 0)
     assert d.counter("size", DLQ) == 1
 
 
@@ -82,7 +82,7 @@ def test_a_window_that_opens_late_does_not_let_a_dead_message_through() -> None:
     d.advance(501)
     d.ack("m1")
     assert d.got() == ["m1", "m3"]
-    assert d.counters(*BOOKS) == (1, 3, 2, 1, 0 - 1)
+    assert d.counters(*COUNTERS) == (1, 3, 2, 1, 0 - 1)
 
 
 def test_in_flight_messages_are_never_swept_and_acknowledging_one_consumes_it() -> None:
@@ -91,9 +91,9 @@ def test_in_flight_messages_are_never_swept_and_acknowledging_one_consumes_it() 
     d.send(ttl_ms=50)
     d.transmit()
     d.advance(1000)
-    assert d.counters(*BOOKS) == (1, 1, 0, 0, 1)
+    assert d.counters(*COUNTERS) == (1, 1, 0, 0, 1)
     d.ack("m1", kind=STANDARD)
-    assert d.counters(*BOOKS) == (0, 1, 1, 0, 0)
+    assert d.counters(*COUNTERS) == (0, 1, 1, 0, 0)
     assert d.counter("enqueued", DLQ) == 0
 
 
@@ -106,7 +106,7 @@ def test_if_its_consumer_leaves_instead_nobody_gets_it() -> None:
     d.advance(51)
     d.drop("a")
     assert d.got("b") == []
-    assert d.counters(*BOOKS) == (0, 1, 1, 1, 0)
+    assert d.counters(*COUNTERS) == (0, 1, 1, 1, 0)
     assert d.counter("size", DLQ) == 1
 
 
@@ -117,7 +117,7 @@ def test_the_sweep_runs_on_the_destination_s_grid(ttl_ms: int, gone_at_ms: int) 
     d.advance(gone_at_ms - 1)
     assert d.counter("size") == 1
     d.advance(1)
-    assert d.counters(*BOOKS) == (0, 1, 1, 1, 0)
+    assert d.counters(*COUNTERS) == (0, 1, 1, 1, 0)
     assert d.counter("size", DLQ) == 1
 
 
@@ -176,7 +176,7 @@ def test_a_sweep_takes_all_the_dead_and_only_them() -> None:
     d.advance(1000)
     d.subscribe()
     assert d.got() == ["m2", "m3", "m5"]
-    assert [letter.message_id for letter in d.dead_letters()] == ["m1", "m4", "m6"]
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m1", "m4", "m6"]
 
 
 def test_steps_of_the_wall_clock() -> None:
@@ -203,8 +203,8 @@ def test_expired_ack_classic_believes_the_client(ttl_ms: int, expires: bool) -> 
     d.send(ttl_ms=ttl_ms)
     d.transmit()
     assert d.ack("m1", kind=EXPIRED, first="m1") == ""
-    assert d.counters(*BOOKS) == (0, 1, 1, 1, 0)
-    assert [letter.message_id for letter in d.dead_letters()] == ["m1"] * expires
+    assert d.counters(*COUNTERS) == (0, 1, 1, 1, 0)
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m1"] * expires
 
 
 def documented(period_ms: int = 1000) -> Driver:
@@ -219,7 +219,7 @@ def test_expired_ack_documented_leaves_the_message_on_the_queue() -> None:
     d.transmit()
     assert d.ack("m1", "a", EXPIRED) == ""
     assert d.got("a") == ["m1", "m2"]  # out of the window, and never again to this consumer
-    assert d.counters(*BOOKS) == (2, 2, 0, 0, 0)
+    assert d.counters(*COUNTERS) == (2, 2, 0, 0, 0)
     d.subscribe("b")
     assert d.got("b") == ["m1"]
     assert d.dispatches[-1].redelivery_count == 0  # no application has seen it
@@ -265,8 +265,8 @@ def test_expired_ack_documented_expires_by_the_broker_s_clock_later() -> None:
     d.advance(1999)
     assert d.counters("size", "expired") == (1, 0)
     d.advance(1)
-    assert d.counters(*BOOKS) == (0, 1, 1, 1, 0)
-    assert [letter.message_id for letter in d.dead_letters()] == ["m1"]
+    assert d.counters(*COUNTERS) == (0, 1, 1, 1, 0)
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m1"]
 
 
 def test_expired_ack_documented_without_sweep_a_new_consumer_finds_it_dead() -> None:
@@ -287,7 +287,7 @@ def test_expired_ack_documented_expires_at_once_if_the_broker_agrees() -> None:
     d.transmit()
     d.advance(101)
     d.ack("m1", "a", EXPIRED)
-    assert d.counters(*BOOKS) == (0, 1, 1, 1, 0)
+    assert d.counters(*COUNTERS) == (0, 1, 1, 1, 0)
 
 
 def test_expired_ack_documented_purge_takes_refused_messages_too() -> None:

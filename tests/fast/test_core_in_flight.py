@@ -132,14 +132,14 @@ def test_broker_totals_are_the_sums() -> None:
     assert (totals["in_flight"], totals["destinations"], totals["consumers"], totals["connections"]) == (2, 2, 2, 3)
 
 
-def test_the_books_of_the_seed() -> None:
+def test_counters_of_the_seed() -> None:
     """Seed 003: 1000 assigned, 10 consumed, so the departure takes 990 off, whatever is written by then."""
     d = Driver()
-    d.audited = False
+    d.checks_invariants = False
     d.subscribe(prefetch=1000)
     for _ in range(1200):
         d.send()
-    d.audited = True
+    d.checks_invariants = True
     assert len(d.got()) == 1000
     d.transmit(10)
     assert d.ack("m10") == ""
@@ -147,7 +147,7 @@ def test_the_books_of_the_seed() -> None:
     d.leave()
     assert d.counter("in_flight") == -1000  # the acknowledgement of ten had opened ten slots
     assert d.counters("acknowledged", "wasted") == (10, 1000)
-    d.audited = False
+    d.checks_invariants = False
     d.transmit()
     d.broker.check()
     assert d.counters("in_flight", "size", "dispatched") == (0, 1190, 1010)
@@ -155,10 +155,10 @@ def test_the_books_of_the_seed() -> None:
 
 def test_assigned_minus_settled_is_what_a_departure_takes_off() -> None:
     d = Driver()
-    d.audited = False
+    d.checks_invariants = False
     for _ in range(1000):
         d.send()
-    d.audited = True
+    d.checks_invariants = True
     d.subscribe(prefetch=1000)
     d.transmit(10)
     d.ack("m10")
@@ -225,7 +225,7 @@ class Forgetful(InFlight):
         super().left(counters, max(0, counters.in_flight))
 
 
-def test_the_ledger_is_a_policy_and_the_audit_notices_a_wrong_one() -> None:
+def test_the_in_flight_count_is_a_policy_and_the_invariants_notice_a_wrong_one() -> None:
     config = config_of()
     d = Driver(config, Policies.from_config(config).replace("in_flight", Forgetful()))
     d.subscribe(prefetch=3)

@@ -22,7 +22,7 @@ A, B = "queue://A", "queue://B"
 ALL = ("fair", "G0", "G1", "G2", "G3")
 
 
-def bed(memory: str = "fair", limit: int = 10 * S, *entries: DestinationPolicy) -> Driver:
+def make_driver(memory: str = "fair", limit: int = 10 * S, *entries: DestinationPolicy) -> Driver:
     destinations = [*entries, DestinationPolicy(">", expire_period_ms=0, producer_flow_control=False)]
     return Driver(config_of(generation={"memory": memory}, memory_limit_bytes=limit, destinations=destinations))
 
@@ -45,14 +45,14 @@ def operate(d: Driver, operation: Operation) -> int | str:
     [Purge("queue://none"), SetMemoryLimit("queue://none", 5), RemoveQueue("queue://none"), Move("queue://none", A)],
 )
 def test_what_does_not_exist_is_not_created(operation: Operation) -> None:
-    d = bed()
+    d = make_driver()
     assert operate(d, operation) == "unknown-destination"
     assert d.broker.destinations() == []
 
 
 @pytest.mark.parametrize("memory", ALL)
 def test_a_purge_says_how_many(memory: str) -> None:
-    d = bed(memory)
+    d = make_driver(memory)
     fill(d, Q, 25)
     d.subscribe(prefetch=3)
     assert operate(d, Purge(Q)) == 25
@@ -61,7 +61,7 @@ def test_a_purge_says_how_many(memory: str) -> None:
 
 
 def test_a_topic_has_nothing_to_purge() -> None:
-    d = bed()
+    d = make_driver()
     d.subscribe("t", T)
     assert operate(d, Purge(T)) == 0
 
@@ -71,7 +71,7 @@ def test_a_topic_has_nothing_to_purge() -> None:
 
 @pytest.mark.parametrize("memory", ALL)
 def test_destinations_without_a_limit_follow_the_brokers(memory: str) -> None:
-    d = bed(memory, 10 * S, DestinationPolicy("B", memory_limit_bytes=5 * S))
+    d = make_driver(memory, 10 * S, DestinationPolicy("B", memory_limit_bytes=5 * S))
     fill(d, A, 1)
     fill(d, B, 1)
     assert operate(d, SetMemoryLimit("", 100 * S)) == 0
@@ -85,14 +85,14 @@ def test_destinations_without_a_limit_follow_the_brokers(memory: str) -> None:
 
 
 def test_a_negative_limit_is_refused() -> None:
-    d = bed()
+    d = make_driver()
     fill(d, A, 1)
     assert operate(d, SetMemoryLimit(A, -1)) == "bad-limit"
     assert d.counter("memory_limit_bytes", A) == 10 * S
 
 
 def test_fair_what_waits_gives_way_to_a_lower_limit_and_what_is_in_flight_when_it_is_settled() -> None:
-    d = bed(limit=20 * S)
+    d = make_driver(limit=20 * S)
     fill(d, A, 10)
     d.subscribe("a", A, 3)
     operate(d, SetMemoryLimit(A, 5 * S))
@@ -106,7 +106,7 @@ def test_fair_what_waits_gives_way_to_a_lower_limit_and_what_is_in_flight_when_i
 
 
 def test_fair_a_lower_limit_of_the_broker_takes_from_the_largest() -> None:
-    d = bed(limit=20 * S)
+    d = make_driver(limit=20 * S)
     fill(d, A, 4)
     fill(d, B, 8)
     operate(d, SetMemoryLimit("", 6 * S))
@@ -114,7 +114,7 @@ def test_fair_a_lower_limit_of_the_broker_takes_from_the_largest() -> None:
 
 
 def test_fair_a_higher_limit_serves_who_waited() -> None:
-    d = bed(limit=4 * S)
+    d = make_driver(limit=4 * S)
     fill(d, B, 4)
     d.subscribe("b", B, 10)
     fill(d, A, 5)
@@ -126,7 +126,7 @@ def test_fair_a_higher_limit_serves_who_waited() -> None:
 
 @pytest.mark.parametrize("memory", ["G1", "G2", "G3"])
 def test_a_lower_limit_evicts_nothing_in_the_generations_of_activemq(memory: str) -> None:
-    d = bed(memory, 10 * S)
+    d = make_driver(memory, 10 * S)
     fill(d, B, 7)
     operate(d, SetMemoryLimit(B, 2 * S))
     assert d.counters("memory_bytes", "memory_percent", destination=B) == (7 * S, 350)
@@ -137,7 +137,7 @@ def test_a_lower_limit_evicts_nothing_in_the_generations_of_activemq(memory: str
 
 @pytest.mark.parametrize("memory", ALL)
 def test_a_move_takes_what_waits_in_order_and_leaves_what_is_in_flight(memory: str) -> None:
-    d = bed(memory)
+    d = make_driver(memory)
     fill(d, A, 30)
     d.subscribe("a", A, 2)
     assert operate(d, Move(A, B)) == 28
@@ -146,15 +146,15 @@ def test_a_move_takes_what_waits_in_order_and_leaves_what_is_in_flight(memory: s
     for number in range(3, 31):
         assert d.got("b")[-1] == f"m{number}"
         d.ack(f"m{number}", "b", INDIVIDUAL)
-    letter = next(dispatch.message for dispatch in d.dispatches if dispatch.consumer == "b")
-    assert (letter.destination, letter.original_destination, letter.redelivery_count) == (B, A, 0)
+    dead_letter = next(dispatch.message for dispatch in d.dispatches if dispatch.consumer == "b")
+    assert (dead_letter.destination, dead_letter.original_destination, dead_letter.redelivery_count) == (B, A, 0)
     for number in (1, 2):
         d.ack(f"m{number}", "a")
     assert d.broker.broker_counters()["memory_bytes"] == 0
 
 
 def test_a_move_of_some() -> None:
-    d = bed()
+    d = make_driver()
     for number in range(6):
         d.send(A, properties={"kind": "ab"[number % 2]})
     assert operate(d, Move(A, B, selector="kind = 'b'")) == 3
@@ -164,7 +164,7 @@ def test_a_move_of_some() -> None:
 
 
 def test_moving_back_and_forth_loses_nothing() -> None:
-    d = bed()
+    d = make_driver()
     fill(d, A, 4)
     assert operate(d, Move(A, B)) == 4
     assert operate(d, Move(B, A)) == 4
@@ -178,14 +178,14 @@ def test_moving_back_and_forth_loses_nothing() -> None:
 
 @pytest.mark.parametrize("target", ["nonsense", "queue://", A, "temp-queue://gone"])
 def test_a_move_to_nowhere_is_refused(target: str) -> None:
-    d = bed()
+    d = make_driver()
     fill(d, A, 1)
     assert operate(d, Move(A, target)) == "bad-destination"
     assert d.counter("size", A) == 1
 
 
 def test_a_message_that_the_target_holds_stays() -> None:
-    d = bed()
+    d = make_driver()
     d.send(A, "x")
     d.send(B, "x")
     assert operate(d, Move(A, B)) == 0
@@ -193,7 +193,7 @@ def test_a_message_that_the_target_holds_stays() -> None:
 
 
 def test_a_move_to_a_topic_reaches_its_subscribers() -> None:
-    d = bed()
+    d = make_driver()
     fill(d, A, 2)
     d.subscribe("t", T)
     assert operate(d, Move(A, T)) == 2
@@ -205,7 +205,7 @@ def test_a_move_to_a_topic_reaches_its_subscribers() -> None:
 
 @pytest.mark.parametrize("memory", ALL)
 def test_a_removed_queue_is_gone_with_everything(memory: str) -> None:
-    d = bed(memory)
+    d = make_driver(memory)
     fill(d, B, 20)  # all memory is full of it
     fill(d, A, 30)
     assert operate(d, RemoveQueue(A)) == 30
@@ -216,7 +216,7 @@ def test_a_removed_queue_is_gone_with_everything(memory: str) -> None:
 
 
 def test_a_queue_that_is_consumed_from_is_not_removed() -> None:
-    d = bed()
+    d = make_driver()
     fill(d, A, 1)
     d.subscribe("a", A)
     assert operate(d, RemoveQueue(A)) == "destination-in-use"
@@ -225,7 +225,7 @@ def test_a_queue_that_is_consumed_from_is_not_removed() -> None:
 
 @pytest.mark.parametrize("operation", [RemoveQueue(T), Move(T, A)])
 def test_topics_are_not_removed_or_moved(operation: Operation) -> None:
-    d = bed()
+    d = make_driver()
     d.subscribe("t", T)
     assert operate(d, operation) == "bad-destination"
 

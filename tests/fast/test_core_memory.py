@@ -17,7 +17,7 @@ S = 2048  # a message of the test bed
 A, B = "queue://A", "queue://B"
 
 
-def bed(
+def make_driver(
     memory: str = "fair", limit: int = MIB, policies: list[DestinationPolicy] | None = None, **settings: object
 ) -> Driver:
     destinations = policies if policies is not None else [DestinationPolicy(">", expire_period_ms=0)]
@@ -69,7 +69,7 @@ def test_percentages_are_floored(used: int, limit: int, percent: int) -> None:
 def test_messages_cached_on_send_up_to_the_mark(memory: str, mark: int, cached: int) -> None:
     """ceil(mark x limit / (100 x size)): the message that crosses the mark is still cached."""
     unthrottled = [DestinationPolicy(">", expire_period_ms=0, producer_flow_control=False)]
-    d = bed(memory, policies=unthrottled, memory_high_water_percent=mark)
+    d = make_driver(memory, policies=unthrottled, memory_high_water_percent=mark)
     fill(d, B, cached + 40)
     assert d.counters("memory_bytes", "size", destination=B) == (cached * S, cached + 40)
     assert d.broker.broker_counters()["memory_bytes"] == cached * S
@@ -77,7 +77,7 @@ def test_messages_cached_on_send_up_to_the_mark(memory: str, mark: int, cached: 
 
 @pytest.mark.parametrize("memory", ["fair", "G1"])
 def test_dispatching_releases_nothing_and_settling_releases_exactly_the_message(memory: str) -> None:
-    d = bed(memory)
+    d = make_driver(memory)
     fill(d, Q, 5)
     d.subscribe()
     d.transmit()
@@ -94,7 +94,7 @@ def test_dispatching_releases_nothing_and_settling_releases_exactly_the_message(
 
 @pytest.mark.parametrize("memory", ["fair", "G1"])
 def test_beyond_the_mark_messages_are_accepted_and_paged_in_later_in_order(memory: str) -> None:
-    d = bed(memory, limit=20 * S, page_size=3)
+    d = make_driver(memory, limit=20 * S, page_size=3)
     fill(d, Q, 50)
     assert d.counters("size", "memory_bytes") == (50, 14 * S)
     d.subscribe(prefetch=4)
@@ -106,7 +106,7 @@ def test_beyond_the_mark_messages_are_accepted_and_paged_in_later_in_order(memor
 
 
 def test_g1_the_cache_comes_back_only_when_the_queue_has_handed_over_everything() -> None:
-    d = bed("G1", limit=20 * S, page_size=1)
+    d = make_driver("G1", limit=20 * S, page_size=1)
     fill(d, Q, 20)
     d.subscribe(prefetch=1)
     for number in range(1, 9):
@@ -121,7 +121,7 @@ def test_g1_the_cache_comes_back_only_when_the_queue_has_handed_over_everything(
 
 
 def starvation(memory: str, hoard: int = 400) -> Driver:
-    d = bed(memory)
+    d = make_driver(memory)
     fill(d, B, hoard)
     fill(d, A, 10)
     return d
@@ -148,7 +148,7 @@ def test_g1_one_message_below_the_mark_the_gate_is_open_for_a_whole_page() -> No
 
 
 def test_g1_many_small_hoarders_starve_like_one() -> None:
-    d = bed("G1")
+    d = make_driver("G1")
     for number in range(400):
         d.send(f"queue://B{number % 5}", size=1024)
     fill(d, A, 1)
@@ -168,7 +168,7 @@ def test_g1_memory_freed_elsewhere_wakes_nobody_but_an_event_of_the_own_queue_do
 
 
 def test_g1_the_sweep_wakes_a_starving_queue() -> None:
-    d = bed("G1", policies=[DestinationPolicy(">", expire_period_ms=6000)])
+    d = make_driver("G1", policies=[DestinationPolicy(">", expire_period_ms=6000)])
     fill(d, B, 400)
     fill(d, A, 10)
     d.subscribe("c", A, 1000)
@@ -183,7 +183,9 @@ def test_g1_the_sweep_wakes_a_starving_queue() -> None:
 
 
 def test_g1_page_in_reads_a_whole_page_past_any_limit() -> None:
-    d = bed("G1", policies=[DestinationPolicy("A", expire_period_ms=0, memory_limit_bytes=100 * S)], page_size=200)
+    d = make_driver(
+        "G1", policies=[DestinationPolicy("A", expire_period_ms=0, memory_limit_bytes=100 * S)], page_size=200
+    )
     fill(d, A, 500)
     assert d.counter("memory_bytes", A) == 70 * S
     d.subscribe("c", A, 1000)
@@ -200,7 +202,7 @@ def test_fair_the_same_story_starves_nobody(hoard: int) -> None:
 
 
 def test_fair_waiting_messages_of_the_largest_holder_give_way_newest_first() -> None:
-    d = bed(limit=20 * S)
+    d = make_driver(limit=20 * S)
     fill(d, B, 12)
     fill(d, "queue://C", 2)
     fill(d, A, 30)
@@ -217,7 +219,7 @@ def test_fair_waiting_messages_of_the_largest_holder_give_way_newest_first() -> 
 
 
 def test_fair_with_all_memory_in_flight_each_consumer_gets_one_message_uncharged() -> None:
-    d = bed(limit=10 * S)
+    d = make_driver(limit=10 * S)
     fill(d, B, 20)
     d.subscribe("hoarder", B, 1000)
     assert len(d.got("hoarder")) == 10 + 1
@@ -232,7 +234,7 @@ def test_fair_with_all_memory_in_flight_each_consumer_gets_one_message_uncharged
 
 
 def test_fair_memory_freed_anywhere_wakes_those_who_wait() -> None:
-    d = bed(limit=10 * S)
+    d = make_driver(limit=10 * S)
     fill(d, B, 10)
     d.subscribe("hoarder", B, 10)
     fill(d, A, 5)
@@ -246,7 +248,7 @@ def test_fair_memory_freed_anywhere_wakes_those_who_wait() -> None:
 
 @pytest.mark.parametrize("size", [10 * S - 1024, 10 * S - 1023, 50 * S])
 def test_fair_a_message_larger_than_the_limit_is_delivered_and_never_charged(size: int) -> None:
-    d = bed(limit=10 * S)
+    d = make_driver(limit=10 * S)
     d.send(Q, size=size)
     fits = size + 1024 <= 10 * S
     assert d.counter("memory_bytes") == (10 * S if fits else 0)
@@ -259,7 +261,7 @@ def test_fair_a_message_larger_than_the_limit_is_delivered_and_never_charged(siz
 
 
 def test_fair_a_destination_limit_binds_its_own_destination_only() -> None:
-    d = bed(policies=[DestinationPolicy("A", memory_limit_bytes=5 * S, expire_period_ms=0)])
+    d = make_driver(policies=[DestinationPolicy("A", memory_limit_bytes=5 * S, expire_period_ms=0)])
     fill(d, A, 30)
     assert d.counters("memory_bytes", "memory_percent", destination=A) == (4 * S, 80)  # 70 % of 5 is 3.5
     d.subscribe("c", A, 20)
@@ -284,7 +286,7 @@ def test_fair_the_own_backlog_gives_way_to_the_own_dispatch() -> None:
 
 
 def test_fair_nobody_gives_way_to_a_message_that_cannot_fit_anyway() -> None:
-    d = bed(limit=10 * S)
+    d = make_driver(limit=10 * S)
     fill(d, B, 5)
     d.send(A, size=50 * S)
     fill(d, A, 2)
@@ -297,7 +299,7 @@ def test_fair_nobody_gives_way_to_a_message_that_cannot_fit_anyway() -> None:
 
 
 def test_waiting_for_memory_is_logged_once_not_at_every_try() -> None:
-    d = bed(limit=10 * S)
+    d = make_driver(limit=10 * S)
     fill(d, B, 10)
     d.subscribe("hoarder", B, 10)
     d.send(A, size=9 * S)
@@ -309,7 +311,7 @@ def test_waiting_for_memory_is_logged_once_not_at_every_try() -> None:
 
 
 def test_g1_topics_have_no_gate() -> None:
-    d = bed("G1")
+    d = make_driver("G1")
     fill(d, B, 400)
     d.subscribe("t", T)
     fill(d, T, 1)
@@ -318,7 +320,7 @@ def test_g1_topics_have_no_gate() -> None:
 
 @pytest.mark.parametrize("memory", ["fair", "G1"])
 def test_no_limit(memory: str) -> None:
-    d = bed(memory, limit=0)
+    d = make_driver(memory, limit=0)
     fill(d, Q, 600)
     assert d.counters("memory_bytes", "memory_percent") == (600 * S, 0)
     d.subscribe(prefetch=1000)
@@ -328,7 +330,7 @@ def test_no_limit(memory: str) -> None:
 
 
 def test_a_late_acknowledgement_of_a_purged_message_frees_the_reserve_and_nothing_else() -> None:
-    d = bed(limit=S)
+    d = make_driver(limit=S)
     fill(d, Q, 4)
     d.subscribe(prefetch=10)
     assert d.got() == ["m1", "m2"]  # one charged, one from the reserve
@@ -345,7 +347,7 @@ def test_a_late_acknowledgement_of_a_purged_message_frees_the_reserve_and_nothin
 
 
 def test_a_topic_that_waits_for_memory_is_woken_too() -> None:
-    d = bed(limit=2 * S)
+    d = make_driver(limit=2 * S)
     fill(d, Q, 2)
     d.subscribe("hoarder", prefetch=2)
     d.subscribe("t", T, 10)
@@ -356,7 +358,7 @@ def test_a_topic_that_waits_for_memory_is_woken_too() -> None:
 
 
 def test_expired_and_dead_lettered_messages_move_their_charge() -> None:
-    d = bed()
+    d = make_driver()
     d.send(Q, size=1024, expiration_ms=START_MS + 5)
     assert (d.counter("memory_bytes"), d.counter("memory_bytes", DLQ)) == (S, 0)
     d.advance(6)

@@ -120,7 +120,7 @@ configurations = st.fixed_dictionaries(
         "own": st.sampled_from([0, 1100, 5000]),
         "page": st.integers(1, 3),
         "period": st.sampled_from([0, 7, 50]),
-        "letters": st.booleans(),
+        "dead_letters": st.booleans(),
         "persistent": st.booleans(),
     }
 )
@@ -164,7 +164,7 @@ def configured(drawn: dict[str, Any]) -> BrokerConfig:
             DestinationPolicy("a", expire_period_ms=drawn["period"], memory_limit_bytes=drawn["own"]),
         ],
         page_size=drawn["page"],
-        dead_letter_non_persistent=drawn["letters"],
+        dead_letter_non_persistent=drawn["dead_letters"],
         persistent=drawn["persistent"],
     )
 
@@ -198,7 +198,7 @@ def perform(w: Watcher, operation: tuple[Any, ...]) -> None:
 
 
 def purge(w: Watcher, destination: str) -> None:
-    """Purged ids stay with their holders until those settle them, so nothing changes in our books."""
+    """Purged ids stay with their holders until those settle them, so nothing changes in our counters."""
     w.purge(destination)
 
 

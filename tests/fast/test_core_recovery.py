@@ -98,7 +98,7 @@ def test_a_message_that_died_is_on_the_dead_letter_queue_and_nowhere_else() -> N
     assert [type(r) for r in records] == [MessageRemoved, MessageAdded], "one event, so one unit"
     driver = restarted(driver)
     assert drained(driver) == ["m2"]
-    assert [letter.original_destination for letter in driver.dead_letters()] == [Q]
+    assert [dead_letter.original_destination for dead_letter in driver.dead_letters()] == [Q]
 
 
 def test_purged_messages_stay_away_even_those_in_flight() -> None:
@@ -213,10 +213,10 @@ def test_recovering_twice_gives_what_recovering_once_gives() -> None:
 
 
 def drained_ids(driver: Driver) -> list[str]:
-    return [letter.message_id for letter in driver.dead_letters()]
+    return [dead_letter.message_id for dead_letter in driver.dead_letters()]
 
 
-def test_the_books_of_a_restored_queue_balance_and_its_ids_are_taken() -> None:
+def test_counters_of_a_restored_queue_balance_and_its_ids_are_taken() -> None:
     driver = Driver(PERSISTENT)
     driver.send()
     driver.send(delay_ms=500)

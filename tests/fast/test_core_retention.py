@@ -19,12 +19,12 @@ def remembering(recovery: str = "", limit: int = -1, **bounds: int) -> Driver:
     return Driver(BrokerConfig(destinations=[entry]))
 
 
-def late(d: Driver, consumer: str = "c", **wishes: Any) -> str:
+def late(d: Driver, consumer: str = "c", **options: Any) -> str:
     d.requests += 100  # connections and requests have numbers of their own
     number = d.requests
     d.connect(number)
     d.connections[consumer] = number
-    return d.ask(Subscribe(number, consumer, T, 100, retroactive=True, request=d.request(), **wishes))
+    return d.ask(Subscribe(number, consumer, T, 100, retroactive=True, request=d.request(), **options))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_durable_subscription_cannot_be_retroactive() -> None:
     assert late(d, durable="name") == "retroactive-durable"
 
 
-def test_on_a_queue_the_wish_means_nothing() -> None:
+def test_on_a_queue_retroactive_means_nothing() -> None:
     d = remembering(recovery="last-image")
     d.send()
     d.connect(77)

@@ -59,7 +59,7 @@ def test_each_copy_expires_on_its_own() -> None:
     d.send("queue://A,B", "m1", ttl_ms=10)
     d.advance(40_000)
     assert d.counters("expired", destination=A) == d.counters("expired", destination=B) == (1,)
-    assert [letter.message_id for letter in d.dead_letters()] == ["m1"]  # the queue takes one of each id
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m1"]  # the queue takes one of each id
 
 
 def test_each_copy_waits_for_its_delivery_time() -> None:
@@ -207,9 +207,11 @@ def test_a_copy_that_dies_makes_a_dead_letter_of_its_queue() -> None:
     d.send(ORDERS, ttl_ms=10)
     d.drop()
     d.advance(40_000)
-    letters = d.dead_letters()
-    assert [(letter.message_id, letter.original_destination) for letter in letters] == [("m1", CONSUMERS[0])]
-    assert letters[0].destination == DLQ
+    dead_letters = d.dead_letters()
+    assert [(dead_letter.message_id, dead_letter.original_destination) for dead_letter in dead_letters] == [
+        ("m1", CONSUMERS[0])
+    ]
+    assert dead_letters[0].destination == DLQ
 
 
 def test_a_connection_that_goes_takes_nothing_else_along() -> None:

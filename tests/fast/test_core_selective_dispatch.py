@@ -69,7 +69,7 @@ def test_what_comes_back_takes_its_old_place() -> None:
     assert driver.got("all") == ["m1", "m2", "m3", "m4"]
 
 
-def test_a_wish_is_asked_again_when_something_returns_or_arrives() -> None:
+def test_a_filter_is_evaluated_again_when_something_returns_or_arrives() -> None:
     driver = Driver()
     driver.subscribe("all", prefetch=1)
     send(driver, "a", "a")
@@ -323,13 +323,13 @@ def test_a_message_that_its_owner_does_not_want_waits_for_the_end_of_the_group()
 
 def test_groups_are_remembered_up_to_a_limit() -> None:
     driver = Driver()
-    driver.audited = False
+    driver.checks_invariants = False
     driver.subscribe("c", prefetch=10_000, connection=1)
     for number in range(CAPACITY + 1):
         driver.send(group=f"g{number}")
         if number == 0:
             driver.subscribe("d", prefetch=10_000, connection=1, priority=-1)
-    driver.audited = True
+    driver.checks_invariants = True
     driver.subscribe("e", prefetch=10_000, connection=1, priority=1)
     driver.send(group="g1")
     driver.send(group="g0")
@@ -338,7 +338,7 @@ def test_groups_are_remembered_up_to_a_limit() -> None:
 
 # -- everything at once: the audit of every step says that nobody waits in vain; the order says the rest
 
-WISHES = [
+OPTIONS = [
     {"selector": A},
     {"selector": B},
     {},
@@ -351,7 +351,7 @@ actions = st.one_of(
     st.tuples(
         st.just("send"), st.sampled_from(["", "a", "b"]), st.sampled_from(["", "", "g1", "g2"]), st.integers(0, 9)
     ),
-    st.tuples(st.just("subscribe"), st.integers(0, len(WISHES) - 1), st.integers(1, 3)),
+    st.tuples(st.just("subscribe"), st.integers(0, len(OPTIONS) - 1), st.integers(1, 3)),
     st.tuples(st.just("ack"), st.integers(0, 3)),
     st.tuples(st.just("leave"), st.integers(0, 3)),
 )
@@ -372,9 +372,11 @@ def test_any_mixture_loses_nothing_and_keeps_order(prioritized: bool, steps: lis
                 sequence = -1 if priority == 9 else 0
                 properties = {"kind": str(kind)} if kind else {}
                 driver.send(properties=properties, group=str(group), sequence=sequence, priority=int(str(priority)))
-            case ("subscribe", wish, prefetch) if len(present) < 4:
+            case ("subscribe", options, prefetch) if len(present) < 4:
                 name = f"c{driver.requests}"
-                driver.subscribe(name, Q, int(str(prefetch)), connection=1 + len(present) % 2, **WISHES[int(str(wish))])  # type: ignore[arg-type]
+                driver.subscribe(
+                    name, Q, int(str(prefetch)), connection=1 + len(present) % 2, **OPTIONS[int(str(options))]
+                )  # type: ignore[arg-type]
                 present.append(name)
             case ("ack", number) if present:
                 name = present[int(str(number)) % len(present)]

@@ -160,7 +160,7 @@ def test_only_plain_names_can_be_made(name: str) -> None:
     assert add(Driver(), name) == "bad-destination"
 
 
-def test_a_stranger_makes_nothing() -> None:
+def test_another_connection_makes_nothing() -> None:
     assert add(Driver(), TQ, 9) == remove(Driver(), TQ, 9) == "unknown-connection"
 
 

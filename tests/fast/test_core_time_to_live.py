@@ -42,9 +42,9 @@ def test_it_dies_a_millisecond_later() -> None:
     d.subscribe()
     assert d.got() == []
     assert d.counter("expired") == 1
-    (letter,) = d.dead_letters()
-    assert (letter.expiration_ms, letter.ttl_ms) == (0, 0)
-    assert letter.properties["originalExpiration"] == START_MS + TTL
+    (dead_letter,) = d.dead_letters()
+    assert (dead_letter.expiration_ms, dead_letter.ttl_ms) == (0, 0)
+    assert dead_letter.properties["originalExpiration"] == START_MS + TTL
 
 
 @pytest.mark.parametrize("value", ["", "3 min", "-1", -1, True, 1.5, "1_000", "\u0661", MAX_TTL_MS + 1, "9" * 30])
@@ -93,7 +93,7 @@ def test_it_counts_from_the_send_in_spite_of_a_delay() -> None:
     assert [dispatch.remaining_ttl_ms for dispatch in d.dispatches] == [400]
     d.advance(500)
     assert d.got() == ["m1"]
-    assert [letter.message_id for letter in d.dead_letters()] == ["m2"]
+    assert [dead_letter.message_id for dead_letter in d.dead_letters()] == ["m2"]
 
 
 def test_a_bridge_hands_on_the_rest_to_a_broker_with_another_clock() -> None:

@@ -123,9 +123,9 @@ def test_what_is_thrown_out_becomes_a_dead_letter_once() -> None:
     d.send(T)
     d.send(T)
     assert d.counter("discarded", T) == 2
-    letters = d.dead_letters()
-    assert [letter.message_id for letter in letters] == ["m2"]
-    assert "TopicSubDiscard" in str(letters[0].properties["dlqDeliveryFailureCause"])
+    dead_letters = d.dead_letters()
+    assert [dead_letter.message_id for dead_letter in dead_letters] == ["m2"]
+    assert "TopicSubDiscard" in str(dead_letters[0].properties["dlqDeliveryFailureCause"])
 
 
 def test_an_expired_message_goes_before_the_oldest() -> None:

@@ -273,7 +273,7 @@ def test_acknowledgements_are_carried_out_before_sends_and_both_before_any_dispa
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_consumer_that_leaves_leaves_its_pledges_to_the_transaction(sync: bool) -> None:
+def test_a_consumer_that_leaves_leaves_its_pending_acks_to_the_transaction(sync: bool) -> None:
     d = filled(sync=sync)
     connection = d.connections["c"]
     d.ack("m2", transaction="t")
@@ -286,7 +286,7 @@ def test_a_consumer_that_leaves_leaves_its_pledges_to_the_transaction(sync: bool
     assert d.counters("size", "dequeued") == (3, 2)
 
 
-def test_what_was_pledged_waits_again_after_a_rollback_marked_and_in_its_place() -> None:
+def test_what_was_acknowledged_waits_again_after_a_rollback_marked_and_in_its_place() -> None:
     d = filled()
     connection = d.connections["c"]
     d.ack("m2", transaction="t")
@@ -345,7 +345,7 @@ def test_a_purge_takes_what_a_queue_keeps_for_a_transaction() -> None:
     assert d.counters("size", "dequeued", "in_flight") == (0, 5, 0)
 
 
-def test_on_a_topic_a_pledge_ends_with_its_consumer() -> None:
+def test_on_a_topic_a_pending_ack_ends_with_its_consumer() -> None:
     d = Driver()
     d.subscribe("c", T, sync=True)
     connection = d.connections["c"]

@@ -121,7 +121,7 @@ def test_nothing_is_lost_and_nothing_is_consumed_twice(steps: list[tuple[str, in
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback", "drop"])
-def test_the_model_is_no_stranger_to_the_ends(end: str) -> None:
+def test_the_model_knows_every_end(end: str) -> None:
     model = Model()
     for what in ("begin", "send", "send", end):
         model.do(what, 0, 0)

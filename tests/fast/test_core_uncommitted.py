@@ -14,7 +14,7 @@ EVERY = ("fair", "G0", "G1", "G2", "G3")
 CLASSIC = EVERY[1:]
 
 
-def bed(generation: str, places: int = 100, **policy: bool) -> Driver:
+def make_driver(generation: str, places: int = 100, **policy: bool) -> Driver:
     """A broker whose memory has so many places."""
     entry = DestinationPolicy(">", expire_period_ms=0, **policy)  # type: ignore[arg-type]  # only flags are passed
     return Driver(config_of(generation={"memory": generation}, memory_limit_bytes=places * S, destinations=[entry]))
@@ -34,7 +34,7 @@ def held(d: Driver) -> int:
 @pytest.mark.parametrize("generation", EVERY)
 @pytest.mark.parametrize(("end", "left"), [("commit", 3), ("rollback", 0), ("lost", 0)])
 def test_sends_are_charged_until_the_end(generation: str, end: str, left: int) -> None:
-    d = bed(generation)
+    d = make_driver(generation)
     d.begin()
     send(d, 3)
     assert (held(d), d.counter("size")) == (3, 0)
@@ -47,7 +47,7 @@ def test_sends_are_charged_until_the_end(generation: str, end: str, left: int) -
 
 @pytest.mark.parametrize("generation", CLASSIC)
 def test_without_a_cache_the_charge_goes_with_the_commit(generation: str) -> None:
-    d = bed(generation, use_cache=False)
+    d = make_driver(generation, use_cache=False)
     d.begin()
     send(d, 3)
     assert held(d) == 3
@@ -57,7 +57,7 @@ def test_without_a_cache_the_charge_goes_with_the_commit(generation: str) -> Non
 
 @pytest.mark.parametrize(("generation", "charged"), [("fair", 7), ("G0", 12), ("G3", 12)])
 def test_only_fair_keeps_to_the_mark(generation: str, charged: int) -> None:
-    d = bed(generation, 10, producer_flow_control=False)
+    d = make_driver(generation, 10, producer_flow_control=False)
     d.begin()
     send(d, 12)
     assert held(d) == charged
@@ -68,7 +68,7 @@ def test_only_fair_keeps_to_the_mark(generation: str, charged: int) -> None:
 
 @pytest.mark.parametrize("generation", CLASSIC)
 def test_a_transaction_alone_can_fill_the_broker(generation: str) -> None:
-    d = bed(generation, 3)
+    d = make_driver(generation, 3)
     d.begin()
     send(d, 3)
     d.handle(Send(1, Message("x", "queue://other", b"")))
@@ -79,7 +79,7 @@ def test_a_transaction_alone_can_fill_the_broker(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", EVERY)
 def test_topics_and_delayed_messages_are_not_charged(generation: str) -> None:
-    d = bed(generation)
+    d = make_driver(generation)
     d.begin()
     send(d, 2, T)
     send(d, 2, delay_ms=1000)
@@ -90,7 +90,7 @@ def test_topics_and_delayed_messages_are_not_charged(generation: str) -> None:
 @pytest.mark.parametrize("generation", ["fair", "G2"])
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_queue_that_is_removed_meanwhile_leaves_no_charge(generation: str, committed: bool) -> None:
-    d = bed(generation)
+    d = make_driver(generation)
     d.begin()
     send(d, 2)
     d.handle(RemoveQueue(Q))
@@ -100,7 +100,7 @@ def test_a_queue_that_is_removed_meanwhile_leaves_no_charge(generation: str, com
 
 
 def test_fair_what_waits_for_a_commit_starves_nobody() -> None:
-    d = bed("fair", 10)
+    d = make_driver("fair", 10)
     d.begin()
     send(d, 10, "queue://other")
     d.subscribe("c", Q, 5)

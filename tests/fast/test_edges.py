@@ -81,13 +81,13 @@ def test_a_check_that_fails_in_itself_lets_nobody_in_and_says_so(monkeypatch: py
     monkeypatch.setattr(PasswordHash, "matches", exhausted)
 
     async def story() -> tuple[Identity | None, str]:
-        door = AsyncAuthenticator(Authenticator([User("alice", hash_password("secret", Cost(2, 1, 1)))]))
+        auth = AsyncAuthenticator(Authenticator([User("alice", hash_password("secret", Cost(2, 1, 1)))]))
         told: asyncio.Future[tuple[Identity | None, str]] = asyncio.get_running_loop().create_future()
-        door.ask(Credentials("alice", "secret"), lambda identity, text: told.set_result((identity, text)))
+        auth.ask(Credentials("alice", "secret"), lambda identity, text: told.set_result((identity, text)))
         try:
             return await asyncio.wait_for(told, 5)
         finally:
-            door.close()
+            auth.close()
 
     assert asyncio.run(story()) == (None, "the password could not be checked here (MemoryError); try again")
 

@@ -234,15 +234,15 @@ def test_what_is_no_request_fails_as_a_whole(request_: object, text: str) -> Non
 
 
 def test_what_jolokia_takes_alike_is_taken_alike() -> None:
-    """The type in any case, as many examples write it, no arguments as null, and the prober's wish to get the rest."""
+    """The type in any case, as many examples write it, no arguments as null, and the prober asks for the rest."""
     manager = filled()
     row = {"type": "READ", "mbean": BROKER + queue(), "attribute": ["QueueSize", "Nope"]}
     assert manager.post({**row, "attribute": "QueueSize"})["value"] == 3
     assert manager.post({**row, "attribute": "QueueSize"})["request"]["type"] == "read"
     cursor = {"type": "EXEC", "mbean": BROKER + queue(), "operation": "cursorSize()", "arguments": None}
     assert manager.post(cursor)["status"] == 200
-    for wish in (True, "true"):
-        value = manager.post({**row, "config": {"ignoreErrors": wish}})["value"]
+    for ignores in (True, "true"):
+        value = manager.post({**row, "config": {"ignoreErrors": ignores}})["value"]
         assert value["QueueSize"] == 3
         assert value["Nope"]["error_type"] == "javax.management.AttributeNotFoundException"
     for config in ({"ignoreErrors": "false"}, {}, None, "x"):

@@ -21,7 +21,7 @@ A, B, C = "queue://A", "queue://B", "queue://C"
 ALL = ("G0", "G1", "G2", "G3")
 
 
-class Bed(Driver):
+class MemoryDriver(Driver):
     """One broker of the test bed."""
 
     def __init__(
@@ -45,9 +45,9 @@ class Bed(Driver):
 
     def fill(self, name: str, count: int, *, persistent: bool = True) -> None:
         """The audit comes with the last one, or hundreds of messages would be looked at hundreds of times."""
-        audited = self.audited
+        checks_invariants = self.checks_invariants
         for number in range(count):
-            self.audited = audited and number == count - 1
+            self.checks_invariants = checks_invariants and number == count - 1
             self.send(name, size=1024, persistent=persistent)
 
     def stimulate(self) -> None:
@@ -77,21 +77,21 @@ def full_mark(name: str = "B") -> DestinationPolicy:
     return DestinationPolicy(name, expire_period_ms=0, high_water_percent=100, producer_flow_control=False)
 
 
-def hoard(generation: str, *entries: DestinationPolicy, sent: int = 0, **settings: object) -> Bed:
+def hoard(generation: str, *entries: DestinationPolicy, sent: int = 0, **settings: object) -> MemoryDriver:
     """7.3: ten messages wait on A in the store, B takes all memory that it can, then A's consumer comes."""
-    bed = Bed(generation, full_mark(), *entries, stored={A: 10}, **settings)
-    bed.fill(B, sent or 600)
-    bed.subscribe("a", A, 1000)
-    return bed
+    driver = MemoryDriver(generation, full_mark(), *entries, stored={A: 10}, **settings)
+    driver.fill(B, sent or 600)
+    driver.subscribe("a", A, 1000)
+    return driver
 
 
-def hoard_to_the_mark(generation: str, sent: int = 400) -> Bed:
+def hoard_to_the_mark(generation: str, sent: int = 400) -> MemoryDriver:
     """7.3 as G1 tells it."""
-    bed = Bed(generation)
-    bed.fill(B, sent)
-    bed.fill(A, 10)
-    bed.subscribe("a", A, 1000)
-    return bed
+    driver = MemoryDriver(generation)
+    driver.fill(B, sent)
+    driver.fill(A, 10)
+    driver.subscribe("a", A, 1000)
+    return driver
 
 
 # -- 7.2: what is cached on send
@@ -103,22 +103,22 @@ def hoard_to_the_mark(generation: str, sent: int = 400) -> Bed:
     [(70, 400, 359, 70), (91, 600, 466, 91), (100, 600, 512, 100), (70, 358, 358, 69), (100, 511, 511, 99)],
 )
 def test_cached_on_send(generation: str, mark: int, sent: int, cached: int, percent: int) -> None:
-    bed = Bed(
+    driver = MemoryDriver(
         generation, DestinationPolicy("B", expire_period_ms=0, high_water_percent=mark, producer_flow_control=False)
     )
-    bed.fill(B, sent)
-    assert (bed.held(B), bed.percent(), bed.counter("size", B)) == (cached, percent, sent)
+    driver.fill(B, sent)
+    assert (driver.held(B), driver.percent(), driver.counter("size", B)) == (cached, percent, sent)
 
 
 @pytest.mark.parametrize(("generation", "cached"), [("G0", 358), ("G1", 357), ("G2", 357), ("G3", 357)])
 def test_with_a_concurrent_store_the_cache_ends_earlier_and_nobody_starves(generation: str, cached: int) -> None:
-    bed = Bed(generation, concurrent_store=True)
-    bed.fill(B, 400)
-    assert (bed.held(B), bed.percent()) == (cached, 69)
-    bed.fill(A, 10)
-    bed.subscribe("a", A, 1000)
-    assert len(bed.got("a")) == 10
-    assert bed.percent() == 71
+    driver = MemoryDriver(generation, concurrent_store=True)
+    driver.fill(B, 400)
+    assert (driver.held(B), driver.percent()) == (cached, 69)
+    driver.fill(A, 10)
+    driver.subscribe("a", A, 1000)
+    assert len(driver.got("a")) == 10
+    assert driver.percent() == 71
 
 
 # -- 7.3: hard starvation
@@ -128,84 +128,84 @@ def test_with_a_concurrent_store_the_cache_ends_earlier_and_nobody_starves(gener
     ("generation", "delivered", "percent"), [("G0", 10, 72), ("G1", 0, 70), ("G2", 10, 72), ("G3", 10, 72)]
 )
 def test_b_to_the_mark_and_then_a(generation: str, delivered: int, percent: int) -> None:
-    bed = hoard_to_the_mark(generation)
-    bed.advance(10_000)
-    assert (len(bed.got("a")), bed.percent()) == (delivered, percent)
+    driver = hoard_to_the_mark(generation)
+    driver.advance(10_000)
+    assert (len(driver.got("a")), driver.percent()) == (delivered, percent)
 
 
 @pytest.mark.parametrize(
     ("generation", "delivered", "percent"), [("G0", 200, 109), ("G1", 0, 70), ("G2", 200, 109), ("G3", 153, 100)]
 )
 def test_the_first_page_of_a_store_only_backlog(generation: str, delivered: int, percent: int) -> None:
-    bed = Bed(generation, stored={A: 400})
-    bed.fill(B, 400)
-    bed.subscribe("a", A, 1000)
-    assert (len(bed.got("a")), bed.percent()) == (delivered, percent)
+    driver = MemoryDriver(generation, stored={A: 400})
+    driver.fill(B, 400)
+    driver.subscribe("a", A, 1000)
+    assert (len(driver.got("a")), driver.percent()) == (delivered, percent)
 
 
 def test_g0_asks_nobody_but_itself() -> None:
-    bed = Bed("G0", stored={A: 400})
-    bed.fill(B, 400)
-    bed.subscribe("a", A, 1000)
-    bed.subscribe("another", A, 1000)  # one more wake-up
-    assert (len(bed.got("a")) + len(bed.got("another")), bed.percent()) == (359, 140)
+    driver = MemoryDriver("G0", stored={A: 400})
+    driver.fill(B, 400)
+    driver.subscribe("a", A, 1000)
+    driver.subscribe("another", A, 1000)  # one more wake-up
+    assert (len(driver.got("a")) + len(driver.got("another")), driver.percent()) == (359, 140)
 
 
 @pytest.mark.parametrize(
     ("generation", "delivered", "percent"), [("G0", 10, 101), ("G1", 0, 100), ("G2", 0, 100), ("G3", 0, 100)]
 )
 def test_b_up_to_the_limit(generation: str, delivered: int, percent: int) -> None:
-    bed = hoard(generation)
-    bed.advance(10_000)
-    assert (bed.held(B), len(bed.got("a")), bed.percent()) == (512, delivered, percent)
+    driver = hoard(generation)
+    driver.advance(10_000)
+    assert (driver.held(B), len(driver.got("a")), driver.percent()) == (512, delivered, percent)
 
 
 @pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
 def test_what_an_operator_sees_of_a_starved_queue(generation: str) -> None:
-    bed = hoard(generation)
-    assert bed.counters("consumers", "size", "in_flight", "memory_percent", destination=A) == (1, 10, 0, 0)
-    assert bed.logged("queue://A cursor blocked") == 1
+    driver = hoard(generation)
+    assert driver.counters("consumers", "size", "in_flight", "memory_percent", destination=A) == (1, 10, 0, 0)
+    assert driver.logged("queue://A cursor blocked") == 1
 
 
 @pytest.mark.parametrize(("generation", "delivered"), [("G1", 10), ("G2", 10), ("G3", 10)])
 def test_one_message_below_the_threshold_the_gate_is_open(generation: str, delivered: int) -> None:
     sent = 358 if generation == "G1" else 511
-    bed = hoard(generation, sent=sent)
-    bed.settle_all("a")
-    assert len(bed.got("a")) == delivered
+    driver = hoard(generation, sent=sent)
+    driver.settle_all("a")
+    assert len(driver.got("a")) == delivered
 
 
 # -- 7.4: many small backlogs
 
 
 def test_g1_five_small_hoarders() -> None:
-    bed = Bed("G1", stored={A: 10})
+    driver = MemoryDriver("G1", stored={A: 10})
     for number in range(400):
-        bed.fill(f"queue://B{number % 5}", 1)
-    assert [bed.held(f"queue://B{n}") for n in range(5)] == [72, 72, 72, 72, 71]
-    assert bed.percent() == 70
-    bed.subscribe("a", A, 1000)
-    assert bed.got("a") == []
+        driver.fill(f"queue://B{number % 5}", 1)
+    assert [driver.held(f"queue://B{n}") for n in range(5)] == [72, 72, 72, 72, 71]
+    assert driver.percent() == 70
+    driver.subscribe("a", A, 1000)
+    assert driver.got("a") == []
 
 
 def test_g0_five_small_hoarders_starve_nobody() -> None:
-    bed = Bed("G0", stored={A: 10})
+    driver = MemoryDriver("G0", stored={A: 10})
     for number in range(400):
-        bed.fill(f"queue://B{number % 5}", 1)
-    assert [bed.held(f"queue://B{n}") for n in range(5)] == [80] * 5
-    assert bed.percent() == 78
-    bed.subscribe("a", A, 1000)
-    assert len(bed.got("a")) == 10
+        driver.fill(f"queue://B{number % 5}", 1)
+    assert [driver.held(f"queue://B{n}") for n in range(5)] == [80] * 5
+    assert driver.percent() == 78
+    driver.subscribe("a", A, 1000)
+    assert len(driver.got("a")) == 10
 
 
 @pytest.mark.parametrize("generation", ["G2", "G3"])
 def test_two_hoarders_fill_the_broker(generation: str) -> None:
-    bed = Bed(generation, *(without_flow_control(f"B{n}") for n in (1, 2)), stored={A: 10})
+    driver = MemoryDriver(generation, *(without_flow_control(f"B{n}") for n in (1, 2)), stored={A: 10})
     for number in (1, 2):
-        bed.fill(f"queue://B{number}", 400)
-    assert (bed.held("queue://B1"), bed.held("queue://B2"), bed.percent()) == (359, 153, 100)
-    bed.subscribe("a", A, 1000)
-    assert bed.got("a") == []
+        driver.fill(f"queue://B{number}", 400)
+    assert (driver.held("queue://B1"), driver.held("queue://B2"), driver.percent()) == (359, 153, 100)
+    driver.subscribe("a", A, 1000)
+    assert driver.got("a") == []
 
 
 def without_flow_control(name: str) -> DestinationPolicy:
@@ -220,9 +220,9 @@ def without_flow_control(name: str) -> DestinationPolicy:
 )
 def test_a_page_ignores_the_limit_of_its_queue(generation: str, loaded: int, percent: int) -> None:
     limited = DestinationPolicy("B", expire_period_ms=0, memory_limit_bytes=100 * S)
-    bed = Bed(generation, limited, stored={B: 400})
-    bed.subscribe("b", B, 1000)
-    assert (bed.held(B), bed.counter("memory_percent", B)) == (loaded, percent)
+    driver = MemoryDriver(generation, limited, stored={B: 400})
+    driver.subscribe("b", B, 1000)
+    assert (driver.held(B), driver.counter("memory_percent", B)) == (loaded, percent)
 
 
 @pytest.mark.parametrize(
@@ -230,27 +230,29 @@ def test_a_page_ignores_the_limit_of_its_queue(generation: str, loaded: int, per
     [("G0", (359, 359), 140), ("G1", (400, 0), 78), ("G2", (400, 400), 156), ("G3", (400, 112), 100)],
 )
 def test_the_sweep_loads_without_demand(generation: str, loaded: tuple[int, int], percent: int) -> None:
-    bed = Bed(generation, DestinationPolicy(">", expire_period_ms=6000), stored={A: 501, B: 501})
-    bed.advance(5999)
-    assert bed.percent() == 0
-    bed.advance(1)
-    assert ((bed.held(A), bed.held(B)), bed.percent()) == (loaded, percent)
+    driver = MemoryDriver(generation, DestinationPolicy(">", expire_period_ms=6000), stored={A: 501, B: 501})
+    driver.advance(5999)
+    assert driver.percent() == 0
+    driver.advance(1)
+    assert ((driver.held(A), driver.held(B)), driver.percent()) == (loaded, percent)
 
 
 @pytest.mark.parametrize("count", [399, 400, 401])
 def test_one_sweep_loads_no_more_than_its_page(count: int) -> None:
-    bed = Bed("G2", DestinationPolicy("A", expire_period_ms=1000), stored={A: count}, memory_limit_bytes=10 * MIB)
-    bed.advance(1000)
-    assert bed.held(A) == min(count, 400)
+    driver = MemoryDriver(
+        "G2", DestinationPolicy("A", expire_period_ms=1000), stored={A: count}, memory_limit_bytes=10 * MIB
+    )
+    driver.advance(1000)
+    assert driver.held(A) == min(count, 400)
 
 
 @pytest.mark.parametrize("generation", ALL)
 def test_the_trap_of_time_a_sweep_before_b_is_filled_saves_a(generation: str) -> None:
-    bed = Bed(generation, full_mark(), DestinationPolicy("A", expire_period_ms=1000), stored={A: 10})
-    bed.advance(1000)
-    bed.fill(B, 600)
-    bed.subscribe("a", A, 1000)
-    assert len(bed.got("a")) == 10
+    driver = MemoryDriver(generation, full_mark(), DestinationPolicy("A", expire_period_ms=1000), stored={A: 10})
+    driver.advance(1000)
+    driver.fill(B, 600)
+    driver.subscribe("a", A, 1000)
+    assert len(driver.got("a")) == 10
 
 
 # -- 4.5: pages, demand
@@ -258,55 +260,55 @@ def test_the_trap_of_time_a_sweep_before_b_is_filled_saves_a(generation: str) ->
 
 @pytest.mark.parametrize("generation", ALL)
 def test_one_wake_up_is_one_page(generation: str) -> None:
-    bed = Bed(generation, stored={A: 1001}, memory_limit_bytes=16 * MIB)
-    bed.subscribe("a", A, 1000)
-    assert (len(bed.got("a")), bed.held(A)) == (200, 200)
-    bed.advance(60_000)
-    assert len(bed.got("a")) == 200
+    driver = MemoryDriver(generation, stored={A: 1001}, memory_limit_bytes=16 * MIB)
+    driver.subscribe("a", A, 1000)
+    assert (len(driver.got("a")), driver.held(A)) == (200, 200)
+    driver.advance(60_000)
+    assert len(driver.got("a")) == 200
     for page in (400, 600):
-        bed.stimulate()
-        assert len(bed.got("a")) == page
+        driver.stimulate()
+        assert len(driver.got("a")) == page
 
 
 @pytest.mark.parametrize(("page", "loaded"), [(1, 1), (50, 50), (0, 200), (5000, 400)])
 def test_the_size_of_a_page(page: int, loaded: int) -> None:
-    bed = Bed("G3", DestinationPolicy("A", expire_period_ms=0, max_page_size=page), stored={A: 400})
-    bed.subscribe("a", A, 1000)
-    assert len(bed.got("a")) == loaded
+    driver = MemoryDriver("G3", DestinationPolicy("A", expire_period_ms=0, max_page_size=page), stored={A: 400})
+    driver.subscribe("a", A, 1000)
+    assert len(driver.got("a")) == loaded
 
 
 def test_no_page_while_a_page_waits_for_a_window() -> None:
-    bed = Bed("G2", stored={A: 500}, memory_limit_bytes=16 * MIB)
-    bed.subscribe("a", A, 1)
-    assert bed.held(A) == 200
-    bed.settle("a", 1)
-    assert bed.held(A) == 399  # 199 were waiting: not a page
-    bed.settle("a", 150)
-    assert bed.held(A) == 249
+    driver = MemoryDriver("G2", stored={A: 500}, memory_limit_bytes=16 * MIB)
+    driver.subscribe("a", A, 1)
+    assert driver.held(A) == 200
+    driver.settle("a", 1)
+    assert driver.held(A) == 399  # 199 were waiting: not a page
+    driver.settle("a", 150)
+    assert driver.held(A) == 249
 
 
 def test_lazy_dispatch_reads_what_windows_have_room_for() -> None:
-    bed = Bed("G3", DestinationPolicy("A", expire_period_ms=0, lazy_dispatch=True), stored={A: 400})
-    bed.subscribe("a", A, 7)
-    assert bed.held(A) == 7
-    bed.settle("a", 1)
-    assert bed.held(A) == 7
+    driver = MemoryDriver("G3", DestinationPolicy("A", expire_period_ms=0, lazy_dispatch=True), stored={A: 400})
+    driver.subscribe("a", A, 7)
+    assert driver.held(A) == 7
+    driver.settle("a", 1)
+    assert driver.held(A) == 7
 
 
 @pytest.mark.parametrize("generation", ALL)
 def test_without_a_consumer_nothing_is_loaded(generation: str) -> None:
-    bed = Bed(generation, stored={A: 10})
-    bed.stimulate()
-    assert bed.counters("size", "memory_bytes", destination=A) == (11, 0)
+    driver = MemoryDriver(generation, stored={A: 10})
+    driver.stimulate()
+    assert driver.counters("size", "memory_bytes", destination=A) == (11, 0)
 
 
 @pytest.mark.parametrize("generation", ALL)
 def test_without_use_cache_nothing_stays_in_memory(generation: str) -> None:
-    bed = Bed(generation, DestinationPolicy("B", expire_period_ms=0, use_cache=False))
-    bed.fill(B, 20)
-    assert bed.counters("size", "memory_bytes", destination=B) == (20, 0)
-    bed.subscribe("b", B, 1000)
-    assert len(bed.got("b")) == 20
+    driver = MemoryDriver(generation, DestinationPolicy("B", expire_period_ms=0, use_cache=False))
+    driver.fill(B, 20)
+    assert driver.counters("size", "memory_bytes", destination=B) == (20, 0)
+    driver.subscribe("b", B, 1000)
+    assert len(driver.got("b")) == 20
 
 
 # -- 4.8: non-persistent messages
@@ -315,31 +317,31 @@ def test_without_use_cache_nothing_stays_in_memory(generation: str) -> None:
 @pytest.mark.parametrize("generation", ALL)
 @pytest.mark.parametrize("mark", [30, 70, 100])
 def test_non_persistent_messages_leave_memory_at_70_percent_whatever_the_mark(generation: str, mark: int) -> None:
-    bed = Bed(generation, DestinationPolicy("B", expire_period_ms=0, high_water_percent=mark))
+    driver = MemoryDriver(generation, DestinationPolicy("B", expire_period_ms=0, high_water_percent=mark))
     peak = 0
     for _ in range(400):
-        bed.fill(B, 1, persistent=False)
-        peak = max(peak, bed.counter("memory_percent", B))
-    assert (peak, bed.held(B), bed.counter("size", B)) == (69, 0, 400)
-    bed.subscribe("b", B, 1000)
-    assert len(bed.got("b")) == 200
+        driver.fill(B, 1, persistent=False)
+        peak = max(peak, driver.counter("memory_percent", B))
+    assert (peak, driver.held(B), driver.counter("size", B)) == (69, 0, 400)
+    driver.subscribe("b", B, 1000)
+    assert len(driver.got("b")) == 200
 
 
 def test_non_persistent_messages_are_never_starved() -> None:
-    bed = hoard_to_the_mark("G1")
-    bed.fill(A, 5, persistent=False)
-    assert bed.got("a") == [f"m{n}" for n in range(411, 416)]
+    driver = hoard_to_the_mark("G1")
+    driver.fill(A, 5, persistent=False)
+    assert driver.got("a") == [f"m{n}" for n in range(411, 416)]
 
 
 @pytest.mark.parametrize("generation", ALL)
 def test_each_half_keeps_its_order(generation: str) -> None:
-    bed = Bed(generation, memory_limit_bytes=20 * S)
+    driver = MemoryDriver(generation, memory_limit_bytes=20 * S)
     for number in range(60):
-        bed.fill(A, 1, persistent=number % 3 != 0)
-    bed.subscribe("a", A, 10)
-    while bed.counter("size", A):
-        bed.settle("a", 1)
-    numbers = [int(name[1:]) for name in bed.got("a")]
+        driver.fill(A, 1, persistent=number % 3 != 0)
+    driver.subscribe("a", A, 10)
+    while driver.counter("size", A):
+        driver.settle("a", 1)
+    numbers = [int(name[1:]) for name in driver.got("a")]
     assert sorted(numbers) == list(range(1, 61))
     for half in (0, 1):
         own = [n for n in numbers if ((n - 1) % 3 != 0) == half]
@@ -351,68 +353,68 @@ def test_each_half_keeps_its_order(generation: str) -> None:
 
 @pytest.mark.parametrize(("generation", "percent"), [("G2", 101), ("G3", 100)])
 def test_consuming_from_b_opens_the_gate_but_wakes_nobody(generation: str, percent: int) -> None:
-    bed = hoard(generation, sent=512)
-    bed.subscribe("b", B, 1)
-    bed.settle("b", 3)
-    bed.advance(8000)
-    assert (bed.percent(), bed.got("a")) == (99, [])
-    bed.stimulate()
-    assert (len(bed.got("a")), bed.percent()) == (11 if generation == "G2" else 3, percent)
-    bed.settle_all("a")
-    assert len(bed.got("a")) == 11
+    driver = hoard(generation, sent=512)
+    driver.subscribe("b", B, 1)
+    driver.settle("b", 3)
+    driver.advance(8000)
+    assert (driver.percent(), driver.got("a")) == (99, [])
+    driver.stimulate()
+    assert (len(driver.got("a")), driver.percent()) == (11 if generation == "G2" else 3, percent)
+    driver.settle_all("a")
+    assert len(driver.got("a")) == 11
 
 
 def test_g1_one_acknowledgement_opens_the_gate_if_b_is_cached_entirely() -> None:
-    bed = hoard_to_the_mark("G1", 359)
-    bed.subscribe("b", B, 1)
-    bed.settle("b", 1)
-    bed.advance(8000)
-    assert (bed.percent(), bed.got("a")) == (69, [])
-    bed.stimulate()
-    assert (len(bed.got("a")), bed.percent()) == (11, 72)
+    driver = hoard_to_the_mark("G1", 359)
+    driver.subscribe("b", B, 1)
+    driver.settle("b", 1)
+    driver.advance(8000)
+    assert (driver.percent(), driver.got("a")) == (69, [])
+    driver.stimulate()
+    assert (len(driver.got("a")), driver.percent()) == (11, 72)
 
 
 def test_g1_the_first_acknowledgement_refills_b_from_its_store() -> None:
-    bed = hoard_to_the_mark("G1", 400)
-    bed.subscribe("b", B, 1)
-    bed.settle("b", 1)
-    assert bed.percent() == 77
-    bed.stimulate()
-    assert bed.got("a") == []
+    driver = hoard_to_the_mark("G1", 400)
+    driver.subscribe("b", B, 1)
+    driver.settle("b", 1)
+    assert driver.percent() == 77
+    driver.stimulate()
+    assert driver.got("a") == []
 
 
 @pytest.mark.parametrize("generation", ["G2", "G3"])
 def test_leftovers_do_not_refill_b_while_a_page_waits(generation: str) -> None:
-    bed = hoard(generation, sent=600)
-    bed.subscribe("b", B, 1)
-    bed.settle("b", 3)
-    assert (bed.held(B), bed.percent()) == (509, 99)
-    bed.stimulate()
-    assert len(bed.got("a")) == (11 if generation == "G2" else 3)
-    bed.settle_all("a")
-    assert len(bed.got("a")) == 11
+    driver = hoard(generation, sent=600)
+    driver.subscribe("b", B, 1)
+    driver.settle("b", 3)
+    assert (driver.held(B), driver.percent()) == (509, 99)
+    driver.stimulate()
+    assert len(driver.got("a")) == (11 if generation == "G2" else 3)
+    driver.settle_all("a")
+    assert len(driver.got("a")) == 11
 
 
 @pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
 def test_purging_b(generation: str) -> None:
-    bed = hoard(generation)
-    bed.purge(B)
-    assert (bed.counter("size", B), bed.percent()) == (0, 0)
-    bed.advance(8000)
-    assert bed.got("a") == []
-    bed.stimulate()
-    assert len(bed.got("a")) == 11
+    driver = hoard(generation)
+    driver.purge(B)
+    assert (driver.counter("size", B), driver.percent()) == (0, 0)
+    driver.advance(8000)
+    assert driver.got("a") == []
+    driver.stimulate()
+    assert len(driver.got("a")) == 11
 
 
 @pytest.mark.parametrize(("generation", "left"), [("G0", 0), ("G1", 10), ("G2", 10), ("G3", 10)])
 @pytest.mark.parametrize("attached", [False, True])
 def test_purging_a_through_the_closed_gate_removes_nothing(generation: str, left: int, attached: bool) -> None:
-    bed = Bed(generation, full_mark(), stored={A: 10})
-    bed.fill(B, 600)
+    driver = MemoryDriver(generation, full_mark(), stored={A: 10})
+    driver.fill(B, 600)
     if attached:
-        bed.subscribe("a", A, 1000)
-    bed.purge(A)
-    assert bed.counter("size", A) == left
+        driver.subscribe("a", A, 1000)
+    driver.purge(A)
+    assert driver.counter("size", A) == left
 
 
 @pytest.mark.parametrize(
@@ -457,102 +459,104 @@ def test_purging_a_up_to_5_14_3_hides_what_it_does_not_remove(
 
 @pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
 def test_with_the_sweep_a_wakes_within_one_period(generation: str) -> None:
-    bed = hoard(generation, DestinationPolicy("A", expire_period_ms=6000))
-    bed.advance(20_000)
-    assert bed.got("a") == []
-    bed.purge(B)
-    bed.advance(3999)
-    assert bed.got("a") == []
-    bed.advance(1)
-    assert len(bed.got("a")) == 10
+    driver = hoard(generation, DestinationPolicy("A", expire_period_ms=6000))
+    driver.advance(20_000)
+    assert driver.got("a") == []
+    driver.purge(B)
+    driver.advance(3999)
+    assert driver.got("a") == []
+    driver.advance(1)
+    assert len(driver.got("a")) == 10
 
 
 @pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
 def test_a_second_consumer_is_a_stimulus(generation: str) -> None:
-    bed = hoard(generation)
-    bed.purge(B)
-    bed.subscribe("a2", A, 1000)
-    assert (len(bed.got("a")), len(bed.got("a2"))) == (5, 5)
+    driver = hoard(generation)
+    driver.purge(B)
+    driver.subscribe("a2", A, 1000)
+    assert (len(driver.got("a")), len(driver.got("a2"))) == (5, 5)
 
 
 @pytest.mark.parametrize("generation", ALL)
 def test_a_restart_cures(generation: str) -> None:
-    bed = Bed(generation, full_mark(), stored={A: 10, B: 600})
-    assert (bed.percent(), bed.counter("size", B)) == (0, 600)
-    bed.subscribe("a", A, 1000)
-    assert len(bed.got("a")) == 10
+    driver = MemoryDriver(generation, full_mark(), stored={A: 10, B: 600})
+    assert (driver.percent(), driver.counter("size", B)) == (0, 600)
+    driver.subscribe("a", A, 1000)
+    assert len(driver.got("a")) == 10
 
 
 @pytest.mark.parametrize("generation", ALL)
 def test_a_limit_for_b_beforehand(generation: str) -> None:
-    bed = Bed(generation, DestinationPolicy("B", expire_period_ms=0, memory_limit_bytes=100 * S), stored={A: 10})
-    bed.fill(B, 400)
-    assert (bed.held(B), bed.counter("memory_percent", B), bed.percent()) == (70, 70, 13)
-    bed.subscribe("a", A, 1000)
-    assert len(bed.got("a")) == 10
+    driver = MemoryDriver(
+        generation, DestinationPolicy("B", expire_period_ms=0, memory_limit_bytes=100 * S), stored={A: 10}
+    )
+    driver.fill(B, 400)
+    assert (driver.held(B), driver.counter("memory_percent", B), driver.percent()) == (70, 70, 13)
+    driver.subscribe("a", A, 1000)
+    assert len(driver.got("a")) == 10
 
 
 @pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
 def test_with_wake_on_relief_a_starved_queue_resumes_by_itself(generation: str) -> None:
-    bed = hoard(generation, wake_on_relief=True)
-    bed.purge(B)
-    assert len(bed.got("a")) == 10
+    driver = hoard(generation, wake_on_relief=True)
+    driver.purge(B)
+    assert len(driver.got("a")) == 10
 
 
 @pytest.mark.parametrize(("generation", "shown"), [("G1", 359), ("G2", 512), ("G3", 512)])
 def test_lowering_b_frees_nothing(generation: str, shown: int) -> None:
-    bed = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
-    bed.handle(SetMemoryLimit(B, 100 * S))
-    assert bed.counter("memory_percent", B) == shown
-    bed.subscribe("stimulus", A, 10)
-    assert bed.got("a") == bed.got("stimulus") == []
+    driver = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
+    driver.handle(SetMemoryLimit(B, 100 * S))
+    assert driver.counter("memory_percent", B) == shown
+    driver.subscribe("stimulus", A, 10)
+    assert driver.got("a") == driver.got("stimulus") == []
 
 
 @pytest.mark.parametrize(("generation", "percent"), [("G1", 17), ("G2", 25), ("G3", 25)])
 def test_raising_the_broker_opens_the_gate_but_wakes_nobody(generation: str, percent: int) -> None:
-    bed = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
-    bed.handle(SetMemoryLimit("", 4 * MIB))
-    bed.advance(8000)
-    assert (bed.percent(), bed.got("a")) == (percent, [])
-    bed.stimulate()
-    assert len(bed.got("a")) == 11
+    driver = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
+    driver.handle(SetMemoryLimit("", 4 * MIB))
+    driver.advance(8000)
+    assert (driver.percent(), driver.got("a")) == (percent, [])
+    driver.stimulate()
+    assert len(driver.got("a")) == 11
 
 
 @pytest.mark.parametrize(
     ("generation", "moved", "cached"), [("G0", 400, 359), ("G1", 400, 0), ("G2", 600, 0), ("G3", 600, 0)]
 )
 def test_moving_b_away_frees_its_memory(generation: str, moved: int, cached: int) -> None:
-    bed = hoard_to_the_mark(generation) if generation in {"G0", "G1"} else hoard(generation)
-    before = len(bed.got("a"))
-    bed.handle(Move(B, C))
-    assert (bed.counter("size", B), bed.counter("size", C)) == (0, moved)
-    assert (bed.held(B), bed.held(C)) == (0, cached)
-    bed.stimulate()
-    assert len(bed.got("a")) == (11 if before == 0 else before + 1)
+    driver = hoard_to_the_mark(generation) if generation in {"G0", "G1"} else hoard(generation)
+    before = len(driver.got("a"))
+    driver.handle(Move(B, C))
+    assert (driver.counter("size", B), driver.counter("size", C)) == (0, moved)
+    assert (driver.held(B), driver.held(C)) == (0, cached)
+    driver.stimulate()
+    assert len(driver.got("a")) == (11 if before == 0 else before + 1)
 
 
 @pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
 def test_a_move_from_the_starved_queue_reaches_nothing(generation: str) -> None:
-    bed = hoard(generation)
-    bed.handle(Move(A, C))
-    assert (bed.counter("size", A), bed.counter("size", C)) == (10, 0)
+    driver = hoard(generation)
+    driver.handle(Move(A, C))
+    assert (driver.counter("size", A), driver.counter("size", C)) == (10, 0)
 
 
 @pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
 def test_removing_b(generation: str) -> None:
-    bed = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
-    bed.handle(RemoveQueue(B))
-    assert (bed.percent(), bed.broker.destinations()) == (0, [A])
-    bed.stimulate()
-    assert len(bed.got("a")) == 11
+    driver = hoard_to_the_mark("G1") if generation == "G1" else hoard(generation)
+    driver.handle(RemoveQueue(B))
+    assert (driver.percent(), driver.broker.destinations()) == (0, [A])
+    driver.stimulate()
+    assert len(driver.got("a")) == 11
 
 
 @pytest.mark.parametrize("generation", ["G1", "G2", "G3"])
 def test_purging_a_says_in_the_log_what_it_has_not_done(generation: str) -> None:
-    bed = hoard(generation)
-    bed.purge(A)
-    assert bed.logged("queue://A purge of 10 messages") == 1
-    assert bed.logged("message count stats report: 10") == 1
+    driver = hoard(generation)
+    driver.purge(A)
+    assert driver.logged("queue://A purge of 10 messages") == 1
+    assert driver.logged("message count stats report: 10") == 1
 
 
 # -- 7.5: slow consumers slow the fast ones
@@ -561,7 +565,9 @@ def test_purging_a_says_in_the_log_what_it_has_not_done(generation: str) -> None
 F, SLOW = "queue://F", "queue://S"
 
 
-def beside_a_slow_consumer(generation: str, prefetch: int, backlog: int, *, stored: bool, limited: bool = False) -> Bed:
+def beside_a_slow_consumer(
+    generation: str, prefetch: int, backlog: int, *, stored: bool, limited: bool = False
+) -> MemoryDriver:
     """A backlog on S with its consumer; F has a consumer that takes everything at once."""
     slow = DestinationPolicy(
         "S",
@@ -570,27 +576,27 @@ def beside_a_slow_consumer(generation: str, prefetch: int, backlog: int, *, stor
         high_water_percent=100 if generation in {"G2", "G3"} else 0,
         memory_limit_bytes=100 * S if limited else 0,
     )
-    bed = Bed(generation, slow, without_flow_control("F"), stored={SLOW: backlog} if stored else None)
-    bed.audited = False
+    driver = MemoryDriver(generation, slow, without_flow_control("F"), stored={SLOW: backlog} if stored else None)
+    driver.checks_invariants = False
     if not stored:
-        bed.fill(SLOW, backlog)
-    bed.subscribe("f", F, 1000)
-    bed.subscribe("s", SLOW, prefetch)
-    return bed
+        driver.fill(SLOW, backlog)
+    driver.subscribe("f", F, 1000)
+    driver.subscribe("s", SLOW, prefetch)
+    return driver
 
 
-def late_sends(bed: Bed, count: int = 240) -> list[tuple[int, int]]:
+def late_sends(driver: MemoryDriver, count: int = 240) -> list[tuple[int, int]]:
     """Twenty times a second S is acknowledged and F is sent to: which sends did not arrive at once, as ranges."""
     late: list[tuple[int, int]] = []
     for number in range(count):
-        bed.settle("s", 1)
-        bed.fill(F, 1)
-        if f"m{bed.messages}" not in bed.got("f")[-1:]:
+        driver.settle("s", 1)
+        driver.fill(F, 1)
+        if f"m{driver.messages}" not in driver.got("f")[-1:]:
             first = late.pop()[0] if late and late[-1][1] == number - 1 else number
             late.append((first, number))
-        bed.settle_all("f")
-        bed.advance(50)
-    bed.broker.check()
+        driver.settle_all("f")
+        driver.advance(50)
+    driver.broker.check()
     return late
 
 
@@ -630,5 +636,5 @@ def test_for_how_long_a_fast_consumer_waits(
 @pytest.mark.parametrize("prefetch", [1, 1000])
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_limit_for_the_slow_one_lets_the_fast_one_go(generation: str, prefetch: int, stored: bool) -> None:
-    bed = beside_a_slow_consumer(generation, prefetch, 600, stored=stored, limited=True)
-    assert late_sends(bed, 80) == []
+    driver = beside_a_slow_consumer(generation, prefetch, 600, stored=stored, limited=True)
+    assert late_sends(driver, 80) == []

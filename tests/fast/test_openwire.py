@@ -105,8 +105,8 @@ def test_the_expired_acknowledgement_leaves_at_once_and_moves_the_message_to_the
     watcher.subscribe("d", DLQ)
     pair.run()
     send(pair, pair.jms(2), b"x", connection=2, ttl_ms=5000)
-    (letter,) = pair.delivered(3)
-    assert (letter.body, letter.original_destination, letter.expiration_ms) == (b"x", "queue://q", 0)
+    (dead_letter,) = pair.delivered(3)
+    assert (dead_letter.body, dead_letter.original_destination, dead_letter.expiration_ms) == (b"x", "queue://q", 0)
     assert (pair.counter("size"), pair.counter("in_flight"), pair.counter("expired")) == (0, 0, 1)
 
 

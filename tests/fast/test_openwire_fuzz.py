@@ -1,4 +1,4 @@
-"""Any sequence of OpenWire commands: the broker never stumbles, its books stay right, each request is answered once.
+"""Any sequence of OpenWire commands: the broker never stumbles, its counters stay right, each request is answered once.
 
 Method: as ``test_stomp_fuzz.py``, with raw commands, right and wrong alike, from two connections.
 """

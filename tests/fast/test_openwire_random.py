@@ -1,4 +1,4 @@
-"""JMS clients doing anything, in any order: no message is lost or settled twice, and the broker's books stay right.
+"""JMS clients doing anything, in any order: no message is lost or settled twice, and the broker's counters stay right.
 
 Method: Hypothesis draws what two clients' applications do with one queue. A message counts as sent when it was sent
 outside a transaction or its transaction was committed, and as consumed likewise. What was sent and not consumed must be

@@ -164,9 +164,9 @@ def test_a_message_that_is_rolled_back_too_often_becomes_a_dead_letter() -> None
         pair.advance(1000)
     assert counts == [1, 2, 3]
     assert take(pair, client) is None
-    (letter,) = (one for one in pair.delivered() if one.consumer == "d")
-    assert (letter.body, letter.original_destination) == (b"poison", "queue://q")
-    assert "Delivery[3] exceeds redelivery policy limit:" in str(letter.properties["dlqDeliveryFailureCause"])
+    (dead_letter,) = (one for one in pair.delivered() if one.consumer == "d")
+    assert (dead_letter.body, dead_letter.original_destination) == (b"poison", "queue://q")
+    assert "Delivery[3] exceeds redelivery policy limit:" in str(dead_letter.properties["dlqDeliveryFailureCause"])
     assert (pair.counter("size"), pair.counter("in_flight")) == (0, 0)
 
 

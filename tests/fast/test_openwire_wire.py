@@ -178,13 +178,13 @@ def test_what_cannot_be_is_refused_with_the_exception_that_says_so() -> None:
     end = End(node_of())
     producer = end.producer()
     repeated = encode_map({"AMQ_SCHEDULED_REPEAT": 3})
-    stranger = Data(ids.PRODUCER_ID, [end.name, 9, 1])
+    unknown = Data(ids.PRODUCER_ID, [end.name, 9, 1])
     lost = Data(ids.PRODUCER_ID, [end.name, 1, 7])
     xa = Data(ids.XA_TRANSACTION_ID, [1, b"g", b"b"])
     cases = [
         (end.text(Q, producer, marshalledProperties=repeated), "JMSException", "AMQ_SCHEDULED_REPEAT is not offered"),
         (end.text(queue("a.>"), producer), "InvalidDestinationException", "wildcard"),
-        (end.text(Q, stranger), "IllegalStateException", "announce it first"),
+        (end.text(Q, unknown), "IllegalStateException", "announce it first"),
         (
             connections.PRODUCER_INFO.make(producerId=lost),
             "IllegalStateException",

@@ -164,7 +164,7 @@ def test_a_closed_producer_does_nothing() -> None:
 
 @pytest.mark.parametrize(("delay_ms", "ttl_ms", "comes"), [(500, 0, True), (500, 1000, True), (1000, 500, False)])
 def test_what_the_broker_makes_of_them(delay_ms: int, ttl_ms: int, comes: bool) -> None:
-    """Both count from the send; a life that ends before the delay ends while the message waits."""
+    """Both count from the send; a time to live that ends before the delay ends while the message waits."""
     pair = Pair()
     client = pair.jms()
     client.subscribe("c", Q)

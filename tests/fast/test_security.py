@@ -83,26 +83,26 @@ def authenticator(anonymous: Identity | None = None) -> Authenticator:
 
 
 def test_a_right_password_is_recognised_again_at_once() -> None:
-    door = authenticator()
+    auth = authenticator()
     right = Credentials("alice", "secret")
-    assert door.recall(right) is None, "never seen before"
-    found = door.check(right)
+    assert auth.recall(right) is None, "never seen before"
+    found = auth.check(right)
     assert found is not None
     assert (found.user, found.groups) == ("alice", frozenset({"users"}))
-    assert door.recall(right) is not None
+    assert auth.recall(right) is not None
     for wrong in (Credentials("alice", "Secret"), Credentials("bob", "secret"), Credentials("alice", "")):
-        assert door.recall(wrong) is None
-        assert door.check(wrong) is None
-    assert door.recall(Credentials("alices", "ecret")) is None
+        assert auth.recall(wrong) is None
+        assert auth.check(wrong) is None
+    assert auth.recall(Credentials("alices", "ecret")) is None
 
 
 def test_half_a_surrogate_pair_in_a_password_is_a_character_like_others() -> None:
     odd = "secret\ud800"
     assert hash_password(odd, CHEAP).matches(odd)
-    door = Authenticator([User("alice", hash_password(odd, CHEAP))])
+    auth = Authenticator([User("alice", hash_password(odd, CHEAP))])
     for name, password, known in (("alice", odd, True), ("alice", "secret\udc80", False), ("al\ud800", odd, False)):
-        assert (door.check(Credentials(name, password)) is not None) == known
-        assert (door.recall(Credentials(name, password)) is not None) == known
+        assert (auth.check(Credentials(name, password)) is not None) == known
+        assert (auth.recall(Credentials(name, password)) is not None) == known
 
 
 def test_an_unknown_user_costs_a_check_as_a_known_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,9 +113,9 @@ def test_an_unknown_user_costs_a_check_as_a_known_one_does(monkeypatch: pytest.M
         return False
 
     monkeypatch.setattr(PasswordHash, "matches", counted)
-    door = Authenticator([User("alice", hash_password("x", Cost(4, 1, 1))), User("bob", hash_password("x", CHEAP))])
-    door.check(Credentials("alice", "wrong"))
-    door.check(Credentials("nobody", "wrong"))
+    auth = Authenticator([User("alice", hash_password("x", Cost(4, 1, 1))), User("bob", hash_password("x", CHEAP))])
+    auth.check(Credentials("alice", "wrong"))
+    auth.check(Credentials("nobody", "wrong"))
     assert costs == [4, 4]
 
 
@@ -251,11 +251,11 @@ def test_every_key_of_the_table_is_used() -> None:
             "temporary": {"admin": ["users"]},
         }
     )
-    door, authority = found.authenticator(CHEAP), found.authority()
-    assert door is not None
+    auth, authority = found.authenticator(CHEAP), found.authority()
+    assert auth is not None
     assert authority is not None
-    alice, bob = door.check(Credentials("alice", "one")), door.check(Credentials("bob", "two"))
-    guest = door.recall(Credentials("", ""))
+    alice, bob = auth.check(Credentials("alice", "one")), auth.check(Credentials("bob", "two"))
+    guest = auth.recall(Credentials("", ""))
     assert alice is not None
     assert bob is not None
     assert guest is not None

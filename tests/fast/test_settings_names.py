@@ -15,7 +15,7 @@ from brokerproof.reference_broker.settings.configuration import read_settings
 from tests.fast.core_driver import Driver, config_of
 
 ENTRY = '[[broker.destinations]]\nmatch = "A"\n'
-LETTERS = f"{ENTRY}[broker.destinations.dead_letter]\n"
+DEAD_LETTERS = f"{ENTRY}[broker.destinations.dead_letter]\n"
 COMPOSITE = "[[broker.composite_destinations]]\n"
 
 
@@ -65,7 +65,7 @@ def test_usual_matches(tmp_path: Path, match: str) -> None:
     ],
 )
 def test_dead_letters_that_nobody_could_get(tmp_path: Path, text: str, message: str) -> None:
-    assert message in refused(tmp_path, LETTERS + text)
+    assert message in refused(tmp_path, DEAD_LETTERS + text)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_ratio_is_a_number_that_can_be_multiplied(tmp_path: Path, where: str, 
         (f"{ENTRY}[broker.destinations.redelivery]\n", "initial_redelivery_delay_ms"),
         (f"{ENTRY}[broker.destinations.redelivery]\n", "redelivery_delay_ms"),
         (f"{ENTRY}[broker.destinations.redelivery]\n", "maximum_redelivery_delay_ms"),
-        (LETTERS, "expiration_ms"),
+        (DEAD_LETTERS, "expiration_ms"),
     ],
 )
 def test_times_end_before_the_calendar_does(tmp_path: Path, where: str, key: str) -> None:

@@ -47,7 +47,7 @@ def maps(pair: Pair) -> list[dict[str, object]]:
     return found
 
 
-def test_a_destination_tells_its_figures() -> None:
+def test_a_destination_tells_its_metrics() -> None:
     pair = asked("queue://ActiveMQ.Statistics.Destination.q.a")
     (answer,) = maps(pair)
     assert answer == {
@@ -98,12 +98,12 @@ def test_the_broker_and_its_consumers() -> None:
     assert (one["selector"], one["exclusive"]) == ("convert_string_expressions:JMSPriority = 4", False)
 
 
-def test_a_subscriber_s_own_limit_and_wish_are_shown() -> None:
+def test_a_subscriber_s_own_limit_and_selector_are_shown() -> None:
     pair = Pair(BrokerConfig(statistics=True, destinations=[DestinationPolicy("t", pending_message_limit=9)]))
-    plain, choosy, asker = pair.stomp(1), pair.stomp(3), pair.stomp(2)
+    plain, selective, asker = pair.stomp(1), pair.stomp(3), pair.stomp(2)
     plain.subscribe("plain", "topic://t", 4)
     headers = {"activemq.retroactive": "true", "activemq.maximumPendingMessageLimit": "5"}
-    choosy.outbox.append(Frame("SUBSCRIBE", {"id": "choosy", "destination": "/topic/t", **headers}, b""))
+    selective.outbox.append(Frame("SUBSCRIBE", {"id": "selective", "destination": "/topic/t", **headers}, b""))
     asker.subscribe("r", REPLY)
     pair.run()
     asker.send("queue://ActiveMQ.Statistics.Subscription", b"", reply_to=REPLY)
@@ -212,7 +212,7 @@ def test_stomp_takes_the_one_transformation_that_there_is() -> None:
         assert bool(pair.closes) == refused
 
 
-def test_the_same_figures_as_the_beans() -> None:
+def test_the_same_metrics_as_the_beans() -> None:
     pair = asked("queue://ActiveMQ.Statistics.Destination.q.a")
     (answer,) = maps(pair)
     beans = Manager(pair).value(",destinationType=Queue,destinationName=q.a")

@@ -356,9 +356,9 @@ def test_nack_moves_one_message_to_the_dead_letter_queue(version: str) -> None:
     pair.run()
     client.nack(pair.delivered()[1])
     pair.run()
-    letter = pair.delivered()[2]
-    assert (letter.consumer, letter.body, letter.destination) == ("d", b"2", DLQ)
-    assert letter.original_destination == "queue://q"
+    dead_letter = pair.delivered()[2]
+    assert (dead_letter.consumer, dead_letter.body, dead_letter.destination) == ("d", b"2", DLQ)
+    assert dead_letter.original_destination == "queue://q"
     assert pair.counter("size") == 1
 
 

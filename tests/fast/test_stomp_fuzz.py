@@ -1,4 +1,4 @@
-"""Any sequence of STOMP frames: the broker never stumbles, its books stay right, and every receipt is answered once.
+"""Any sequence of STOMP frames: the broker never stumbles, its counters stay right, and every receipt is answered once.
 
 Method: Hypothesis draws frames for two connections from a small world (two queues, a topic, a durable subscription, two
 transactions), right and wrong alike. Each connection begins with a CONNECT; after an ERROR its further frames are

@@ -152,10 +152,10 @@ def test_what_counts_as_a_message_and_as_a_keep_alive() -> None:
 
 def test_passwords_are_checked_beside_the_loop_and_known_ones_at_once() -> None:
     alice = Credentials("alice", "x")
-    door = Authenticator([User("alice", hash_password("x", Cost(2, 1, 1)))])
+    auth = Authenticator([User("alice", hash_password("x", Cost(2, 1, 1)))])
     started = threading.Event()
     go = threading.Event()
-    check = door.check
+    check = auth.check
 
     class Slow(Authenticator):
         def check(self, credentials: Credentials) -> Identity | None:
@@ -163,7 +163,7 @@ def test_passwords_are_checked_beside_the_loop_and_known_ones_at_once() -> None:
             go.wait(10)
             return check(credentials)
 
-        recall = door.recall  # type: ignore[assignment]  # it must know what the other one has learnt
+        recall = auth.recall  # type: ignore[assignment]  # it must know what the other one has learnt
 
     async def scenario() -> list[tuple[str, str]]:
         answers: list[tuple[str, str]] = []
@@ -174,18 +174,18 @@ def test_passwords_are_checked_beside_the_loop_and_known_ones_at_once() -> None:
             if len(answers) == WAITING_MAX + 2:
                 all_there.set()
 
-        keeper = AsyncAuthenticator(Slow([User("alice", hash_password("x", Cost(2, 1, 1)))]))
-        keeper.ask(Credentials("", ""), answer)
+        authenticator = AsyncAuthenticator(Slow([User("alice", hash_password("x", Cost(2, 1, 1)))]))
+        authenticator.ask(Credentials("", ""), answer)
         for _ in range(WAITING_MAX):
-            keeper.ask(alice, answer)
-        keeper.ask(alice, answer)
+            authenticator.ask(alice, answer)
+        authenticator.ask(alice, answer)
         assert answers == [("", answers[0][1]), ("", BUSY)], "nobody waits for the hash of somebody else"
         assert started.wait(10)
         go.set()
         await all_there.wait()
-        keeper.ask(alice, answer)
+        authenticator.ask(alice, answer)
         assert answers[-1] == ("alice", ""), "now it is known"
-        keeper.close()
+        authenticator.close()
         return answers
 
     answers = asyncio.run(scenario())

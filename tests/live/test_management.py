@@ -313,11 +313,11 @@ def test_what_examples_of_jolokia_write_agrees(
 
 
 def test_operations_agree(brokers: tuple[Managed, Managed]) -> None:
-    letters = []
+    dead_letters = []
     for broker in brokers:
         jolokia = broker.jolokia
-        (letter,) = jolokia.execute(jolokia.queue_bean("P"), "browse()")
-        letters.append(letter)
+        (dead_letter,) = jolokia.execute(jolokia.queue_bean("P"), "browse()")
+        dead_letters.append(dead_letter)
         assert managed.operate(jolokia, "move", "queue://P", "queue://M").count == 1
         assert jolokia.queue_counters("M")["size"] == 1
         assert managed.operate(jolokia, "reset", "queue://M", "").refusal == ""
@@ -327,7 +327,7 @@ def test_operations_agree(brokers: tuple[Managed, Managed]) -> None:
         assert jolokia.queue_counters("M")["size"] == 0
         assert jolokia.execute(jolokia.broker_bean, "removeQueue(java.lang.String)", "M") is None
         assert jolokia.read(jolokia.queue_bean("M"), "QueueSize") is None
-    theirs, ours = letters
+    theirs, ours = dead_letters
     assert set(theirs) - set(ours) == {"BrokerPath", "JMSXUserID"}
     assert set(ours) <= set(theirs)
     same = ["JMSDeliveryMode", "JMSDestination", "JMSPriority", "JMSType", "JMSReplyTo", "StringProperties", "Text"]
