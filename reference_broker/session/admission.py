@@ -34,7 +34,7 @@ class Admission:
         self._exists = exists
 
     def holds_back(self, state: ConnectionState, frame: object, actions: list[Action]) -> bool:
-        """Whether a stranger's frame must wait until it is known who he is."""
+        """Whether the frame of an unauthenticated peer must wait."""
         if state.held:
             return False  # it waits behind the one that has been stopped
         credentials = state.session.credentials(frame)
