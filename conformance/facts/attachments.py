@@ -126,6 +126,8 @@ class Attachments:
             for copy in dest.copies:
                 if not (copy.send.event.persistent and tables.declared.persistent):
                     release(tables, copy)
+                    tables.rejected -= copy.dead_letter_due
+                    copy.dead_letter_due = False
 
     # -- links
 
@@ -270,8 +272,7 @@ class Attachments:
         session.dest.ended += 1
         session.dest.open.pop(session.name, None)
         session.client.open.pop(session.name, None)
-        session.held = 0
-        session.doubted = 0
+        session.held = session.doubted = session.undone = 0
         if how == "close":
             session.client.goodbyes.append(session)
         for delivery in session.deliveries:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Discard
+from brokerproof.conformance.experiment.history import Discard, Nack
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
 from brokerproof.conformance.facts.tables import Tables
@@ -31,8 +31,9 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
     if tables.restarted(first.send.event.t0, second.event.t1):
         return False
     refused = first.settlement
-    if isinstance(refused, Discard) and refused.t0 <= second.event.t1:
-        return False  # an expired-ack with which the broker's clock disagrees gives the message back
+    open_end = isinstance(refused, Discard) or (isinstance(refused, Nack) and first.fate != SETTLED)
+    if open_end and refused is not None and refused.t0 <= second.event.t1:
+        return False  # a broker that tries it again, or whose clock disagrees with an expired-ack, gives it back
     return one is other or one.lost_ns > second.event.t1 or settled(tables, first)
 
 
@@ -51,6 +52,12 @@ def may_be_given_up(copy: Copy) -> bool:
     return bool(limits) and rounds >= min(limits) - 1
 
 
+def moved(copy: Copy) -> bool:
+    """Whether an operator may have moved it."""
+    sent_ns = copy.send.event.t0
+    return any(operation.op == "move" and operation.t1 >= sent_ns for operation in copy.dest.purges)
+
+
 def departure(session: Session) -> str:
     """How a session went, as a situation."""
     return {
@@ -58,4 +65,5 @@ def departure(session: Session) -> str:
         "drop": "the consumer's connection was lost",
         "kill": "the consumer's process was killed",
         "closed": "the consumer's link was closed",
-    }.get(session.end, "the consumer left")
+        "broker": "the broker was restarted",
+    }.get(session.end, "")

@@ -218,7 +218,7 @@ class Recording:
             return
         if send.seen is None:
             send.seen = event
-        copy = self._copy_at(send, dest, session)
+        copy = self._copy_at(send, dest, session, event)
         if session.end:
             fate = LATE
         elif session.auto:
@@ -252,8 +252,9 @@ class Recording:
         elif delivery.fate == DOUBTFUL:
             delivery.session.doubted += 1
 
-    def _copy_at(self, send: Send, dest: Destination, session: Session) -> Copy:
+    def _copy_at(self, send: Send, dest: Destination, session: Session, event: Arrive) -> Copy:
         """Which of a message's copies this is."""
+        tables = self.tables
         subscription = session.subscription
         holder = subscription.name if dest.topic and subscription is not None else dest.name
         if dest.topic and subscription is None:
@@ -261,6 +262,9 @@ class Recording:
         found = send.copies.get(holder)
         if found is not None:
             return found
+        origin = tables.destination(event.original_dest) if dest.kind == "dead-letters" and event.original_dest else None
+        if origin is not None and not origin.topic and _is_copied(send, origin):
+            return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
         if not dest.topic and send.copy is not None and send.copy.subscription is None and not _is_copied(send, dest):
             return send.copy  # a dead letter, or what an operator moved
         home = dest if dest.topic is send.dest.topic or _is_copied(send, dest) else send.dest
@@ -271,6 +275,7 @@ class Recording:
         if delivery is None:
             return
         delivery.consumed = event
+        delivery.given += 1
         session = delivery.session
         if session.traits.widens_window:
             session.freed_ns.append(event.t0)
@@ -329,11 +334,10 @@ class Recording:
     def _reject(self, delivery: Delivery, event: Nack, fate: int) -> None:
         """A dead letter follows at once where that is promised; the broker may try again where it is told to."""
         tables, copy = self.tables, delivery.copy
-        copy.rejected = True
+        copy.rejected = copy.rejected or not delivery.is_dead_letter
         if delivery.dest.applied.entry.redelivery is not None:
             tables.marks.put(marks.REDELIVERY, delivery.dest.name, (event.t0, NEVER))
-            fate = DOUBTFUL
-        elif not self._rejects:
+        if not self._ends_by_reject(delivery):
             fate = DOUBTFUL
         settle(tables, delivery, fate)
         if fate != SETTLED or delivery.dest.topic or not delivery.session.traits.awaits_receipt or copy.dead_letters:
@@ -343,6 +347,10 @@ class Recording:
         if kept and not copy.dead_letter_due and not delivery.is_dead_letter:
             copy.dead_letter_due = True
             tables.rejected += 1
+
+    def _ends_by_reject(self, delivery: Delivery) -> bool:
+        """Whether a rejection is the end of it; STOMP leaves to the broker what becomes of it."""
+        return self._rejects and delivery.dest.applied.entry.redelivery is None
 
     def _discard(self, event: Discard) -> None:
         delivery = self._delivery(event.consumer, event.message)
@@ -393,7 +401,8 @@ class Recording:
                 continue
             delivery.transaction = None
             if committed:
-                settle(tables, delivery, SETTLED)
+                if not isinstance(delivery.settlement, Nack) or self._ends_by_reject(delivery):
+                    settle(tables, delivery, SETTLED)
                 continue
             delivery.rollbacks += 1
             gives_up = delivery.session.traits.gives_up_after

@@ -143,8 +143,8 @@ class Delivery:
     """
 
     # fmt: off
-    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "fate", "marks", "place", "rollbacks", "session",
-                 "settlement", "settlements", "transaction")
+    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "fate", "given", "marks", "place", "rollbacks",
+                 "session", "settlement", "settlements", "transaction")
     # fmt: on
 
     def __init__(self, copy: Copy, dest: Destination, session: Session, event: Arrive, fate: int) -> None:
@@ -156,7 +156,9 @@ class Delivery:
         self.fate = fate
         #: How many arrivals its session had before.
         self.place = len(session.deliveries)
+        #: The last time that the application was given it, and how often that happened.
         self.consumed: Consume | None = None
+        self.given = 0
         self.settlement: Ack | Nack | Discard | None = None
         #: All attempts, in order.
         self.settlements: list[Ack | Nack | Discard] = []
@@ -259,6 +261,7 @@ class Session:
         "sync",
         "tried",
         "uncertain",
+        "undone",
         "wanted",
         "wild",
     )
@@ -276,6 +279,8 @@ class Session:
         self.seen: dict[str, Delivery] = {}
         self.held = 0
         self.doubted = 0
+        #: Of those that it holds: acknowledged in transactions that were rolled back.
+        self.undone = 0
         #: Messages that it tried to settle.
         self.tried = 0
         #: A transaction that was rolled back had made room in its window.
@@ -387,12 +392,13 @@ class Client:
 class Window:
     """What one open session had at a reading at rest."""
 
-    __slots__ = ("arrived", "doubted", "held", "session", "tried")
+    __slots__ = ("arrived", "doubted", "held", "session", "tried", "undone")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.held = session.held
         self.doubted = session.doubted
+        self.undone = session.undone
         self.tried = session.tried
         self.arrived = len(session.deliveries)
 

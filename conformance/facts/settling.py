@@ -80,6 +80,7 @@ def settle(tables: Tables, delivery: Delivery, fate: int) -> None:
     delivery.fate = fate
     if was == HELD:
         session.held -= 1
+        session.undone -= delivery.rollbacks > 0
         session.doubted += fate == DOUBTFUL
     elif was == DOUBTFUL and fate == SETTLED and not session.end:
         session.doubted -= 1
@@ -93,6 +94,7 @@ def undo(delivery: Delivery) -> None:
         delivery.fate = HELD
         session.doubted -= 1
         session.held += 1
+        session.undone += 1
         session.overdrawn = True
 
 
