@@ -54,9 +54,7 @@ def absent(tables: Tables, copy: Copy) -> bool:
         if delivery.event.seq > tables.drain_seq or (delivery.fate == LATE and delivery.session.ack == "auto"):
             return False
     return _is_due(tables, copy) and not (
-        (scarce(tables) and _is_stuck(tables, dest))
-        or maybe_timed_out(tables, copy, tables.end_ns)
-        or maybe_swallowed(tables, copy)
+        is_stuck(tables, dest) or maybe_timed_out(tables, copy, tables.end_ns) or maybe_swallowed(tables, copy)
     )
 
 
@@ -73,8 +71,10 @@ def _is_due(tables: Tables, copy: Copy) -> bool:
     return due_ns <= tables.end_ns
 
 
-def _is_stuck(tables: Tables, dest: Destination) -> bool:
+def is_stuck(tables: Tables, dest: Destination) -> bool:
     """The broker says that something is still there; where memory was scarce, that is starvation and not loss."""
+    if not scarce(tables):
+        return False
     event = dest.readings[-1].event if dest.readings else None
     return event is not None and event.seq > tables.drain_seq and bool(event.size)
 

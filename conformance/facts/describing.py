@@ -94,7 +94,10 @@ def _send(send: Send) -> str:
 def _delivery(delivery: Delivery) -> str:
     event = delivery.event
     said = f"{event.message} arrived at {event.consumer} from {event.dest} at {ms(event.t1)}"
+    sent = delivery.send.event
     notes = [f"expiration {event.expiration_ms}"] if event.expiration_ms else []
+    if event.timestamp_ms and event.timestamp_ms != sent.timestamp_ms:
+        notes.append(f"timestamp {event.timestamp_ms}, sent with {sent.timestamp_ms}")
     if event.redelivered:
         notes.append("marked redelivered")
     if event.delivery_count is not None and event.delivery_count > 1:

@@ -9,6 +9,7 @@ from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.recording import record
 from brokerproof.conformance.facts.rows import Send
 from brokerproof.conformance.facts.spans import Span
+from brokerproof.conformance.facts.stamped import Stamped, stamped
 from brokerproof.conformance.facts.tables import Tables
 from brokerproof.conformance.facts.tightening import tighten
 
@@ -16,7 +17,7 @@ from brokerproof.conformance.facts.tightening import tighten
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "credit")
+    __slots__ = ("_deaths", "_stamped", "credit")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -25,6 +26,7 @@ class Facts(Tables):
         #: Who had room for what (``credit.py``).
         self.credit = Credit(self)
         self._deaths: dict[str, Death | None] = {}
+        self._stamped: list[Stamped] | None = None
 
     def applies(self, dest: str) -> Applied:
         """What the tester declares about a destination: the only resolution."""
@@ -36,6 +38,12 @@ class Facts(Tables):
         if name not in self._deaths:
             self._deaths[name] = death_of(self, send)
         return self._deaths[name]
+
+    def stamped(self) -> list[Stamped]:
+        """Arrivals that show what a time-stamping broker did (``stamped.py``)."""
+        if self._stamped is None:
+            self._stamped = stamped(self)
+        return self._stamped
 
     def wall(self, host: str, span: Span) -> Span | None:
         """Least and greatest wall time (ns since the epoch) of a host at some instant of a span: the extremes, because

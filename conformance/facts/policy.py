@@ -98,6 +98,12 @@ def believes_clients(declared: DeclaredSpec) -> bool:
     return declared.generation.get("expiry", "classic-5.14") == "classic-5.14"
 
 
+def gets_expiration(declared: DeclaredSpec) -> bool:
+    """Whether the broker itself gives messages an expiration."""
+    spec = declared.timestamping
+    return spec is not None and spec.zero_expiration_override_ms > 0
+
+
 def stamping_of(spec: TimeStampingSpec | None, send: Send) -> TimeStampingSpec | None:
     """The plug-in as this message finds it: absent for one that came over a bridge, unless it acts on those, too."""
     return spec if spec is None or not send.network or spec.process_network_messages else None

@@ -262,7 +262,9 @@ class Recording:
         found = send.copies.get(holder)
         if found is not None:
             return found
-        origin = tables.destination(event.original_dest) if dest.kind == "dead-letters" and event.original_dest else None
+        origin = (
+            tables.destination(event.original_dest) if dest.kind == "dead-letters" and event.original_dest else None
+        )
         if origin is not None and not origin.topic and _is_copied(send, origin):
             return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
         if not dest.topic and send.copy is not None and send.copy.subscription is None and not _is_copied(send, dest):

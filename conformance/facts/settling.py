@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, RETURNED, SETTLED, Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.tables import Tables
@@ -28,7 +29,7 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         dest = copy.dest
         if dest.topic or copy.subscription is not None:
             continue
-        copy.steady = event.persistent and not send.timed and not _gets_expiration(tables)
+        copy.steady = event.persistent and not send.timed and not gets_expiration(tables.declared)
         last = copy.deliveries[-1] if copy.deliveries else None
         # Frames can overtake the receipt: by now it may be held, or even be back.
         if copy.dead_letters or (last is not None and last.fate not in {HELD, RETURNED}):
@@ -41,12 +42,6 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         copy.accepted_beyond = 0 < limit < tables.charged or 0 < own < dest.charged
         if copy.steady and (last is None or last.returned()):
             dest.waiting[copy.message] = copy
-
-
-def _gets_expiration(tables: Tables) -> bool:
-    """Whether the broker itself gives messages an expiration."""
-    spec = tables.declared.timestamping
-    return spec is not None and spec.zero_expiration_override_ms > 0
 
 
 def hold(tables: Tables, delivery: Delivery) -> None:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.rules import delivery, inactivity, raw_peers
+from brokerproof.conformance.rules import (
+    dead_letters,
+    delivery,
+    giving_up,
+    inactivity,
+    raw_peers,
+    redelivery,
+    redelivery_marks,
+    restamping,
+    timestamping,
+)
 from brokerproof.conformance.rules.rule import RULES
 
-AREAS = (delivery, inactivity, raw_peers)
+# fmt: off
+AREAS = (dead_letters, delivery, giving_up, inactivity, raw_peers, redelivery, redelivery_marks, restamping,
+         timestamping)
+# fmt: on
 
 __all__ = ["AREAS", "RULES"]

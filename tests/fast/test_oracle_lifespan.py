@@ -110,28 +110,3 @@ def test_consumers_are_told_no_expiration(shown: bool, expected: VerdictKind) ->
     assert found.verdict is expected
     if not shown:
         assert found.situations == [AGREED]
-
-
-# -- TSP-014
-
-
-def rescue() -> Tale:
-    """A producer that is five minutes behind sends with two minutes to live."""
-    return started(timestamping=PLUGIN, skews={"p0": -300_000}).post("p0/1", ttl_ms=120_000)
-
-
-def test_a_message_that_its_stamps_call_dead_is_delivered() -> None:
-    tale = rescue()
-    now_ms = tale.wall_ms("b")
-    tale.at(20).deliver("c0/1", "p0/1", timestamp_ms=now_ms, expiration_ms=now_ms + 120_000)
-    found = verdicts(tale.close(at_ms=500).finish())["TSP-014"]
-    assert (found.verdict, found.outcome) == (SATISFIED, "rescued")
-
-
-def test_a_message_that_nobody_rescued() -> None:
-    assert verdicts(rescue().close(at_ms=500).letter("p0/1").finish())["TSP-014"].outcome == "dead-on-arrival"
-
-
-def test_a_message_that_was_dead_for_its_own_producer_is_no_instance() -> None:
-    tale = started(timestamping=PLUGIN, skews={"p0": -300_000}).post("p0/1", ttl_ms=-5)
-    assert verdicts(tale.close(at_ms=500).letter("p0/1").finish())["TSP-014"].verdict is NOT_EXERCISED

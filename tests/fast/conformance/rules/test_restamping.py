@@ -1,4 +1,4 @@
-"""The oracle of stamps that must not, cannot, or may be put on again (``restamping.py``), on hand-written histories."""
+"""Stamps that must not, cannot, or may be put on again, or come first (TSP-013 to -016), on hand-written histories."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from brokerproof.conformance.oracles.restamping import RestampingOracle
-from brokerproof.conformance.oracles.stamp import INT64_MAX
+from brokerproof.conformance.facts.stamping import INT64_MAX
 from tests.fast.histories import PLUGIN, Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
@@ -19,7 +18,7 @@ MOVED = TimeStampingSpec(restamp_moved=True)
 
 
 def judged(tale: Tale) -> dict[str, Verdict]:
-    return tale.at(9000).finish().tell(RestampingOracle)
+    return tale.at(9000).finish().verdicts("TSP-013", "TSP-015", "TSP-016")
 
 
 def started(spec: TimeStampingSpec | None) -> Tale:
@@ -67,3 +66,39 @@ def test_a_move_restarts_a_life_as_declared(spec: TimeStampingSpec, at_ms: float
     stamped_ms = tale.wall_ms("b", at_ms)
     tale.at(5001).deliver("c0/2", "p0/1", timestamp_ms=stamped_ms, expiration_ms=stamped_ms + 60_000)
     assert judged(tale)["TSP-016"].verdict is expected
+
+
+# -- TSP-014
+
+
+def behind() -> Tale:
+    """c0/1 waits; the producer is five minutes behind; requests take 0.1 ms."""
+    tale = Tale(timestamping=PLUGIN, skews={"p0": -300_000}).at(1).connect("c0").connect("p0").subscribe("c0/1")
+    tale.request_ms = 0.1
+    return tale.at(10)
+
+
+def rescues(tale: Tale) -> dict[str, Verdict]:
+    return tale.verdicts("TSP-014")
+
+
+def rescue() -> Tale:
+    """A producer that is five minutes behind sends with two minutes to live."""
+    return behind().post("p0/1", ttl_ms=120_000)
+
+
+def test_a_message_that_its_stamps_call_dead_is_delivered() -> None:
+    tale = rescue()
+    now_ms = tale.wall_ms("b")
+    tale.at(20).deliver("c0/1", "p0/1", timestamp_ms=now_ms, expiration_ms=now_ms + 120_000)
+    found = rescues(tale.close(at_ms=500).finish())["TSP-014"]
+    assert (found.verdict, found.outcome) == (SATISFIED, "rescued")
+
+
+def test_a_message_that_nobody_rescued() -> None:
+    assert rescues(rescue().close(at_ms=500).letter("p0/1").finish())["TSP-014"].outcome == "dead-on-arrival"
+
+
+def test_a_message_that_was_dead_for_its_own_producer_is_no_instance() -> None:
+    tale = behind().post("p0/1", ttl_ms=-5)
+    assert rescues(tale.close(at_ms=500).letter("p0/1").finish())["TSP-014"].verdict is NOT_EXERCISED

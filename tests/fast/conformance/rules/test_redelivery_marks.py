@@ -1,4 +1,4 @@
-"""RDL-009, RDL-010 and RDL-016 on hand-written histories."""
+"""What comes back marked, and with what count (RDL-008 to -011, -016), on hand-written histories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.marks import MarksOracle
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -16,7 +15,7 @@ SILENT = VerdictKind.NOT_EXERCISED
 
 
 def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
-    verdict = story.judge(MarksOracle)[requirement]
+    verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 

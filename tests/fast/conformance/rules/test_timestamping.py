@@ -1,4 +1,4 @@
-"""The time-stamping oracle on hand-written histories: each claim satisfied, violated by one millisecond, in doubt
+"""Time-stamping (TSP-001 to -012) on hand-written histories: each claim satisfied, violated by one millisecond, in doubt
 where the clock leaves it open, not exercised.
 """
 
@@ -10,8 +10,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from brokerproof.conformance.oracles.stamp import AHEAD, BEHIND, INT64_MAX, UNSTAMPED, stamps_of
-from brokerproof.conformance.oracles.timestamping import TimeStampingOracle
+from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, INT64_MAX, UNSTAMPED, stamps_of
 from tests.fast.histories import FUTURE_ONLY, PLUGIN, Tale
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
@@ -24,7 +23,7 @@ DAY_MS = 86_400_000
 
 
 def verdicts(tale: Tale) -> dict[str, Verdict]:
-    return tale.tell(TimeStampingOracle)
+    return tale.verdicts(*(f"TSP-{number:03d}" for number in range(1, 13)))
 
 
 def sent(spec: TimeStampingSpec | None, ttl_ms: int = 0, *, ahead_ms: int = 0, **fields: Any) -> Tale:

@@ -1,0 +1,69 @@
+"""Dead letters: which copies died for certain, and whether a letter of one would have been seen."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.history import Nack
+from brokerproof.conformance.facts.absence import drained, is_stuck, maybe_swallowed
+from brokerproof.conformance.facts.deliveries import may_be_given_up, moved, settled
+from brokerproof.conformance.facts.expiration import dead, death_of
+from brokerproof.conformance.facts.presence import gone_ns, rest_after
+from brokerproof.conformance.facts.rows import Copy, Delivery
+from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.facts.tables import Tables
+
+
+def rejection(tables: Tables, copy: Copy) -> Delivery | None:
+    """The delivery whose confirmed rejection was the end of a copy."""
+    for delivery in copy.deliveries if copy.rejected else ():
+        settlement = delivery.settlement
+        if isinstance(settlement, Nack) and settlement.result == "ok" and settled(tables, delivery):
+            return delivery
+    return None
+
+
+def maybe_rejected(copy: Copy) -> bool:
+    """Whether a session, or its library after a rollback, may have rejected a copy."""
+    return may_be_given_up(copy) or any(delivery.rollbacks for delivery in copy.deliveries)
+
+
+def is_told(letter: Delivery) -> bool:
+    """Whether it is known at which destination the message of this dead letter died."""
+    if moved(letter.copy) or any(operation.op == "move" for operation in letter.dest.purges):
+        return False
+    return letter.event.original_dest is not None or letter.send.dest.kind not in {"composite", "virtual"}
+
+
+def surely_expired_there(tables: Tables, copy: Copy) -> bool:
+    """Whether a copy waited on its queue until it was dead, nobody having got it, and somebody then came for it."""
+    event, drain = copy.send.event, tables.phases.get("drain")
+    if copy.deliveries or not copy.send.confirmed or drain is None or not drained(tables, copy.dest):
+        return False
+    if copy.dest.topic or event.delay_ms or event.deliver_at_ms is not None or is_stuck(tables, copy.dest):
+        return False
+    if any(event.t0 <= operation.t1 for operation in copy.dest.purges) or not _is_kept(tables, copy, event.t0):
+        return False
+    death = death_of(tables, copy.send)
+    return death is not None and dead(tables, death, drain.t0, tables.end_ns) and not maybe_swallowed(tables, copy)
+
+
+def collected(tables: Tables, copy: Copy, place: str, made: Span) -> bool:
+    """Whether somebody took whatever lay on a dead-letter queue at the end, and a letter of that copy, ``made`` then,
+    must have been there.
+    """
+    dest = tables.destination(place)
+    if not place or not drained(tables, dest) or dest.purges or is_stuck(tables, dest):
+        return False
+    if not _is_kept(tables, copy, made[0]):
+        return False
+    for session in dest.sessions:
+        if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
+            continue
+        if gone_ns(tables, session) >= made[0] and rest_after(tables, made[1]) >= session.lost_ns:
+            return False  # it may have been written to somebody who never got it
+    return True
+
+
+def _is_kept(tables: Tables, copy: Copy, since_ns: int) -> bool:
+    """Whether nothing that happened to the broker from then on can have taken it."""
+    kept = copy.send.event.persistent and tables.declared.persistent
+    return kept or not tables.restarted(since_ns, NEVER)

@@ -1,0 +1,239 @@
+"""Dead letters: who gets one, where, once, and what it says (RDL-004, -006, -017, -018, -021, -022)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Nack
+from brokerproof.conformance.facts.absence import drained
+from brokerproof.conformance.facts.dead_letters import (
+    collected,
+    is_told,
+    maybe_rejected,
+    rejection,
+    surely_expired_there,
+)
+from brokerproof.conformance.facts.deliveries import moved, repeated
+from brokerproof.conformance.facts.expiration import maybe_expired
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.policy import gets_expiration
+from brokerproof.conformance.facts.rows import Copy, Delivery, Reading
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.rules.redelivery import resurrected
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
+
+
+def rejected(facts: Facts) -> list[Copy | Reading]:
+    """Copies on queues that somebody tried to reject, and readings at rest that must count dead letters of some."""
+    found: list[Copy | Reading] = [copy for copy in facts.copies if copy.rejected and not copy.dest.topic]
+    for reading in facts.destination(DEAD_LETTERS).readings if found else ():
+        if reading.at_rest and reading.rejected and reading.event.size is not None:
+            found += [reading]
+    return found
+
+
+@rule("RDL-004", over=rejected, handles=KINDS)
+def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
+    """A rejected message (NACK, poison) is moved to the dead-letter queue at once, as one copy that never expires and
+    names its origin, and is not delivered again.
+    """
+    if isinstance(row, Reading):
+        yield from _counted(row)
+        return
+    delivery, twice = rejection(facts, row), _twice(facts, row)
+    if twice is not None and any(isinstance(one.settlement, Nack) for one in row.deliveries):
+        yield broken("twice", *twice)
+    if delivery is None or delivery.settlement is None:
+        return
+    again = resurrected(facts, delivery, row.deliveries.index(delivery))
+    if again is not None:
+        yield broken("redelivered", delivery.settlement, again)
+    applied, event = row.dest.applied, row.send.event
+    if not applied.is_shared() or not applied.keeps_dead_letter(persistent=event.persistent, expired=False):
+        return
+    letters = [letter for letter in row.dead_letters if letter.dest.name == DEAD_LETTERS]
+    if not letters:
+        span = (delivery.settlement.t0, delivery.settlement.t1)
+        if not moved(row) and collected(facts, row, DEAD_LETTERS, span):
+            yield broken("no-dead-letter", delivery, delivery.settlement)
+    elif letters[0].event.expiration_ms > 0 and not gets_expiration(facts.declared):
+        yield broken("expires", delivery.settlement, letters[0])
+    elif is_told(letters[0]) and letters[0].event.original_dest not in {None, row.dest.name}:
+        yield broken("wrong-origin", delivery, delivery.settlement, letters[0])
+    else:
+        yield held("dead-lettered", "the rejected message had an expiration" if event.mortal() else "it never expires")
+
+
+def _counted(reading: Reading) -> Findings:
+    """The dead letters are there at rest."""
+    dest = reading.dest
+    assert dest is not None
+    if dest.purges or any(session.ack == "auto" and session.end for session in dest.sessions):
+        yield unsure(reading, why="some may have been taken, unseen")
+    elif (reading.event.size or 0) < reading.rejected:
+        yield broken("late", reading, why=f"{reading.rejected} rejected messages are dead letters that nobody took yet")
+    else:
+        yield held("dead-lettered", "counted at rest")
+
+
+def dead_lettered(facts: Facts) -> list[Copy]:
+    """Copies on queues of which dead letters arrived."""
+    return [copy for copy in facts.copies if copy.dead_letters and not copy.dest.topic]
+
+
+@rule("RDL-006", over=dead_lettered, handles=KINDS)
+def dead_lettered_once(facts: Facts, copy: Copy) -> Findings:
+    """A message is dead-lettered at most once."""
+    twice = _twice(facts, copy)
+    if twice is not None:
+        yield broken("twice", copy, *twice, why="one dead letter cannot have made both")
+    else:
+        yield held("once", "after a rejection" if copy.rejected else "without a rejection")
+
+
+def _twice(facts: Facts, copy: Copy) -> tuple[Delivery, Delivery] | None:
+    """Two arrivals on a dead-letter queue that no single letter can have made; one that is rejected there may die once
+    more.
+    """
+    for first, second in pairwise(copy.dead_letters):
+        once_more = first.dest is second.dest and not isinstance(first.settlement, Nack) and is_told(first)
+        if once_more and repeated(facts, first, second):
+            return first, second
+    return None
+
+
+# -- strategies
+
+
+def unshared(facts: Facts) -> list[Copy]:
+    """Copies at destinations that put no dead letters on the shared queue."""
+    return [copy for copy in facts.copies if copy.dest.kind != "dead-letters" and not copy.dest.applied.is_shared()]
+
+
+@rule("RDL-017", over=unshared, handles=KINDS)
+def nothing_on_the_shared_queue(facts: Facts, copy: Copy) -> Findings:
+    """A destination whose dead-letter strategy discards, or has a queue for each source, puts no letter on the shared
+    dead-letter queue.
+    """
+    first = copy.dead_letters[0] if copy.dead_letters else None
+    own = copy.dest.applied.own_dead_letters()
+    if first is not None and first.dest.name == DEAD_LETTERS:
+        if is_told(first):
+            yield broken("letter", copy, first, why=f"its strategy is {copy.dest.applied.dead_letter.strategy}")
+    elif maybe_rejected(copy) and drained(facts, facts.destination(DEAD_LETTERS)):
+        yield held("no-letter", "letters go elsewhere" if own else "letters are discarded")
+
+
+def excluded(facts: Facts) -> list[Copy]:
+    """Copies that their destination's strategy excludes, if they expire or whatever they die of."""
+    found: list[Copy] = []
+    for copy in facts.copies:
+        applied, persistent = copy.dest.applied, copy.send.event.persistent
+        if copy.dest.kind == "dead-letters" or applied.dead_letter.strategy == "discarding":
+            continue
+        if not applied.keeps_dead_letter(persistent=persistent, expired=True):
+            found.append(copy)
+    return found
+
+
+def excluded_from_shared(facts: Facts) -> list[Copy]:
+    """Those whose letters would be on the shared queue."""
+    return [copy for copy in excluded(facts) if copy.dest.applied.is_shared()]
+
+
+@rule("RDL-018", over=excluded_from_shared, handles=KINDS)
+def excluded_gets_no_letter(facts: Facts, copy: Copy) -> Findings:
+    """A message that its dead-letter strategy excludes gets no letter: an expired one without processExpired, a
+    non-persistent one without processNonPersistent.
+    """
+    event = copy.send.event
+    if copy.dead_letters:
+        yield from _excluded(copy)
+    elif drained(facts, facts.destination(DEAD_LETTERS)):
+        if not _is_kept(copy):
+            if maybe_rejected(copy):
+                yield held("no-letter", "a non-persistent message was rejected")
+        elif maybe_expired(facts, event.expiration_ms, event.t0, facts.end_ns):
+            yield held("no-letter", "a message expired")
+
+
+def _is_kept(copy: Copy) -> bool:
+    """Whether it gets a letter at least if it is rejected."""
+    return copy.dest.applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=False)
+
+
+def _excluded(copy: Copy) -> Findings:
+    """It has dead letters, perhaps on the queue on which it must not have any."""
+    kept, shared = _is_kept(copy), copy.dest.applied.is_shared()
+    for letter in copy.dead_letters:
+        if (letter.dest.name == DEAD_LETTERS) is shared and is_told(letter) and not (kept and maybe_rejected(copy)):
+            yield broken("letter", copy, letter, why="nobody rejected it" if kept else "its strategy excludes it")
+            return
+
+
+def excluded_from_own(facts: Facts) -> list[Copy]:
+    """Those whose letters would be on a queue of their own."""
+    return [copy for copy in excluded(facts) if copy.dest.applied.own_dead_letters()]
+
+
+@rule("RDL-022", over=excluded_from_own, handles=KINDS)
+def excluded_gets_no_letter_there(facts: Facts, copy: Copy) -> Findings:
+    """What a dead-letter strategy excludes gets no letter on a queue of its own either."""
+    if copy.dead_letters:
+        yield from _excluded(copy)
+    elif drained(facts, facts.destination(copy.dest.applied.own_dead_letters())):
+        if not _is_kept(copy) and rejection(facts, copy) is not None:
+            yield held("no-letter", "a non-persistent message was rejected")
+        elif surely_expired_there(facts, copy):
+            yield held("no-letter", "a message expired")
+
+
+def with_own_letters(facts: Facts) -> list[Copy]:
+    """Copies that have, or should have, letters on a queue of their own if they die."""
+    found: list[Copy] = []
+    for copy in facts.copies:
+        own, kept = copy.dest.applied.own_dead_letters(), _is_kept(copy)
+        if copy.dest.kind == "dead-letters" or moved(copy):
+            continue
+        if (own and kept) or (not own and any(letter.dest.name != DEAD_LETTERS for letter in copy.dead_letters)):
+            found.append(copy)
+    return found
+
+
+@rule("RDL-021", over=with_own_letters, handles=KINDS)
+def letter_on_its_own_queue(facts: Facts, copy: Copy) -> Findings:
+    """Where a destination's strategy has a dead-letter queue for each source, a message that dies there leaves its one
+    letter on the queue named after it, with its origin and without an expiration.
+    """
+    own = copy.dest.applied.own_dead_letters()
+    letters = [letter for letter in copy.dead_letters if letter.dest.name != DEAD_LETTERS]
+    for letter in letters:
+        wrong = _misplaced(facts, copy, letter, letters[0]) if is_told(letter) else ""
+        if wrong:
+            yield broken("misplaced", copy, letter, why=wrong)
+            return
+    rejecting = rejection(facts, copy)
+    if letters:
+        yield held("on-its-own-queue", f"a message {'was rejected' if maybe_rejected(copy) else 'expired'}")
+    elif rejecting is not None and rejecting.settlement is not None:
+        span = (rejecting.settlement.t0, rejecting.settlement.t1)
+        if not copy.dest.topic and collected(facts, copy, own, span):
+            yield broken("no-letter", rejecting, rejecting.settlement)
+    elif copy.dest.applied.dead_letter.process_expired and surely_expired_there(facts, copy):
+        if collected(facts, copy, own, (copy.send.event.t0, NEVER)):
+            yield broken("no-letter", copy, why="it expired, and nobody found its letter")
+
+
+def _misplaced(facts: Facts, copy: Copy, letter: Delivery, first: Delivery) -> str:
+    """What is wrong with a letter on a queue of its own; "": nothing."""
+    event, own = letter.event, copy.dest.applied.own_dead_letters()
+    if event.dest != own:
+        return f"the queue for its letters is {own}" if own else "there is no queue for its letters alone"
+    if event.original_dest not in {None, copy.dest.name}:
+        return "it names another origin"
+    if event.expiration_ms > 0 and not gets_expiration(facts.declared):
+        return "it expires"
+    once_more = letter is not first and not event.redelivered and letter.session is first.session
+    return "it came twice" if once_more and not copy.dest.topic else ""

@@ -1,0 +1,244 @@
+"""How often a message is tried again, by its library or by the broker, and what then becomes of it (RDL-007, -012,
+-013, -023, -024).
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.configuration import RedeliverySpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Abort, Discard, Nack
+from brokerproof.conformance.facts.absence import drained
+from brokerproof.conformance.facts.dead_letters import collected, is_told
+from brokerproof.conformance.facts.deliveries import moved
+from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS, RESTART
+from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Transaction
+from brokerproof.conformance.facts.spans import NS_PER_MS
+from brokerproof.conformance.facts.traits import JMS_DELIVERIES
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+# -- by the library
+
+
+def rolled_back(facts: Facts) -> list[Delivery]:
+    """The only deliveries of immortal messages of queues, at sessions whose library gives up what was rolled back too
+    often, and a broker that does not try again.
+    """
+    found: list[Delivery] = []
+    for transaction in facts.transactions.values():
+        for delivery in transaction.settled if isinstance(transaction.end, Abort) else ():
+            copy, applied = delivery.copy, delivery.dest.applied
+            if not delivery.rollbacks or not delivery.session.traits.gives_up_after or delivery.dest.topic:
+                continue
+            alone = len(copy.deliveries) == 1 and copy.deliveries[0] is delivery and not moved(copy)
+            if alone and applied.entry.redelivery is None and not may_die(facts, copy.send):
+                found.append(delivery)
+    return found
+
+
+@rule("RDL-007", over=rolled_back, handles=KINDS)
+def given_up_after_seven(facts: Facts, delivery: Delivery) -> Findings:
+    """A JMS consumer that rolls back always sees a message seven times by default, then it becomes a dead letter."""
+    copy, most = delivery.copy, delivery.session.traits.gives_up_after
+    why = f"its application was given it {delivery.given} times"
+    if delivery.given > most:
+        yield broken("too-often", copy, delivery, why=why)
+    elif copy.dead_letters:
+        if delivery.given < most:
+            if not copy.rejected:
+                yield broken("too-early", copy, delivery, copy.dead_letters[0], why=why)
+        elif delivery.rollbacks >= most:
+            yield held("seven-times", "it became a dead letter")
+    elif delivery.rollbacks >= most and delivery.consumed is not None and copy.send.event.persistent:
+        own = copy.dest.applied.own_dead_letters()
+        place = DEAD_LETTERS if copy.dest.applied.is_shared() else own
+        if collected(facts, copy, place, (delivery.consumed.t0, facts.end_ns)):
+            yield broken("not-given-up", copy, delivery, why=why)
+
+
+def after_rollbacks(facts: Facts) -> list[Reading]:
+    """Readings of queues at rest, while sessions of libraries that keep what was rolled back hold some of that."""
+    found: list[Reading] = []
+    for reading in facts.readings:
+        if reading.dest is None or reading.dest.topic:
+            continue
+        if any(window.undone and window.session.traits.gives_up_after for window in reading.windows):
+            found.append(reading)
+    return found
+
+
+@rule("RDL-012", over=after_rollbacks, handles=[kind for kind in KINDS if kind != "operator"])
+def redelivered_settles_nothing(_facts: Facts, reading: Reading) -> Findings:
+    """A REDELIVERED acknowledgement changes no counter."""
+    least = sum(window.undone for window in reading.windows if window.session.known)
+    for figure in (reading.event.in_flight, reading.event.size):
+        if figure is not None and figure < least:
+            yield broken("took-effect", reading, why=f"{least} messages were rolled back and are held")
+            return
+    if least:
+        yield held("no-effect", "a transaction had been rolled back")
+
+
+def batches(facts: Facts) -> list[Transaction]:
+    """Transactions that were rolled back with several messages, each of which can be accounted for."""
+    found: list[Transaction] = []
+    for transaction in facts.transactions.values():
+        end = transaction.end
+        if isinstance(end, Abort) and end.result == "ok" and len(transaction.settled) > 1:
+            found.append(transaction)
+    return [one for one in found if all(_is_counted(facts, delivery.copy) for delivery in one.settled)]
+
+
+@rule("RDL-013", over=batches, handles=KINDS)
+def each_has_its_own_chances(facts: Facts, transaction: Transaction) -> Findings:
+    """Whether a batch is poison is decided by each message, not by the newest one."""
+    copies = [delivery.copy for delivery in transaction.settled]
+    for copy in copies:
+        count = _deliveries(copy)
+        if copy.dead_letters and count < JMS_DELIVERIES:
+            yield broken("condemned", transaction, copy, copy.dead_letters[0], why=f"it was delivered {count} times")
+    dead = sum(bool(copy.dead_letters) for copy in copies)
+    if 0 < dead < len(copies) and drained(facts, facts.destination(DEAD_LETTERS)):
+        yield held("divided", "one was given up, another one was not")
+
+
+def _is_counted(facts: Facts, copy: Copy) -> bool:
+    """Its deliveries can be counted, and nothing but a library that gave it up explains a dead letter."""
+    if copy.rejected or not copy.deliveries or moved(copy) or copy.marks & RESTART:
+        return False
+    if maybe_timed_out(facts, copy, facts.end_ns):
+        return False
+    for delivery in copy.deliveries:
+        if delivery.event.seq > facts.drain_seq:
+            break
+        if not delivery.session.traits.gives_up_after or delivery.event.delivery_count is None:
+            return False
+        for event in delivery.settlements:
+            if isinstance(event, Discard | Nack):
+                return False
+            if event.tx is not None and (event.result != "ok" or _is_open(facts, event.tx)):
+                return False
+    return True
+
+
+def _is_open(facts: Facts, name: str) -> bool:
+    """Nobody knows how a transaction ended."""
+    transaction = facts.transactions.get(name)
+    return transaction is None or transaction.committed is None
+
+
+def _deliveries(copy: Copy) -> int:
+    """How often an application was given it: what an arrival had counted before it, and each rollback since."""
+    return max((one.event.delivery_count or 1) - 1 + one.rollbacks for one in copy.deliveries)
+
+
+# -- by the broker
+
+
+def tried_again(facts: Facts) -> list[Copy]:
+    """Rejected copies of queues whose broker itself tries again."""
+    found: list[Copy] = []
+    for copy in facts.copies:
+        policy = copy.dest.applied.entry.redelivery if copy.rejected and not copy.dest.topic else None
+        if policy is not None and not moved(copy):
+            found.append(copy)
+    return found
+
+
+def _rejections(copy: Copy) -> list[Nack]:
+    """Its rejections, one after each delivery but perhaps the last; [] if anything else happened to it."""
+    found: list[Nack] = []
+    last = copy.deliveries[-1] if copy.deliveries else None
+    for delivery in copy.deliveries:
+        settlement, session = delivery.settlement, delivery.session
+        if not isinstance(settlement, Nack):
+            return found if delivery is last else []
+        if settlement.result != "ok" or settlement.tx is not None or not session.traits.awaits_receipt:
+            return []
+        if not session.known or session.lost_ns < settlement.t1:
+            return []
+        found.append(settlement)
+    return found
+
+
+def pauses(policy: RedeliverySpec, count: int) -> list[int]:
+    """The first pauses, in milliseconds."""
+    found: list[int] = []
+    for number in range(count):
+        before_ms = found[-1] if found else 0
+        pause_ms = policy.pause_ms if number else policy.initial_ms
+        if number and policy.multiplier > 1 and before_ms > 0:
+            pause_ms = before_ms * policy.multiplier
+            if 0 <= policy.longest_ms < pause_ms:
+                pause_ms = max(policy.longest_ms, policy.pause_ms)
+        found.append(pause_ms)
+    return found
+
+
+@rule("RDL-023", over=tried_again, handles=[kind for kind in KINDS if kind != "restart"])
+def not_before_the_pause(_facts: Facts, copy: Copy) -> Findings:
+    """A rejected message that the broker itself redelivers comes again marked, and not before its pause has passed."""
+    policy = copy.dest.applied.entry.redelivery
+    rejections = _rejections(copy)
+    if policy is None or not rejections or copy.deliveries[0].event.redelivered:
+        return  # marked at first: its first pause is not the policy's first
+    wanted = zip(rejections, pauses(policy, len(rejections)), copy.deliveries[1:], strict=False)
+    for number, (rejection, pause_ms, delivery) in enumerate(wanted):
+        slack_ns = delivery.event.t1 - rejection.t0 - pause_ms * NS_PER_MS
+        if slack_ns < 0:
+            yield broken("early", rejection, delivery, why=f"the pause is {pause_ms} ms", slack_ns=slack_ns)
+        elif not delivery.event.redelivered:
+            yield broken("unmarked", rejection, delivery)
+        else:
+            yield held("after-the-pause", "a later time" if number else "the first time", slack_ns=slack_ns)
+
+
+@rule("RDL-024", over=tried_again, handles=[kind for kind in KINDS if kind != "restart"])
+def as_often_as_allowed(facts: Facts, copy: Copy) -> Findings:
+    """The broker redelivers a rejected message as often as its policy says, and then makes a dead letter of it, or
+    drops it, as the policy says.
+    """
+    policy, rejections = copy.dest.applied.entry.redelivery, _rejections(copy)
+    if policy is None or not rejections:
+        return
+    last, again = rejections[-1], len(copy.deliveries) - 1
+    over = 0 <= policy.maximum < len(rejections)
+    why = f"it was rejected {len(rejections)} times, came again {again} times, and may {policy.maximum} times"
+    if 0 <= policy.maximum < again:
+        yield broken("too-often", last, copy.deliveries[-1], why=why)
+    elif not over:
+        if copy.dead_letters and _stayed(facts, copy) and not maybe_timed_out(facts, copy, facts.end_ns):
+            yield broken("too-soon", last, copy.dead_letters[0], why=why)
+    elif copy.send.event.persistent:
+        yield from _end(facts, copy, last, wanted=policy.dead_letter)
+
+
+def _end(facts: Facts, copy: Copy, last: Nack, *, wanted: bool) -> Findings:
+    """What becomes of a message that was tried as often as it may be."""
+    applied = copy.dest.applied
+    own = applied.own_dead_letters()
+    place = (own or DEAD_LETTERS) if wanted and applied.dead_letter.strategy != "discarding" else ""
+    found = [letter.dest.name for letter in copy.dead_letters if is_told(letter)]
+    if any(name != place for name in found):
+        yield broken(
+            "wrong-end", last, copy.dead_letters[0], why=f"its letters belong {f'on {place}' if place else 'nowhere'}"
+        )
+    elif found:
+        yield held("as-often-as-allowed", "it became a dead letter")
+    elif not place:
+        if drained(facts, facts.destination(DEAD_LETTERS)):
+            yield held("as-often-as-allowed", "it vanished")
+    elif collected(facts, copy, place, (last.t0, last.t1)):
+        yield broken("wrong-end", last, why=f"no letter of it came to {place}")
+
+
+def _stayed(facts: Facts, copy: Copy) -> bool:
+    """Whether its queue had sessions alone that neither left before the drain (that counts as a delivery, too) nor have
+    a library that gives a message up, or discards it.
+    """
+    drain = facts.phases.get("drain")
+    return drain is not None and all(
+        session.ended_ns >= drain.t0 and session.traits.awaits_receipt and not session.traits.gives_up_after
+        for session in copy.dest.sessions
+    )

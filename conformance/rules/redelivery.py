@@ -1,0 +1,155 @@
+"""Deliveries after the first one, and that a first one looks like one (RDL-001 to -003, -005, -015)."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.history import Discard, Nack
+from brokerproof.conformance.facts.absence import missing
+from brokerproof.conformance.facts.deliveries import came_back, departure, moved, repeated, settled
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.presence import maybe_elsewhere
+from brokerproof.conformance.facts.returning import Handover, handovers
+from brokerproof.conformance.facts.rows import LATE, Copy, Delivery
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+
+def firsts(facts: Facts) -> list[Delivery]:
+    """The first delivery of each copy that no operator may have moved."""
+    return [copy.deliveries[0] for copy in facts.copies if copy.deliveries and not moved(copy)]
+
+
+def _looks_first(delivery: Delivery) -> bool:
+    event = delivery.event
+    return not event.redelivered and event.delivery_count in {None, 1}
+
+
+def _had_before(facts: Facts, delivery: Delivery) -> bool:
+    """Whether somebody may have had it before. Bytes for a session that had left say nothing: ActiveMQ marks what it
+    takes back before it has written the rest (seen on 5.17.2), and no application is given it.
+    """
+    return delivery.fate == LATE or maybe_elsewhere(facts, delivery)
+
+
+@rule("RDL-001", over=firsts, handles=KINDS)
+def first_is_unmarked(facts: Facts, delivery: Delivery) -> Findings:
+    """The first delivery of a message is not marked as a redelivery, and its delivery count is 1."""
+    if delivery.send.event.forged:
+        return  # RDL-015
+    if _looks_first(delivery):
+        yield held("unmarked", "its consumer was the first of all" if len(delivery.dest.sessions) == 1 else "")
+    elif not _had_before(facts, delivery):
+        yield broken("marked", delivery, why="nobody else can have been given it before")
+
+
+def forged(facts: Facts) -> list[Delivery]:
+    """First deliveries of messages whose headers pretended a delivery count."""
+    return [delivery for delivery in firsts(facts) if delivery.send.event.forged > 1]
+
+
+@rule("RDL-015", over=forged, handles=KINDS)
+def count_cannot_be_forged(facts: Facts, delivery: Delivery) -> Findings:
+    """Headers of a STOMP SEND cannot forge the delivery count."""
+    if _had_before(facts, delivery):
+        return
+    if _looks_first(delivery):
+        yield held("ignored", f"to a {'STOMP' if delivery.event.delivery_count is None else 'JMS'} consumer")
+    else:
+        yield broken("believed", delivery, why=f"its headers pretended delivery count {delivery.send.event.forged}")
+
+
+def delivered(facts: Facts) -> list[Copy]:
+    """Copies on queues that arrived."""
+    return [copy for copy in facts.copies if copy.deliveries and not copy.dest.topic]
+
+
+@rule("RDL-002", over=delivered, handles=KINDS)
+def unsettled_comes_back(facts: Facts, copy: Copy) -> Findings:
+    """A message that its consumer did not settle before it left comes back to the queue, and if the application had
+    been given it, its next delivery is marked.
+    """
+    last = len(copy.deliveries) - 1
+    for place, delivery in enumerate(copy.deliveries):
+        if place < last and not settled(facts, delivery):
+            yield from _marked(facts, delivery, copy.deliveries[place + 1])
+        if came_back(delivery):
+            if place < last or copy.dead_letters:
+                yield held("came-back", departure(delivery.session))
+            elif missing(facts, copy):
+                yield broken("lost", copy, delivery, delivery.session, why="it was never seen again")
+
+
+def _marked(facts: Facts, first: Delivery, second: Delivery) -> Findings:
+    """The delivery after one that the application saw is marked, if it was made after it: a mark does not survive a
+    restart, nor a move, and an expired-ack says that no application has seen it.
+    """
+    if first.consumed is None or isinstance(first.settlement, Discard | Nack) or moved(first.copy):
+        return
+    if second.session.lost_ns <= first.event.t1 or facts.restarted(first.assigned[0], second.event.t1):
+        return
+    if second.event.redelivered:
+        yield held("marked", departure(first.session))
+    else:
+        yield broken("unmarked", first, first.session, second, why="its application had been given it")
+
+
+@rule("RDL-003", over=delivered, handles=KINDS)
+def settled_never_comes_again(facts: Facts, copy: Copy) -> Findings:
+    """A message whose settlement the broker confirmed is never delivered again."""
+    last = len(copy.deliveries) - 1
+    for place, delivery in enumerate(copy.deliveries):
+        if not settled(facts, delivery):
+            continue
+        if place == last:
+            yield held("never-again", "redelivered before" if place else "")
+            return
+        again = resurrected(facts, delivery, place)
+        if again is not None:
+            settlement = delivery.settlement
+            witness = (delivery, again) if settlement is None else (settlement, again)
+            yield broken("redelivered", *witness, why="it was settled before")
+            return
+
+
+def resurrected(facts: Facts, delivery: Delivery, place: int) -> Delivery | None:
+    """A delivery that can only have been made after this one, the ``place``-th of its copy, had been settled."""
+    settlement = delivery.settlement
+    taken_ns = settlement.t0 if settlement is not None else delivery.event.t1
+    for later in delivery.copy.deliveries[place + 1 :]:
+        if later.event.t1 > taken_ns and repeated(facts, delivery, later):
+            return later
+    return None
+
+
+@rule("RDL-005", over=handovers, handles=("restart", "operator", "wildcard", "browser", "stall", "pause", "memory",
+                                          "limit"))  # fmt: skip
+def returned_come_first(_facts: Facts, row: Handover) -> Findings:
+    """Messages that come back from a consumer are delivered before the backlog, in their original order."""
+    back: dict[str, Delivery] = {}
+    for delivery in row.one.deliveries:
+        if delivery.dest is row.dest and came_back(delivery) and not moved(delivery.copy):
+            back[delivery.send.message] = delivery
+    latest = ahead = None
+    for delivery in row.other.deliveries if back else ():
+        if delivery.fate == LATE or delivery.event.t1 >= row.until_ns:
+            break
+        if delivery.dest is not row.dest or moved(delivery.copy):
+            continue
+        earlier = back.get(delivery.send.message)
+        if earlier is None:
+            if ahead is None and delivery.send.message not in row.one.seen and not _was_pledged(delivery):
+                ahead = delivery
+            continue
+        if ahead is not None and ahead.send.event.priority <= delivery.send.event.priority:
+            yield broken("behind", row.one, ahead, delivery, why=f"{row.one.name} had not been given the former")
+            return
+        if latest is not None and earlier.place < latest:
+            yield broken("reordered", earlier, delivery, why="what came back arrived in another order")
+            return
+        latest = earlier.place
+    if latest is not None:
+        yield held("first-and-in-order", departure(row.one))
+
+
+def _was_pledged(delivery: Delivery) -> bool:
+    """Whether a transaction may have held it, whose end brings it back whenever that is."""
+    return any(getattr(one.settlement, "tx", None) for one in delivery.copy.deliveries)
