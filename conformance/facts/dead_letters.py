@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Nack
 from brokerproof.conformance.facts.absence import drained, is_stuck, maybe_swallowed
-from brokerproof.conformance.facts.deliveries import may_be_given_up, moved, settled
+from brokerproof.conformance.facts.deliveries import may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import dead, death_of
 from brokerproof.conformance.facts.presence import gone_ns, rest_after
 from brokerproof.conformance.facts.rows import Copy, Delivery
@@ -16,7 +16,8 @@ def rejection(tables: Tables, copy: Copy) -> Delivery | None:
     """The delivery whose confirmed rejection was the end of a copy."""
     for delivery in copy.deliveries if copy.rejected else ():
         settlement = delivery.settlement
-        if isinstance(settlement, Nack) and settlement.result == "ok" and settled(tables, delivery):
+        done = isinstance(settlement, Nack) and settlement.result == "ok" and settled(tables, delivery)
+        if done and delivery.dest is copy.dest:
             return delivery
     return None
 
@@ -28,7 +29,7 @@ def maybe_rejected(copy: Copy) -> bool:
 
 def is_told(letter: Delivery) -> bool:
     """Whether it is known at which destination the message of this dead letter died."""
-    if moved(letter.copy) or any(operation.op == "move" for operation in letter.dest.purges):
+    if moves(letter.copy) or any(operation.op == "move" for operation in letter.dest.purges):
         return False
     return letter.event.original_dest is not None or letter.send.dest.kind not in {"composite", "virtual"}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Discard, Nack
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Discard, Nack, Operate
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
 from brokerproof.conformance.facts.tables import Tables
@@ -52,10 +53,20 @@ def may_be_given_up(copy: Copy) -> bool:
     return bool(limits) and rounds >= min(limits) - 1
 
 
-def moved(copy: Copy) -> bool:
-    """Whether an operator may have moved it."""
-    sent_ns = copy.send.event.t0
-    return any(operation.op == "move" and operation.t1 >= sent_ns for operation in copy.dest.purges)
+def moves(copy: Copy) -> list[Operate]:
+    """Requests of operators that may have moved a copy away from its destination, or back."""
+    sent_ns, home = copy.send.event.t0, copy.dest.name
+    found = [one for one in copy.dest.purges if one.op == "move" and one.t1 >= sent_ns]
+    left = any(one.dest == home or one.dest.startswith(DEAD_LETTERS) for one in found)
+    return found if left else []
+
+
+def at_home(delivery: Delivery) -> bool:
+    """Whether it arrived where it was sent to, and no operator can have brought it back there."""
+    copy = delivery.copy
+    if delivery.dest is not copy.dest:
+        return False
+    return not copy.dest.purges or all(one.to != copy.dest.name for one in moves(copy))
 
 
 def departure(session: Session) -> str:

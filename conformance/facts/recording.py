@@ -312,7 +312,8 @@ class Recording:
                 session.freed_ns.append(event.t0)
             self._settled_by(delivery, event)
             if event.result == "fail":
-                settle(tables, delivery, DOUBTFUL)
+                if delivery.fate != HELD or not delivery.rollbacks:  # what was rolled back stays as it was
+                    settle(tables, delivery, DOUBTFUL)
             elif isinstance(event, Nack):
                 self._reject(delivery, event, fate)
             else:

@@ -1,14 +1,14 @@
 """Returning: what a session left unsettled when it went: its redeliveries, and the queues that one left to the next.
 
 A redelivery is the second of two deliveries of one copy in a row, made for certain after the session of the first was
-gone; nobody had tried to settle the first one. What an operator may have moved is none.
+gone; nobody had tried to settle the first one. What an operator may have moved meanwhile is none.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from brokerproof.conformance.facts.deliveries import came_back, moved
+from brokerproof.conformance.facts.deliveries import at_home, came_back
 from brokerproof.conformance.facts.presence import gone_ns
 from brokerproof.conformance.facts.rows import LATE, Delivery, Destination, Session
 from brokerproof.conformance.facts.spans import NEVER
@@ -50,12 +50,10 @@ def redeliveries(tables: Tables) -> list[Redelivery]:
     """All of them."""
     found: list[Redelivery] = []
     for copy in tables.copies:
-        if len(copy.deliveries) < 2 or moved(copy):
-            continue
-        for first, second in pairwise(copy.deliveries):
+        for first, second in pairwise(copy.deliveries) if len(copy.deliveries) > 1 else ():
             if not came_back(first) or not first.session.known or second.fate == LATE:
                 continue
-            if second.session.lost_ns > first.event.t1:
+            if second.session.lost_ns > first.event.t1 and at_home(first) and at_home(second):
                 span = (first.event.t0, second.event.t1)
                 found.append(Redelivery(first, second, tables.marks.on(copy.dest.name, span)))
     return found

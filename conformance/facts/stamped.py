@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.history import Event
-from brokerproof.conformance.facts.deliveries import moved
+from brokerproof.conformance.facts.deliveries import at_home, moves
 from brokerproof.conformance.facts.policy import stamping_of
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.facts.spans import Span
@@ -71,8 +71,9 @@ def is_plain(delivery: Delivery) -> bool:
     """Whether its stamps are those of one acceptance."""
     event = delivery.send.event
     timed = event.delay_ms or event.deliver_at_ms is not None or event.life_ms
-    at_home = delivery.dest is delivery.copy.dest or delivery.is_dead_letter
-    return not timed and at_home and not moved(delivery.copy)
+    if timed:
+        return False
+    return not moves(delivery.copy) if delivery.is_dead_letter else at_home(delivery)
 
 
 def taken_ms(tables: Tables, send: Send, proof: Event) -> Span:

@@ -14,13 +14,13 @@ from brokerproof.conformance.facts.dead_letters import (
     rejection,
     surely_expired_there,
 )
-from brokerproof.conformance.facts.deliveries import moved, repeated
+from brokerproof.conformance.facts.deliveries import moves, repeated
 from brokerproof.conformance.facts.expiration import maybe_expired
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.rows import Copy, Delivery, Reading
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.rules.redelivery import resurrected
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
@@ -56,7 +56,7 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
     letters = [letter for letter in row.dead_letters if letter.dest.name == DEAD_LETTERS]
     if not letters:
         span = (delivery.settlement.t0, delivery.settlement.t1)
-        if not moved(row) and collected(facts, row, DEAD_LETTERS, span):
+        if collected(facts, row, DEAD_LETTERS, span):
             yield broken("no-dead-letter", delivery, delivery.settlement)
     elif letters[0].event.expiration_ms > 0 and not gets_expiration(facts.declared):
         yield broken("expires", delivery.settlement, letters[0])
@@ -117,12 +117,14 @@ def nothing_on_the_shared_queue(facts: Facts, copy: Copy) -> Findings:
     """A destination whose dead-letter strategy discards, or has a queue for each source, puts no letter on the shared
     dead-letter queue.
     """
-    first = copy.dead_letters[0] if copy.dead_letters else None
     own = copy.dest.applied.own_dead_letters()
-    if first is not None and first.dest.name == DEAD_LETTERS:
-        if is_told(first):
-            yield broken("letter", copy, first, why=f"its strategy is {copy.dest.applied.dead_letter.strategy}")
-    elif maybe_rejected(copy) and drained(facts, facts.destination(DEAD_LETTERS)):
+    for letter in copy.dead_letters:
+        if letter.dest.name == DEAD_LETTERS and is_told(letter):
+            yield broken("letter", copy, letter, why=f"its strategy is {copy.dest.applied.dead_letter.strategy}")
+            return
+        if letter.rollbacks or isinstance(letter.settlement, Nack):
+            return  # it may have died once more, where it was then
+    if maybe_rejected(copy) and drained(facts, facts.destination(DEAD_LETTERS)):
         yield held("no-letter", "letters go elsewhere" if own else "letters are discarded")
 
 
@@ -195,7 +197,7 @@ def with_own_letters(facts: Facts) -> list[Copy]:
     found: list[Copy] = []
     for copy in facts.copies:
         own, kept = copy.dest.applied.own_dead_letters(), _is_kept(copy)
-        if copy.dest.kind == "dead-letters" or moved(copy):
+        if copy.dest.kind == "dead-letters" or moves(copy):
             continue
         if (own and kept) or (not own and any(letter.dest.name != DEAD_LETTERS for letter in copy.dead_letters)):
             found.append(copy)
@@ -214,16 +216,20 @@ def letter_on_its_own_queue(facts: Facts, copy: Copy) -> Findings:
         if wrong:
             yield broken("misplaced", copy, letter, why=wrong)
             return
-    rejecting = rejection(facts, copy)
+    made = _death(facts, copy)
     if letters:
         yield held("on-its-own-queue", f"a message {'was rejected' if maybe_rejected(copy) else 'expired'}")
-    elif rejecting is not None and rejecting.settlement is not None:
-        span = (rejecting.settlement.t0, rejecting.settlement.t1)
-        if not copy.dest.topic and collected(facts, copy, own, span):
-            yield broken("no-letter", rejecting, rejecting.settlement)
-    elif copy.dest.applied.dead_letter.process_expired and surely_expired_there(facts, copy):
-        if collected(facts, copy, own, (copy.send.event.t0, NEVER)):
-            yield broken("no-letter", copy, why="it expired, and nobody found its letter")
+    elif made is not None and not copy.dest.topic and collected(facts, copy, own, made):
+        yield broken("no-letter", copy, *copy.deliveries[-1:], why="nobody found a letter of it")
+
+
+def _death(facts: Facts, copy: Copy) -> Span | None:
+    """When a letter was made of a copy that died for certain, for a reason that its strategy does not exclude."""
+    delivery = rejection(facts, copy)
+    if delivery is not None and delivery.settlement is not None:
+        return delivery.settlement.t0, delivery.settlement.t1
+    expires = copy.dest.applied.dead_letter.process_expired and surely_expired_there(facts, copy)
+    return (copy.send.event.t0, NEVER) if expires else None
 
 
 def _misplaced(facts: Facts, copy: Copy, letter: Delivery, first: Delivery) -> str:

@@ -9,7 +9,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.facts.absence import drained
 from brokerproof.conformance.facts.dead_letters import collected, is_told
-from brokerproof.conformance.facts.deliveries import moved
+from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, RESTART
@@ -31,7 +31,7 @@ def rolled_back(facts: Facts) -> list[Delivery]:
             copy, applied = delivery.copy, delivery.dest.applied
             if not delivery.rollbacks or not delivery.session.traits.gives_up_after or delivery.dest.topic:
                 continue
-            alone = len(copy.deliveries) == 1 and copy.deliveries[0] is delivery and not moved(copy)
+            alone = len(copy.deliveries) == 1 and copy.deliveries[0] is delivery and not moves(copy)
             if alone and applied.entry.redelivery is None and not may_die(facts, copy.send):
                 found.append(delivery)
     return found
@@ -105,7 +105,7 @@ def each_has_its_own_chances(facts: Facts, transaction: Transaction) -> Findings
 
 def _is_counted(facts: Facts, copy: Copy) -> bool:
     """Its deliveries can be counted, and nothing but a library that gave it up explains a dead letter."""
-    if copy.rejected or not copy.deliveries or moved(copy) or copy.marks & RESTART:
+    if copy.rejected or not copy.deliveries or moves(copy) or copy.marks & RESTART:
         return False
     if maybe_timed_out(facts, copy, facts.end_ns):
         return False
@@ -141,7 +141,7 @@ def tried_again(facts: Facts) -> list[Copy]:
     found: list[Copy] = []
     for copy in facts.copies:
         policy = copy.dest.applied.entry.redelivery if copy.rejected and not copy.dest.topic else None
-        if policy is not None and not moved(copy):
+        if policy is not None and not moves(copy):
             found.append(copy)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Discard, Nack
 from brokerproof.conformance.facts.absence import missing
-from brokerproof.conformance.facts.deliveries import came_back, departure, moved, repeated, settled
+from brokerproof.conformance.facts.deliveries import at_home, came_back, departure, repeated, settled
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import maybe_elsewhere
@@ -14,8 +14,9 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
 def firsts(facts: Facts) -> list[Delivery]:
-    """The first delivery of each copy that no operator may have moved."""
-    return [copy.deliveries[0] for copy in facts.copies if copy.deliveries and not moved(copy)]
+    """The first delivery of each copy, but for what an operator may have moved."""
+    found = [copy.deliveries[0] for copy in facts.copies if copy.deliveries]
+    return [delivery for delivery in found if at_home(delivery)]
 
 
 def _looks_first(delivery: Delivery) -> bool:
@@ -80,9 +81,15 @@ def unsettled_comes_back(facts: Facts, copy: Copy) -> Findings:
 
 def _marked(facts: Facts, first: Delivery, second: Delivery) -> Findings:
     """The delivery after one that the application saw is marked, if it was made after it: a mark does not survive a
-    restart, nor a move, and an expired-ack says that no application has seen it.
+    restart, nor a move; an expired-ack says that no application has seen it; a broker may answer a rejection with
+    another delivery; a consumer of several queues tells the last message of one of them alone.
     """
-    if first.consumed is None or isinstance(first.settlement, Discard | Nack) or moved(first.copy):
+    refused, session = first.settlement, first.session
+    if first.consumed is None or not (at_home(first) and at_home(second)):
+        return
+    if isinstance(refused, Discard) or (isinstance(refused, Nack) and refused.result != "fail"):
+        return
+    if session.wild and session.end == "close" and session.traits.tells_given:
         return
     if second.session.lost_ns <= first.event.t1 or facts.restarted(first.assigned[0], second.event.t1):
         return
@@ -126,13 +133,13 @@ def returned_come_first(_facts: Facts, row: Handover) -> Findings:
     """Messages that come back from a consumer are delivered before the backlog, in their original order."""
     back: dict[str, Delivery] = {}
     for delivery in row.one.deliveries:
-        if delivery.dest is row.dest and came_back(delivery) and not moved(delivery.copy):
+        if delivery.dest is row.dest and came_back(delivery) and at_home(delivery):
             back[delivery.send.message] = delivery
     latest = ahead = None
     for delivery in row.other.deliveries if back else ():
         if delivery.fate == LATE or delivery.event.t1 >= row.until_ns:
             break
-        if delivery.dest is not row.dest or moved(delivery.copy):
+        if delivery.dest is not row.dest or not at_home(delivery):
             continue
         earlier = back.get(delivery.send.message)
         if earlier is None:
