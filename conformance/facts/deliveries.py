@@ -56,7 +56,7 @@ def may_be_given_up(copy: Copy) -> bool:
 def moves(copy: Copy) -> list[Operate]:
     """Requests of operators that may have moved a copy away from its destination, or back."""
     sent_ns, home = copy.send.event.t0, copy.dest.name
-    found = [one for one in copy.dest.purges if one.op == "move" and one.t1 >= sent_ns]
+    found = [one for one in copy.dest.purges if one.op == "move" and one.count != 0 and one.t1 >= sent_ns]
     left = any(one.dest == home or one.dest.startswith(DEAD_LETTERS) for one in found)
     return found if left else []
 

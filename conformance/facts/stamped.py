@@ -67,13 +67,16 @@ class Stamped:
         return event.timestamp_ms is not None and 0 < event.expiration_ms <= event.timestamp_ms
 
 
-def is_plain(delivery: Delivery) -> bool:
+def is_plain(tables: Tables, delivery: Delivery) -> bool:
     """Whether its stamps are those of one acceptance."""
+    spec = tables.declared.timestamping
     event = delivery.send.event
     timed = event.delay_ms or event.deliver_at_ms is not None or event.life_ms
     if timed:
         return False
-    return not moves(delivery.copy) if delivery.is_dead_letter else at_home(delivery)
+    if delivery.is_dead_letter:
+        return spec is None or not spec.restamp_moved or not moves(delivery.copy)
+    return at_home(delivery)
 
 
 def taken_ms(tables: Tables, send: Send, proof: Event) -> Span:
@@ -92,7 +95,7 @@ def stamped(tables: Tables) -> list[Stamped]:
     latest: dict[str, Delivery] = {}
     for delivery in tables.deliveries:
         send = delivery.send
-        if not is_plain(delivery) or stamping_of(spec, send.event) is None:
+        if not is_plain(tables, delivery) or stamping_of(spec, send.event) is None:
             continue
         taken = known.get(send.message)
         if taken is None:

@@ -28,7 +28,7 @@ def stamped_sends(facts: Facts) -> list[Delivery]:
 
 def bridged(facts: Facts) -> list[Delivery]:
     """Those that a network bridge sent."""
-    return [delivery for delivery in stamped_sends(facts) if delivery.send.event.network and is_plain(delivery)]
+    return [delivery for delivery in stamped_sends(facts) if delivery.send.event.network and is_plain(facts, delivery)]
 
 
 @rule("TSP-013", over=bridged, handles=KINDS, faults=("clock",))
@@ -57,7 +57,7 @@ def longest(facts: Facts) -> list[Delivery]:
     for delivery in stamped_sends(facts):
         event = delivery.send.event
         life_ms = event.expiration_ms - (event.timestamp_ms or 0)
-        if event.expiration_ms <= 0 or event.network or not is_plain(delivery):
+        if event.expiration_ms <= 0 or event.network or not is_plain(facts, delivery):
             continue
         if taken_ms(facts, delivery.send, event)[0] + life_ms > INT64_MAX:
             found.append(delivery)

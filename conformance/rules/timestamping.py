@@ -27,7 +27,7 @@ def arrivals(facts: Facts) -> list[Stamped]:
 def touched(facts: Facts) -> list[Stamped | Delivery]:
     """Those that the broker certainly had to stamp; any, if its clock is not known."""
     if facts.declared.timestamping is not None and not facts.broker_clock.known:
-        return [delivery for delivery in facts.deliveries if is_plain(delivery)]
+        return [delivery for delivery in facts.deliveries if is_plain(facts, delivery)]
     found: list[Stamped | Delivery] = []
     for row in arrivals(facts):
         capped = row.send.event.expiration_ms > 0 and row.divided()
@@ -252,7 +252,7 @@ def unstamped(facts: Facts) -> list[Delivery]:
     """Arrivals from a broker that does not stamp."""
     if facts.declared.timestamping is not None:
         return []
-    return [delivery for delivery in facts.deliveries if is_plain(delivery) and not delivery.is_dead_letter]
+    return [delivery for delivery in facts.deliveries if is_plain(facts, delivery) and not delivery.is_dead_letter]
 
 
 @rule("TSP-007", over=unstamped, handles=KINDS, faults=("clock",))
