@@ -26,7 +26,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Stall, Subscription
-from brokerproof.conformance.facts.settling import come_back, release, settle
+from brokerproof.conformance.facts.settling import come_back, expect_no_letter, release, settle
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 from brokerproof.conformance.facts.traits import traits_of
@@ -126,8 +126,7 @@ class Attachments:
             for copy in dest.copies:
                 if not (copy.send.event.persistent and tables.declared.persistent):
                     release(tables, copy)
-                    tables.rejected -= copy.dead_letter_due
-                    copy.dead_letter_due = False
+                    expect_no_letter(tables, copy)
 
     # -- links
 

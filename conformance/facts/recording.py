@@ -60,7 +60,15 @@ from brokerproof.conformance.facts.rows import (
     Session,
     Subscription,
 )
-from brokerproof.conformance.facts.settling import OVERHEAD_MAX_BYTES, accept, hold, release, settle, undo
+from brokerproof.conformance.facts.settling import (
+    OVERHEAD_MAX_BYTES,
+    accept,
+    expect_no_letter,
+    hold,
+    release,
+    settle,
+    undo,
+)
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -242,9 +250,7 @@ class Recording:
 
     def _dead_letter(self, copy: Copy, delivery: Delivery) -> None:
         """What died is found again."""
-        if copy.dead_letter_due:
-            copy.dead_letter_due = False
-            self.tables.rejected -= 1
+        expect_no_letter(self.tables, copy)
         copy.dead_letters.append(delivery)
         release(self.tables, copy)
         if delivery.fate == HELD:
@@ -347,7 +353,8 @@ class Recording:
             return
         applied = copy.dest.applied
         kept = applied.is_shared() and applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=False)
-        if kept and not copy.dead_letter_due and not delivery.is_dead_letter:
+        taken = any(operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
+        if kept and not taken and not copy.dead_letter_due and not delivery.is_dead_letter:
             copy.dead_letter_due = True
             tables.rejected += 1
 
@@ -440,8 +447,12 @@ class Recording:
                 dest = tables.destination(name)
                 dest.purges.append(event)
                 tables.marks.put(marks.OPERATOR, name, (event.t0, event.t1))
-            for copy in list(tables.destination(event.dest).waiting.values()):
+            source = tables.destination(event.dest)
+            for copy in list(source.waiting.values()):
                 release(tables, copy)
+            for copy in source.copies if tables.rejected else ():
+                if copy.dead_letter_due and _settled_after(copy, event.t0):
+                    expect_no_letter(tables, copy)
 
     def _browse(self, event: Browse) -> None:
         tables = self.tables
@@ -459,6 +470,10 @@ class Recording:
     def _phase(self, event: Phase) -> None:
         self.tables.phases[event.name] = event
         self.tables.phase = event.name
+
+
+def _settled_after(copy: Copy, true_ns: int) -> bool:
+    return any(event.t1 >= true_ns for delivery in copy.deliveries for event in delivery.settlements)
 
 
 def _is_copied(send: Send, dest: Destination) -> bool:

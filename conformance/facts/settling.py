@@ -67,6 +67,12 @@ def release(tables: Tables, copy: Copy) -> None:
         copy.charged = 0
 
 
+def expect_no_letter(tables: Tables, copy: Copy) -> None:
+    """Its dead letter was seen, or need not be there."""
+    tables.rejected -= copy.dead_letter_due
+    copy.dead_letter_due = False
+
+
 def settle(tables: Tables, delivery: Delivery, fate: int) -> None:
     """Its session settled it (``SETTLED``) or may have (``DOUBTFUL``), perhaps after it was seen to leave."""
     session, was = delivery.session, delivery.fate

@@ -212,16 +212,3 @@ def test_figures_that_may_be_lower(excuse: str) -> None:
     elif excuse == "again":
         story.abort("c0").ack("c0/1", "p0/1", "p0/2")
     assert outcome(story.rest("t0" if excuse == "topic" else "q0", in_flight=0, size=0), "INF-010")[0] is SILENT
-
-
-# -- RDL-007
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"), [({}, FAILS), ({"expiration_ms": 9}, SILENT), ({"life_ms": 1}, SILENT)]
-)
-def test_what_dies_after_a_rollback_was_not_given_up(fields: dict[str, int], expected: VerdictKind) -> None:
-    story = Chronicle().connect("p0").connect("c0", via="jms").send("p0/1", **fields).subscribe("c0/1")
-    story.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx=CTX).abort("c0")
-    story.leave("c0/1").drain("q0", DLQ).arrive("drain/2", "p0/1", dest=DLQ).end()
-    assert outcome(story, "RDL-007")[0] is expected

@@ -243,3 +243,14 @@ def test_order_is_undecided_with_a_third_consumer() -> None:
     assert kind(told.arrive("c1/1", "p0/2", "p0/1"), "RDL-005") is SILENT
 
 
+# -- RDL-015
+
+
+def test_a_forged_count_is_ignored() -> None:
+    def told(**fields: Any) -> VerdictKind:
+        story = Chronicle().connect("p0").connect("c0").send("p0/1", forged=7).subscribe("c0/1")
+        return kind(story.arrive("c0/1", "p0/1", **fields), "RDL-015")
+
+    assert told() is HOLDS
+    assert told(redelivered=True) is FAILS
+    assert told(delivery_count=7) is FAILS

@@ -19,6 +19,10 @@ def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
     return verdict.verdict, verdict.outcome
 
 
+def kind(story: Chronicle, requirement: str) -> VerdictKind:
+    return outcome(story, requirement)[0]
+
+
 def held(via: str = "stomp", **fields: Any) -> Chronicle:
     """Two messages at a consumer of c0; the first was given to its application."""
     story = Chronicle().connect("p0").connect("c0", via).connect("c1").send("p0/1").send("p0/2")
@@ -95,3 +99,29 @@ def test_two_subscriptions_count_apart() -> None:
     story = Chronicle().connect("p0").connect("c0").connect("c1").subscribe("c0/1", "t0", durable="d")
     story.subscribe("c1/1", "t0", durable="d").send("p0/1", "t0").arrive("c0/1", "p0/1").lose("c0")
     assert outcome(story.arrive("c1/1", "p0/1"), "RDL-016")[0] is SILENT
+
+
+@pytest.mark.parametrize(
+    ("count", "redelivered", "verdict"),
+    [(1, False, HOLDS), (2, True, HOLDS), (1, True, FAILS), (2, False, FAILS), (None, True, SILENT)],
+)
+def test_mark_and_count_agree(count: int | None, redelivered: bool, verdict: VerdictKind) -> None:
+    told = Chronicle().connect("c0", "jms").send("p0/1").subscribe("c0/1")
+    told.arrive("c0/1", "p0/1", redelivered=redelivered, delivery_count=count)
+    assert kind(told, "RDL-008") is verdict
+
+
+def two_lost(*, given: int = 2, marked: bool = True) -> Chronicle:
+    """Two consumers of c0 are lost with it; ``given`` of them had given their application a message."""
+    told = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2", "q1")
+    told.subscribe("c0/1").arrive("c0/1", "p0/1").subscribe("c0/2", "q1").arrive("c0/2", "p0/2")
+    for number in range(1, given + 1):
+        told.consume(f"c0/{number}", f"p0/{number}")
+    told.lose("c0").rest(None).subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=marked)
+    return told
+
+
+def test_all_consumers_of_a_lost_connection_give_back_marked() -> None:
+    assert kind(two_lost(), "RDL-011") is HOLDS
+    assert kind(two_lost(marked=False), "RDL-011") is FAILS
+    assert kind(two_lost(given=1, marked=False), "RDL-011") is SILENT

@@ -1,5 +1,5 @@
-"""Time-stamping (TSP-001 to -012) on hand-written histories: each claim satisfied, violated by one millisecond, in doubt
-where the clock leaves it open, not exercised.
+"""Time-stamping (TSP-001 to -012) on hand-written histories: each claim satisfied, violated by one millisecond, in
+doubt where the clock leaves it open, not exercised.
 """
 
 from __future__ import annotations

@@ -1,0 +1,216 @@
+"""How often a message is tried again, by its library or by the broker (RDL-007, -012, -013, -023, -024), on
+hand-written histories.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.experiment.configuration import DeadLetterSpec, DestinationSpec, RedeliverySpec
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.rules.giving_up import pauses
+from brokerproof.conformance.rules.judge import judge_history
+from tests.fast.chronicle import DLQ, Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+CTX = "c0/tx1"
+
+
+def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+    verdict = story.verdicts(requirement)[requirement]
+    return verdict.verdict, verdict.outcome
+
+
+def kind(story: Chronicle, requirement: str) -> VerdictKind:
+    return outcome(story, requirement)[0]
+
+
+# -- RDL-007
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"), [({}, FAILS), ({"expiration_ms": 9}, SILENT), ({"life_ms": 1}, SILENT)]
+)
+def test_what_dies_after_a_rollback_was_not_given_up(fields: dict[str, int], expected: VerdictKind) -> None:
+    story = Chronicle().connect("p0").connect("c0", via="jms").send("p0/1", **fields).subscribe("c0/1")
+    story.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx=CTX).abort("c0")
+    story.leave("c0/1").drain("q0", DLQ).arrive("drain/2", "p0/1", dest=DLQ).end()
+    assert outcome(story, "RDL-007")[0] is expected
+
+
+def rolled_back(times: int, *, dead: bool = True, via: str = "jms", **declared: Any) -> Chronicle:
+    """A message is given to its application and rolled back so often, and has a dead letter or none."""
+    story = Chronicle(**declared).connect("p0").connect("c0", via=via).send("p0/1").subscribe("c0/1")
+    story.arrive("c0/1", "p0/1")
+    for number in range(times):
+        name = f"c0/tx{number}"
+        story.consume("c0/1", "p0/1").begin("c0", name).ack("c0/1", "p0/1", tx=name).abort("c0", name)
+    story.leave("c0/1").drain("q0", DLQ)
+    return (story.arrive("drain/2", "p0/1", original_dest="q0") if dead else story).end()
+
+
+RETRIED = [DestinationSpec(redelivery=RedeliverySpec())]
+DISCARDED = [DestinationSpec(dead_letter=DeadLetterSpec("discarding"))]
+
+
+@pytest.mark.parametrize(
+    ("story", "expected"),
+    [
+        (rolled_back(7), (HOLDS, "seven-times")),
+        (rolled_back(6), (FAILS, "too-early")),
+        (rolled_back(8), (FAILS, "too-often")),
+        (rolled_back(7, dead=False), (FAILS, "not-given-up")),
+        (rolled_back(6, dead=False), (SILENT, "")),
+        (rolled_back(7, via="stomp"), (SILENT, "")),
+        (rolled_back(7, dead=False, destinations=DISCARDED), (SILENT, "")),
+        (rolled_back(7, dead=False, destinations=RETRIED), (SILENT, "")),
+    ],
+)
+def test_a_library_gives_up_after_seven_deliveries(story: Chronicle, expected: tuple[VerdictKind, str]) -> None:
+    assert outcome(story, "RDL-007") == expected
+
+
+# -- RDL-012
+
+
+@pytest.mark.parametrize(
+    ("via", "figures", "expected"),
+    [
+        ("jms", {"in_flight": 1, "size": 1}, HOLDS),
+        ("jms", {"in_flight": 0, "size": 1}, FAILS),
+        ("jms", {"in_flight": 1, "size": 0}, FAILS),
+        ("stomp", {"in_flight": 0, "size": 0}, SILENT),
+    ],
+)
+@pytest.mark.parametrize("refused", [False, True])
+def test_what_was_rolled_back_stays_in_flight(
+    via: str, figures: dict[str, int], expected: VerdictKind, refused: bool
+) -> None:
+    story = Chronicle().connect("p0").connect("c0", via=via).send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
+    story.begin("c0").ack("c0/1", "p0/1", tx=CTX).abort("c0")
+    if refused:
+        story.begin("c0", "c0/tx2").ack("c0/1", "p0/1", tx="c0/tx2", result="fail")
+    assert kind(story.rest("q0", **figures), "RDL-012") is expected
+    story.ack("c0/1", "p0/1").rest("q0", in_flight=0, size=0)
+    assert kind(story, "RDL-012") is expected, "it was settled in the end"
+
+
+# -- RDL-013
+
+
+def batch(*, counts: tuple[int, int], dead: str, nacked: str = "", abort: str = "ok") -> Chronicle:
+    """Two messages, delivered so often before, are rolled back together; one has a dead letter in the end."""
+    told = Chronicle().connect("p0").connect("c0", "jms").send("p0/1").send("p0/2").subscribe("c0/1")
+    for number, count in enumerate(counts, start=1):
+        told.arrive("c0/1", f"p0/{number}", redelivered=count > 1, delivery_count=count).consume("c0/1", f"p0/{number}")
+    told.begin("c0").ack("c0/1", "p0/1", "p0/2", tx="c0/tx1").abort("c0", result=abort)
+    if nacked:
+        told.nack("c0/1", nacked)
+    told.leave("c0/1").drain("q0", DLQ).arrive("drain/2", dead)
+    return told.end()
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        ({"counts": (7, 1), "dead": "p0/1"}, HOLDS),
+        ({"counts": (7, 1), "dead": "p0/2"}, FAILS),
+        ({"counts": (6, 1), "dead": "p0/1"}, FAILS),
+        ({"counts": (7, 1), "dead": "p0/2", "nacked": "p0/2"}, SILENT),
+        ({"counts": (7, 1), "dead": "p0/2", "abort": "unknown"}, SILENT),
+    ],
+)
+def test_each_message_of_a_batch_has_its_own_chances(options: dict[str, Any], verdict: VerdictKind) -> None:
+    assert kind(batch(**options), "RDL-013") is verdict
+
+
+def test_dead_letters_that_are_rolled_back_say_nothing() -> None:
+    told = Chronicle().connect("p0").connect("c0", "jms").send("p0/1", result="unknown").subscribe("c0/1", DLQ)
+    told.arrive("c0/1", "p0/1", "p0/2", delivery_count=1, original_dest="q0").begin("c0")
+    told.ack("c0/1", "p0/1", "p0/2", "p0/3", tx="c0/tx1").abort("c0").leave("c0/1").drain("q0", DLQ)
+    assert kind(told.end(), "RDL-013") is SILENT
+    told = Chronicle().connect("p0").connect("c0", "jms").send("p0/1").send("p0/2").subscribe("c0/1", DLQ).begin("c0")
+    told.arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1", "p0/2", tx="c0/tx1").abort("c0").leave("c0/1")
+    assert kind(told.drain("q0", DLQ).arrive("drain/2", "p0/1").end(), "RDL-013") is SILENT
+
+
+# -- RDL-023, RDL-024
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted"),
+    [
+        (RedeliverySpec(), [1000, 1000, 1000, 1000]),
+        (RedeliverySpec(initial_ms=0, pause_ms=5, multiplier=3), [0, 5, 15, 45]),
+        (RedeliverySpec(initial_ms=100, pause_ms=10, multiplier=3, longest_ms=500), [100, 300, 500, 500]),
+    ],
+)
+def test_pauses(policy: RedeliverySpec, wanted: list[int]) -> None:
+    assert pauses(policy, 4) == wanted
+
+
+def retried(
+    *gaps_ms: float, dead: bool = True, marked: bool = True, leaves: bool = False, strategy: str = "", **policy: Any
+) -> Chronicle:
+    """A message is rejected, and again so long after each rejection was begun; at most twice by default."""
+    letters = DeadLetterSpec(strategy) if strategy else None
+    spec = RedeliverySpec(**({"maximum": 2, "initial_ms": 100, "pause_ms": 100} | policy))
+    told = Chronicle(destinations=[DestinationSpec(">", redelivery=spec, dead_letter=letters)])
+    told.connect("p0").connect("c0").connect("c1")
+    told.send("p0/1").subscribe("c0/1", ack="individual")
+    if leaves:
+        told.subscribe("c1/1").leave("c1/1")
+    told.arrive("c0/1", "p0/1")
+    for gap_ms in gaps_ms:
+        begun_ms = told.now_ms
+        told.nack("c0/1", "p0/1").at(begun_ms + gap_ms).arrive("c0/1", "p0/1", redelivered=marked)
+    told.nack("c0/1", "p0/1").drain("q0", DLQ)
+    if dead:
+        told.arrive("drain/2", "p0/1", original_dest="q0")
+    return told.end()
+
+
+@pytest.mark.parametrize(
+    ("story", "pause", "count"),
+    [
+        (retried(100, 100), HOLDS, HOLDS),
+        (retried(100, 99), FAILS, HOLDS),
+        (retried(100, 100, marked=False), FAILS, HOLDS),
+        (retried(100, 100, 100), HOLDS, FAILS),
+        (retried(100), HOLDS, FAILS),
+        (retried(100, leaves=True), HOLDS, SILENT),
+        (retried(100, 100, dead=False), HOLDS, FAILS),
+        (retried(100, 100, dead=False, dead_letter=False), HOLDS, HOLDS),
+        (retried(100, 100, dead_letter=False), HOLDS, FAILS),
+    ],
+)
+def test_the_broker_tries_again(story: Chronicle, pause: VerdictKind, count: VerdictKind) -> None:
+    verdicts = story.verdicts("RDL-023", "RDL-024")
+    assert (verdicts["RDL-023"].verdict, verdicts["RDL-024"].verdict) == (pause, count)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "dead", "verdict"),
+    [
+        ("individual", False, SILENT),
+        ("individual", True, FAILS),
+        ("discarding", False, HOLDS),
+        ("discarding", True, FAILS),
+    ],
+)
+def test_after_the_last_chance_the_strategy_decides(strategy: str, dead: bool, verdict: VerdictKind) -> None:
+    told = retried(100, 100, dead=dead, strategy=strategy)
+    assert kind(told, "RDL-024") is verdict
+
+
+def test_no_other_rule_takes_another_try_for_a_defect() -> None:
+    story = retried(100, 100)
+    found = {v.requirement: v for v in judge_history(story.history())}
+    assert [name for name, verdict in found.items() if verdict.verdict is FAILS] == []
+    assert found["RDL-023"].verdict is HOLDS
+    story = retried(100, 100, strategy="individual", dead=False)
+    assert [v for v in judge_history(story.history()) if v.verdict is FAILS] == []
