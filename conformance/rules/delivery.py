@@ -37,7 +37,7 @@ def nothing_is_lost(facts: Facts, copy: Copy) -> Findings:
 
 
 @rule("GEN-002", over=copies_again, handles=("restart", "browser", "selective", "priority", "stall", "pause", "memory",
-                                             "limit", "wildcard"))  # fmt: skip
+                                             "limit", "wildcard", "redelivery"))  # fmt: skip
 def one_at_a_time(facts: Facts, copy: Copy) -> Findings:
     """A queue gives a message to one consumer at a time: again only if the former holder left, or lost its link, before
     settling it.
