@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Nack
 from brokerproof.conformance.facts.absence import drained, is_stuck, maybe_swallowed
 from brokerproof.conformance.facts.deliveries import may_be_given_up, moves, settled
-from brokerproof.conformance.facts.expiration import dead, death_of
+from brokerproof.conformance.facts.expiration import dead, death_of, maybe_timed_out
 from brokerproof.conformance.facts.presence import gone_ns, rest_after
 from brokerproof.conformance.facts.rows import Copy, Delivery
 from brokerproof.conformance.facts.spans import NEVER, Span
@@ -16,15 +17,33 @@ def rejection(tables: Tables, copy: Copy) -> Delivery | None:
     """The delivery whose confirmed rejection was the end of a copy."""
     for delivery in copy.deliveries if copy.rejected else ():
         settlement = delivery.settlement
-        done = isinstance(settlement, Nack) and settlement.result == "ok" and settled(tables, delivery)
-        if done and delivery.dest is copy.dest:
+        ends = delivery.dest is copy.dest and copy.dest.applied.entry.redelivery is None
+        if ends and isinstance(settlement, Nack) and settlement.result == "ok" and settled(tables, delivery):
             return delivery
     return None
 
 
 def maybe_rejected(copy: Copy) -> bool:
-    """Whether a session, or its library after a rollback, may have rejected a copy."""
-    return may_be_given_up(copy) or any(delivery.rollbacks for delivery in copy.deliveries)
+    """Whether a session, or its library after a rollback, may have rejected a copy; of a topic's message nobody knows
+    of which copy a letter is.
+    """
+    copies = copy.send.copies.values() if copy.dest.topic else (copy,)
+    return any(may_be_given_up(one) or any(delivery.rollbacks for delivery in one.deliveries) for one in copies)
+
+
+def owed(tables: Tables, copy: Copy, by_ns: int) -> str:
+    """The queue on which a letter must be of a copy that was rejected by then; "": none need be."""
+    applied = copy.dest.applied
+    expired = maybe_timed_out(tables, copy, by_ns)
+    if not applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=expired):
+        return ""
+    return DEAD_LETTERS if applied.is_shared() else applied.own_dead_letters()
+
+
+def names_another(letter: Delivery) -> bool:
+    """Whether a dead letter names another origin; the broker has a name of its own for a temporary queue."""
+    home = letter.copy.dest
+    return letter.event.original_dest not in {None, home.name} and home.kind != "temporary"
 
 
 def is_told(letter: Delivery) -> bool:

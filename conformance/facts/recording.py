@@ -46,6 +46,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.attachments import Attachments
+from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.rows import (
     DOUBTFUL,
@@ -268,11 +269,10 @@ class Recording:
         found = send.copies.get(holder)
         if found is not None:
             return found
-        origin = (
-            tables.destination(event.original_dest) if dest.kind == "dead-letters" and event.original_dest else None
-        )
-        if origin is not None and not origin.topic and _is_copied(send, origin):
-            return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
+        if dest.kind == "dead-letters" and event.original_dest and send.dest.kind in {"composite", "virtual"}:
+            origin = tables.destination(event.original_dest)
+            if not origin.topic and _is_copied(send, origin):
+                return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
         if not dest.topic and send.copy is not None and send.copy.subscription is None and not _is_copied(send, dest):
             return send.copy  # a dead letter, or what an operator moved
         home = dest if dest.topic is send.dest.topic or _is_copied(send, dest) else send.dest
@@ -311,7 +311,7 @@ class Recording:
             transaction.mixed = transaction.mixed or event.result == "fail" or isinstance(event, Nack)
         fate = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
         for message in event.messages:
-            delivery = session.seen.get(message)
+            delivery = _settled_by(session, message, event)
             if delivery is None:
                 continue
             if not session.traits.widens_window:
@@ -352,7 +352,8 @@ class Recording:
         if fate != SETTLED or delivery.dest.topic or not delivery.session.traits.awaits_receipt or copy.dead_letters:
             return
         applied = copy.dest.applied
-        kept = applied.is_shared() and applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=False)
+        mortal = copy.send.event.mortal() or gets_expiration(tables.declared)
+        kept = applied.is_shared() and applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=mortal)
         taken = any(operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
         if kept and not taken and not copy.dead_letter_due and not delivery.is_dead_letter:
             copy.dead_letter_due = True
@@ -470,6 +471,17 @@ class Recording:
     def _phase(self, event: Phase) -> None:
         self.tables.phases[event.name] = event
         self.tables.phase = event.name
+
+
+def _settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | None:
+    """Which of a message's deliveries a session settled: one that had arrived when it wrote that."""
+    latest = session.seen.get(message)
+    if latest is None or latest.event.t0 <= event.t0:
+        return latest
+    for delivery in reversed(latest.copy.deliveries):
+        if delivery.session is session and delivery.event.t0 <= event.t0:
+            return delivery
+    return latest
 
 
 def _settled_after(copy: Copy, true_ns: int) -> bool:

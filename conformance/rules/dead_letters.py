@@ -11,6 +11,8 @@ from brokerproof.conformance.facts.dead_letters import (
     collected,
     is_told,
     maybe_rejected,
+    names_another,
+    owed,
     rejection,
     surely_expired_there,
 )
@@ -50,20 +52,20 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
     again = resurrected(facts, delivery, row.deliveries.index(delivery))
     if again is not None:
         yield broken("redelivered", delivery.settlement, again)
-    applied, event = row.dest.applied, row.send.event
-    if not applied.is_shared() or not applied.keeps_dead_letter(persistent=event.persistent, expired=False):
+    if not row.dest.applied.is_shared() or not _is_kept(row):
         return
     letters = [letter for letter in row.dead_letters if letter.dest.name == DEAD_LETTERS]
+    span = (delivery.settlement.t0, delivery.settlement.t1)
     if not letters:
-        span = (delivery.settlement.t0, delivery.settlement.t1)
-        if collected(facts, row, DEAD_LETTERS, span):
+        if owed(facts, row, span[1]) and collected(facts, row, DEAD_LETTERS, span):
             yield broken("no-dead-letter", delivery, delivery.settlement)
     elif letters[0].event.expiration_ms > 0 and not gets_expiration(facts.declared):
         yield broken("expires", delivery.settlement, letters[0])
-    elif is_told(letters[0]) and letters[0].event.original_dest not in {None, row.dest.name}:
+    elif is_told(letters[0]) and names_another(letters[0]):
         yield broken("wrong-origin", delivery, delivery.settlement, letters[0])
     else:
-        yield held("dead-lettered", "the rejected message had an expiration" if event.mortal() else "it never expires")
+        mortal = row.send.event.mortal()
+        yield held("dead-lettered", "the rejected message had an expiration" if mortal else "it never expires")
 
 
 def _counted(reading: Reading) -> Findings:
@@ -227,7 +229,8 @@ def _death(facts: Facts, copy: Copy) -> Span | None:
     """When a letter was made of a copy that died for certain, for a reason that its strategy does not exclude."""
     delivery = rejection(facts, copy)
     if delivery is not None and delivery.settlement is not None:
-        return delivery.settlement.t0, delivery.settlement.t1
+        span = (delivery.settlement.t0, delivery.settlement.t1)
+        return span if owed(facts, copy, span[1]) else None
     expires = copy.dest.applied.dead_letter.process_expired and surely_expired_there(facts, copy)
     return (copy.send.event.t0, NEVER) if expires else None
 
@@ -237,7 +240,7 @@ def _misplaced(facts: Facts, copy: Copy, letter: Delivery, first: Delivery) -> s
     event, own = letter.event, copy.dest.applied.own_dead_letters()
     if event.dest != own:
         return f"the queue for its letters is {own}" if own else "there is no queue for its letters alone"
-    if event.original_dest not in {None, copy.dest.name}:
+    if names_another(letter):
         return "it names another origin"
     if event.expiration_ms > 0 and not gets_expiration(facts.declared):
         return "it expires"

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.facts.absence import ended, missing
+from brokerproof.conformance.facts.dead_letters import names_another
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import maybe_elsewhere
@@ -151,7 +152,7 @@ def nothing_from_nowhere(_facts: Facts, row: Send | Arrive) -> Findings:
     event = row.event
     for copy in row.copies.values():
         for delivery in (*copy.deliveries, *copy.dead_letters):
-            arrival, origin = delivery.event, delivery.event.original_dest
+            arrival = delivery.event
             elsewhere = delivery.dest is not copy.dest and not delivery.is_moved
             if elsewhere and not delivery.is_dead_letter:
                 yield broken("misrouted", row, delivery)
@@ -159,7 +160,7 @@ def nothing_from_nowhere(_facts: Facts, row: Send | Arrive) -> Findings:
             if arrival.t1 < event.t0:
                 yield broken("too-early", row, delivery, slack_ns=arrival.t1 - event.t0)
                 return
-            if elsewhere and origin is not None and origin != copy.dest.name:
+            if elsewhere and names_another(delivery):
                 yield broken("misrouted", row, delivery, why="the dead letter names another origin")
                 return
     letters = any(copy.dead_letters for copy in row.copies.values())

@@ -8,7 +8,7 @@ from brokerproof.conformance.experiment.configuration import RedeliverySpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.facts.absence import drained
-from brokerproof.conformance.facts.dead_letters import collected, is_told
+from brokerproof.conformance.facts.dead_letters import collected, is_told, owed
 from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
@@ -50,10 +50,9 @@ def given_up_after_seven(facts: Facts, delivery: Delivery) -> Findings:
                 yield broken("too-early", copy, delivery, copy.dead_letters[0], why=why)
         elif delivery.rollbacks >= most:
             yield held("seven-times", "it became a dead letter")
-    elif delivery.rollbacks >= most and delivery.consumed is not None and copy.send.event.persistent:
-        own = copy.dest.applied.own_dead_letters()
-        place = DEAD_LETTERS if copy.dest.applied.is_shared() else own
-        if collected(facts, copy, place, (delivery.consumed.t0, facts.end_ns)):
+    elif delivery.rollbacks >= most and delivery.consumed is not None:
+        made = (delivery.consumed.t0, facts.end_ns)
+        if collected(facts, copy, owed(facts, copy, made[1]), made):
             yield broken("not-given-up", copy, delivery, why=why)
 
 
@@ -229,7 +228,7 @@ def _end(facts: Facts, copy: Copy, last: Nack, *, wanted: bool) -> Findings:
     elif not place:
         if drained(facts, facts.destination(DEAD_LETTERS)):
             yield held("as-often-as-allowed", "it vanished")
-    elif collected(facts, copy, place, (last.t0, last.t1)):
+    elif collected(facts, copy, owed(facts, copy, last.t1), (last.t0, last.t1)):
         yield broken("wrong-end", last, why=f"no letter of it came to {place}")
 
 
