@@ -46,6 +46,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.attachments import Attachments
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.rows import (
     DOUBTFUL,
@@ -60,7 +61,7 @@ from brokerproof.conformance.facts.rows import (
     Session,
     Subscription,
 )
-from brokerproof.conformance.facts.settling import OVERHEAD_MAX_BYTES, accept, hold, release, settle, undo
+from brokerproof.conformance.facts.settling import accept, hold, no_longer_open, release, settle, undo
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -144,9 +145,12 @@ class Recording:
         send.connection = send.client.connection
         bytes_max = event.size + OVERHEAD_MAX_BYTES
         tables.sent_bytes += bytes_max
+        tables.largest_bytes = max(tables.largest_bytes, bytes_max)
+        tables.epoch.send(event)
         timed = event.mortal() or event.delay_ms > 0 or event.deliver_at_ms is not None
         for part in self._parts(event.dest):
             part.sends.append(send)
+            part.epoch.send(event)
             part.sent_bytes += bytes_max
             part.timed += timed
             part.priorities[event.priority] = True
@@ -195,10 +199,11 @@ class Recording:
         if event.result == "fail":
             transaction.mixed = True
         elif event.result == "unknown":
-            tables.unsure[event.dest] = True
+            tables.unsure.update(dict.fromkeys(names.parts_of(event.dest), True))
         else:
-            count, size = tables.uncommitted.get(event.dest, (0, 0))
-            tables.uncommitted[event.dest] = (count + 1, size + event.size)
+            for part in names.parts_of(event.dest):
+                count, size = tables.uncommitted.get(part, (0, 0))
+                tables.uncommitted[part] = (count + 1, size + event.size)
 
     # -- deliveries
 
@@ -381,11 +386,13 @@ class Recording:
         transaction.committed = committed if event.result == "ok" else None
         for send in transaction.sends:
             if send.event.result == "ok":
-                self._no_longer_open(send, sure=event.result == "ok")
+                no_longer_open(tables, send, sure=event.result == "ok")
             if event.result != "ok":
                 continue
             if not committed:
                 send.refused = True
+                for part in self._parts(send.event.dest):
+                    part.epoch.undone = True
             elif send.event.result == "ok":
                 accept(tables, send, (event.t0, event.t1))
         for delivery in transaction.settled if event.result == "ok" else ():
@@ -400,24 +407,17 @@ class Recording:
             if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
                 undo(delivery)
 
-    def _no_longer_open(self, send: Send, *, sure: bool) -> None:
-        tables, dest = self.tables, send.event.dest
-        count, size = tables.uncommitted.get(dest, (0, 0))
-        if count > 1:
-            tables.uncommitted[dest] = (count - 1, size - send.event.size)
-        else:
-            tables.uncommitted.pop(dest, None)
-        if not sure:
-            tables.unsure[dest] = True
-
     # -- operators, browsers, phases
 
     def _operate(self, event: Operate) -> None:
         """Messages may have gone from a queue: nobody knows which."""
         tables = self.tables
         tables.operations.append(event)
+        tables.epoch.operate(event)
         if event.result == "fail":
             return
+        if event.op != "limit":
+            tables.destination(event.dest).epoch.operate(event)
         if event.op == "limit":
             tables.limits.append(event)
             tables.marks.put(marks.LIMIT, "", (event.t0, NEVER))
@@ -427,6 +427,8 @@ class Recording:
             for name in (event.dest, event.to) if event.op == "move" else (event.dest,):
                 dest = tables.destination(name)
                 dest.purges.append(event)
+                if name != event.dest:
+                    dest.epoch.operate(event)
                 tables.marks.put(marks.OPERATOR, name, (event.t0, event.t1))
             for copy in list(tables.destination(event.dest).waiting.values()):
                 release(tables, copy)
