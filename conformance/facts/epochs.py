@@ -18,17 +18,19 @@ class Epoch:
     """``sent``: messages that anybody tried to send there. ``touched``: how often somebody came to consume or to
     browse, or an operator asked for something. ``undone``: something that was sent there was rolled back.
 
-    Not of this epoch alone: ``mixed``: it got something else than confirmed persistent messages without a delay,
-    outside transactions; ``unclear``: what it keeps, or whether that is in memory, is not known: it was there before a
-    restart, or an operator had a hand in it. That ends when it is seen empty.
+    Not of this epoch alone: ``largest``: what the largest message can have cost; ``mixed``: it got something else than
+    confirmed persistent messages without a delay, outside transactions; ``unclear``: what it keeps, or whether that is
+    in memory, is not known: it was there before a restart, or an operator had a hand in it. That ends when it is seen
+    empty.
     """
 
-    __slots__ = ("_fed", "mixed", "sent", "touched", "unclear", "undone")
+    __slots__ = ("fed", "largest", "mixed", "sent", "touched", "unclear", "undone")
 
     def __init__(self, *, fed: bool = False) -> None:
         #: Messages come there that were sent elsewhere.
-        self._fed = fed
+        self.fed = fed
         self.sent = 0
+        self.largest = OVERHEAD_MAX_BYTES
         self.touched = 0
         self.undone = False
         self.mixed = fed
@@ -36,14 +38,15 @@ class Epoch:
 
     def copy(self) -> Epoch:
         """As it is now."""
-        found = Epoch(fed=self._fed)
-        found.sent, found.touched, found.undone = self.sent, self.touched, self.undone
-        found.mixed, found.unclear = self.mixed, self.unclear
+        found = Epoch(fed=self.fed)
+        found.sent, found.largest, found.touched = self.sent, self.largest, self.touched
+        found.undone, found.mixed, found.unclear = self.undone, self.mixed, self.unclear
         return found
 
     def send(self, event: Send) -> None:
         """Something was sent there, or perhaps not."""
         self.sent += 1
+        self.largest = max(self.largest, event.size + OVERHEAD_MAX_BYTES)
         delayed = event.delay_ms > 0 or event.deliver_at_ms is not None
         if event.result != "fail" and (event.result != "ok" or not event.persistent or event.tx is not None or delayed):
             self.mixed = True
@@ -55,6 +58,6 @@ class Epoch:
 
     def restart(self) -> None:
         """The broker began anew."""
-        self.unclear = self.unclear or self._fed or self.sent > 0
+        self.unclear = self.unclear or self.fed or self.sent > 0
         self.sent = self.touched = 0
         self.undone = False

@@ -49,10 +49,11 @@ def pressed(tables: Tables, dest: Destination, reading: Reading) -> bool:
 
 def limit_at(tables: Tables, reading: Reading) -> int:
     """The broker's limit when something was read; 0: there is none, -1: nobody knows."""
-    changes = [change for change in tables.limits if change.t0 <= reading.event.t1]
+    event = reading.event
+    changes = [one for one in tables.limits if one.t0 < event.t1 or (one.t0 == event.t1 and one.seq < event.seq)]
     if not changes:
         return tables.declared.memory_limit_bytes
     last = changes[-1]
-    if last.result != "ok" or last.t1 > reading.event.t0 or tables.restarted(last.t0, reading.event.t1):
+    if last.result != "ok" or last.t1 > event.t0 or tables.restarted(last.t0, event.t1):
         return -1
     return last.limit_bytes if last.limit_bytes is not None else -1

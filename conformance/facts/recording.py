@@ -145,7 +145,6 @@ class Recording:
         send.connection = send.client.connection
         bytes_max = event.size + OVERHEAD_MAX_BYTES
         tables.sent_bytes += bytes_max
-        tables.largest_bytes = max(tables.largest_bytes, bytes_max)
         tables.epoch.send(event)
         timed = event.mortal() or event.delay_ms > 0 or event.deliver_at_ms is not None
         for part in self._parts(event.dest):

@@ -438,8 +438,8 @@ class Destination:
     """
 
     # fmt: off
-    __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "epoch", "kept", "kind", "name",
-                 "open", "priorities", "purges", "readings", "sends", "sent_bytes", "sessions", "subscriptions",
+    __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "epoch", "kept", "kind",
+                 "name", "open", "priorities", "purges", "readings", "sends", "sent_bytes", "sessions", "subscriptions",
                  "timed", "topic", "waiting")
     # fmt: on
 

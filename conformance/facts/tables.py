@@ -24,7 +24,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.clock import Clock
-from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, Epoch
+from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.rows import (
     Client,
@@ -69,7 +69,7 @@ class Tables:
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
                  "clients", "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations",
-                 "durable_ends", "epoch", "ghosts", "header", "largest_bytes", "limits", "marks", "moved_seq",
+                 "durable_ends", "epoch", "ghosts", "header", "limits", "marks", "moved_seq",
                  "operations", "pauses", "phase", "phases", "polls", "probes", "readings", "rejected", "resets",
                  "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "simulated", "subscriptions",
                  "transactions", "uncommitted", "unproved", "unsure", "wild")
@@ -123,8 +123,6 @@ class Tables:
         self.rejected = 0
         self.charged = 0
         self.sent_bytes = 0
-        #: What the largest message can have cost.
-        self.largest_bytes = OVERHEAD_MAX_BYTES
         self.epoch = Epoch()
         #: What open transactions sent where: messages and bytes of their bodies; destinations where others may have.
         self.uncommitted: dict[str, tuple[int, int]] = {}

@@ -1,0 +1,303 @@
+"""What memory figures say (MEM-002 to MEM-004, MEM-006 to MEM-008, MEM-010, MEM-011, MEM-013, MEM-014, MEM-017).
+
+A message in memory is charged to its destination and to the broker: its content, and ``OVERHEAD_MIN_BYTES`` to
+``OVERHEAD_MAX_BYTES`` beyond. What is in the store only costs nothing.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.policy import entry_for, matches
+from brokerproof.conformance.facts.pressure import limit_at, pressed
+from brokerproof.conformance.facts.rows import Destination, Reading
+from brokerproof.conformance.rules.delivery import ANYTHING
+from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import broker_readings, queue_readings
+
+#: A limit that was lowered may be exceeded by what was there before.
+UNCHANGED = tuple(kind for kind in ANYTHING if kind != "limit")
+
+
+def readings(facts: Facts) -> list[Reading]:
+    """All readings of memory, of destinations and of the broker."""
+    return [r for r in facts.readings if r.event.memory_bytes is not None or r.event.memory_percent is not None]
+
+
+def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
+    event = reading.event
+    used = event.memory_bytes
+    if used is None:
+        if event.memory_percent is None:
+            return
+        used = limit * event.memory_percent // 100
+    if used > limit + facts.epoch.largest:
+        yield broken(
+            "over", reading, why=f"{used} bytes of memory are in use ({used * 100 // limit} % of {limit} bytes)"
+        )
+    elif used > limit:
+        yield held("one-message-over", "the limit was exceeded by one message")
+    elif used * 10 > limit * 9:
+        yield held("within", "more than nine tenths were used")
+    elif used * 2 > limit:
+        yield held("within", "more than half was used")
+
+
+@rule("MEM-002", over=broker_readings, handles=UNCHANGED)
+def broker_within_limit(facts: Facts, reading: Reading) -> Findings:
+    """The memory in use never exceeds the broker's limit."""
+    if facts.declared.memory_limit_bytes > 0:
+        yield from _bounded(facts, reading, facts.declared.memory_limit_bytes)
+
+
+def limited_readings(facts: Facts) -> list[Reading]:
+    """Readings of destinations that have a limit of their own."""
+    limited = {dest.name for dest in facts.destinations.values() if dest.applied.memory_limit_bytes > 0}
+    return [r for r in facts.readings if r.dest is not None and r.dest.name in limited] if limited else []
+
+
+@rule("MEM-004", over=limited_readings, handles=ANYTHING)
+def destination_within_limit(facts: Facts, reading: Reading) -> Findings:
+    """A destination's own limit bounds its memory."""
+    if reading.dest is not None:
+        yield from _bounded(facts, reading, reading.dest.applied.memory_limit_bytes)
+
+
+def drained_readings(facts: Facts) -> list[Reading]:
+    """Readings at rest which say that nothing is left where something had been, of queues and of the broker."""
+    return [r for r in readings(facts) if r.at_rest and not r.uncommitted and not r.unsure and _is_drained(facts, r)]
+
+
+def _is_drained(facts: Facts, reading: Reading) -> bool:
+    dest, event = reading.dest, reading.event
+    if dest is None:
+        return reading.empty and facts.sent_bytes > 0
+    empty = event.size == 0 and event.in_flight == 0 and not event.scheduled
+    return empty and not dest.topic and reading.sent_here_bytes > 0
+
+
+@rule("MEM-003", over=drained_readings, handles=ANYTHING)
+def memory_is_released(_facts: Facts, reading: Reading) -> Findings:
+    """When everything is drained, the memory in use is back at 0."""
+    if reading.event.memory_bytes or reading.event.memory_percent:
+        yield broken("leaked", reading, why="nothing is left, and memory is in use")
+    else:
+        yield held("released", "after the drain" if reading.drain else "between two bursts")
+
+
+# -- sums and shares
+
+
+class Sum:
+    """The broker's own figure at rest, and what its destinations said in the same settle."""
+
+    __slots__ = ("again", "complete", "parts", "reading")
+
+    def __init__(self, reading: Reading, parts: list[Reading]) -> None:
+        self.reading = reading
+        self.parts = parts
+        self.complete = len({part.event.dest for part in parts}) == reading.event.destinations
+        #: The settle before had shown the same difference.
+        self.again = False
+
+    def figures(self) -> tuple[int, int]:
+        """What the destinations use together, and the broker."""
+        used = {part.event.dest: part.event.memory_bytes or 0 for part in self.parts}
+        return sum(used.values()), self.reading.event.memory_bytes or 0
+
+    def is_wrong(self) -> bool:
+        """More on destinations is wrong even if some were not read."""
+        parts, total = self.figures()
+        return parts > total or (self.complete and parts != total)
+
+
+def sums(facts: Facts) -> list[Sum]:
+    """One for each settle in which the broker's own memory was read."""
+    found: list[Sum] = []
+    parts: list[Reading] = []
+    for reading in facts.readings:
+        if not reading.at_rest or reading.event.memory_bytes is None:
+            continue
+        if parts and parts[-1].moved_seq != reading.moved_seq:
+            parts = []
+        if reading.dest is not None:
+            parts.append(reading)
+            continue
+        one = Sum(reading, parts)
+        one.again = bool(found) and found[-1].is_wrong() and found[-1].figures() == one.figures()
+        found.append(one)
+        parts = []
+    return found
+
+
+@rule("MEM-006", over=sums)
+def broker_is_the_sum(facts: Facts, one: Sum) -> Findings:
+    """When nothing moves, the broker's usage equals the sum of its destinations' usage."""
+    parts, total = one.figures()
+    if one.is_wrong() and (facts.simulated or one.again):
+        why = f"{len(one.parts)} destinations use {parts} bytes of memory together, the broker {total} bytes"
+        yield broken("different", one.reading, why=why)
+    elif one.complete and total and not one.is_wrong():
+        several = sum(bool(part.event.memory_bytes) for part in one.parts) > 1
+        yield held("equal", "several destinations used memory" if several else "")
+
+
+def shares(facts: Facts) -> list[Reading]:
+    """Readings at rest of both bytes and percentages."""
+    return [r for r in readings(facts) if r.at_rest and None not in {r.event.memory_bytes, r.event.memory_percent}]
+
+
+@rule("MEM-007", over=shares, handles=ANYTHING)
+def percentages_are_floors(facts: Facts, reading: Reading) -> Findings:
+    """The displayed percentage is the floor of 100 times usage divided by limit."""
+    event, dest = reading.event, reading.dest
+    own = dest.applied.memory_limit_bytes if dest is not None else 0
+    limit = event.memory_limit_bytes if event.memory_limit_bytes is not None else own or limit_at(facts, reading)
+    used = event.memory_bytes or 0
+    floor = 100 * used // limit if limit > 0 else 0
+    if limit >= 0 and event.memory_percent != floor:
+        yield broken("other", reading, why=f"the floor of its share of {limit} bytes is {floor} %")
+    elif floor and 100 * used % limit:
+        yield held("floor", "between two percentages")
+
+
+@rule("MEM-011", over=readings, handles=ANYTHING)
+def never_negative(_facts: Facts, reading: Reading) -> Findings:
+    """Usage is never negative."""
+    event = reading.event
+    if (event.memory_bytes or 0) < 0 or (event.memory_percent or 0) < 0:
+        yield broken("negative", reading)
+    elif event.dequeued or event.size:
+        yield held("not-negative", "" if event.size else "nothing was left")
+
+
+# -- limits that are shown
+
+
+def shown_limits(facts: Facts) -> list[Reading]:
+    """Readings of destinations that show a limit."""
+    return [r for r in facts.readings if r.dest is not None and r.event.memory_limit_bytes is not None]
+
+
+def following(facts: Facts) -> list[Reading]:
+    """The same of those without a limit of their own, once an operator has changed the broker's."""
+    if not facts.limits:
+        return []
+    end_ns = facts.limits[0].t1
+    return [r for r in shown_limits(facts) if r.event.t0 >= end_ns and r.dest and not r.dest.applied.memory_limit_bytes]
+
+
+@rule("MEM-013", over=following, handles=ANYTHING)
+def inherited_limits_follow(facts: Facts, reading: Reading) -> Findings:
+    """A queue without a limit of its own follows the broker's limit, also when that changes."""
+    limit = limit_at(facts, reading)
+    if limit < 0:
+        return
+    if reading.event.memory_limit_bytes == limit:
+        yield held("followed", "the broker's limit had been changed")
+    else:
+        shown = reading.event.memory_limit_bytes
+        yield broken("left-behind", reading, why=f"it shows a limit of {shown} bytes, the broker's is {limit}")
+
+
+def disputed(facts: Facts) -> list[Reading]:
+    """Readings that show a limit, of destinations for which policy entries with different limits compete."""
+    entries = facts.declared.destinations
+    several = {
+        dest.name
+        for dest in facts.destinations.values()
+        if len({one.memory_limit_bytes or 0 for one in entries if matches(one.match, dest.name)}) > 1
+    }
+    return [r for r in shown_limits(facts) if r.dest is not None and r.dest.name in several] if several else []
+
+
+@rule("MEM-017", over=disputed, handles=ANYTHING)
+def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
+    """The most specific policy entry decides a destination's limit."""
+    dest = reading.dest
+    entry = entry_for(facts.declared, dest.name) if dest is not None else None
+    wanted = 0 if entry is None else entry.memory_limit_bytes or limit_at(facts, reading)
+    if dest is None or entry is None or wanted < 0:
+        return
+    if reading.event.memory_limit_bytes == wanted:
+        exact = entry.match.rpartition("/")[2] == dest.name
+        yield held("most-specific", "an exact name beside a wildcard" if exact else "two wildcards")
+    else:
+        why = f"it shows a limit of {reading.event.memory_limit_bytes} bytes; {entry.match!r} gives it {wanted}"
+        yield broken("other-entry", reading, why=why)
+
+
+# -- charges
+
+
+class Charge:
+    """What a queue is known to have in memory at a reading at rest: messages, and bounds of their bytes."""
+
+    __slots__ = ("bodies", "count", "marks", "reading")
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.count = reading.kept + reading.uncommitted
+        self.bodies = reading.charged - OVERHEAD_MIN_BYTES * reading.kept + reading.uncommitted_bytes
+        self.marks = reading.marks
+
+    def finding(self, situation: str) -> Finding:
+        """Whether the figure fits."""
+        used = self.reading.event.memory_bytes or 0
+        least = max(self.bodies, OVERHEAD_MIN_BYTES * self.count)
+        most = self.bodies + OVERHEAD_MAX_BYTES * self.count
+        if least <= used <= most:
+            return held("charged", situation)
+        why = f"it keeps {self.count} messages with bodies of {self.bodies} bytes; {least} to {most} were expected"
+        return broken("too-little" if used < least else "too-much", self.reading, why=why)
+
+
+def charges(facts: Facts) -> list[Charge]:
+    """Of queues that say themselves that they hold as many messages as they are known to keep, while all of them must
+    be in memory.
+    """
+    unseen = {dest.name: _may_lose_unseen(dest) for dest in facts.destinations.values()}
+    found: list[Charge] = []
+    for reading in queue_readings(facts):
+        event, dest = reading.event, reading.dest
+        if dest is None or not reading.at_rest or event.memory_bytes is None or event.size != reading.kept:
+            continue
+        doubtful = reading.timed or reading.unsure or reading.epoch.unclear or unseen[dest.name]
+        if not doubtful and not pressed(facts, dest, reading):
+            found.append(Charge(reading))
+    return found
+
+
+def _may_lose_unseen(dest: Destination) -> bool:
+    """Whether a consumer may have been written one that nobody saw, in whose place one of unknown result may stand."""
+    return any(session.auto and session.end for session in dest.sessions)
+
+
+def _transacted(reading: Reading) -> bool:
+    return reading.uncommitted > 0 or reading.epoch.undone
+
+
+@rule("MEM-008", over=charges, handles=ANYTHING)
+def content_is_charged(_facts: Facts, charge: Charge) -> Findings:
+    """A message is charged its content and properties, at least the minimum size."""
+    reading = charge.reading
+    if reading.kept and not _transacted(reading) and not reading.epoch.touched:
+        large = 2 * charge.bodies > OVERHEAD_MIN_BYTES * charge.count
+        yield charge.finding("bodies are larger than the minimum" if large else "")
+
+
+@rule("MEM-010", over=charges, handles=ANYTHING)
+def dispatch_releases_nothing(_facts: Facts, charge: Charge) -> Findings:
+    """Dispatch does not release memory; an acknowledgement releases exactly what the message was charged."""
+    reading = charge.reading
+    if reading.kept and not _transacted(reading) and reading.epoch.touched:
+        finding = charge.finding("in flight" if reading.event.in_flight else "after acknowledgements")
+        if not finding.holds or reading.event.in_flight or reading.event.dequeued:
+            yield finding
+
+
+@rule("MEM-014", over=charges, handles=ANYTHING)
+def open_transactions_are_charged(_facts: Facts, charge: Charge) -> Findings:
+    """Messages of open transactions are charged until they are committed or rolled back."""
+    if _transacted(charge.reading):
+        yield charge.finding("a transaction was open" if charge.reading.uncommitted else "after a rollback")
