@@ -4,7 +4,7 @@ operator or a restart takes from their queues.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 from brokerproof.conformance.experiment.history import Discard
@@ -28,7 +28,7 @@ class Stay:
 
 def stays(tables: Tables) -> list[Stay]:
     """Of all messages of which that is known."""
-    unseen = {dest.name: _unseen_ns(dest) for dest in tables.destinations.values()}
+    unseen = {dest.name: _unseen_ns(tables, dest) for dest in tables.destinations.values()}
     found: list[Stay] = []
     for copy in tables.copies:
         if _is_kept(tables, copy):
@@ -50,10 +50,17 @@ def _is_kept(tables: Tables, copy: Copy) -> bool:
     return not send.timed and not may_die(tables, send)
 
 
-def _unseen_ns(dest: Destination) -> int:
-    """From when on a consumer that settles what is written to it may have taken messages without a trace."""
-    swallowing = [s.opened[0] for s in dest.sessions if s.ack == "auto" and (s.end or not s.known)]
-    return min(swallowing, default=NEVER)
+def _unseen_ns(tables: Tables, dest: Destination) -> int:
+    """From when on a message may have been written, and so be settled, without a trace: what was written before a rest
+    that its consumer has seen had arrived by then.
+    """
+    unseen_ns = NEVER
+    for session in dest.sessions:
+        if session.ack == "auto" and not session.traits.settles_by_itself:
+            place = bisect_left(tables.rests_ns, session.lost_ns) if session.known else 0
+            rest_ns = tables.rests_ns[place - 1] if place > 0 else 0
+            unseen_ns = min(unseen_ns, max(session.opened[0], rest_ns))
+    return unseen_ns
 
 
 def _end_ns(tables: Tables, copy: Copy, unseen_ns: int) -> int:

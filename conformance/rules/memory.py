@@ -45,8 +45,8 @@ def _served(facts: Facts, reading: Reading) -> Findings:
         copy, session = waits(facts, reading), server(reading)
         if copy is None or session is None:
             return
-        why = f"nobody holds any of {len(reading.waiting)} that wait, and others keep {reading.charged_elsewhere} bytes"
-        yield broken("starved", copy, session, reading, why=f"{why} of {limit}")
+        why = f"nobody there holds any message, and others keep {reading.charged_elsewhere} of {limit} bytes"
+        yield broken("starved", copy, session, reading, why=why)
         return
     elif share < PRESSURE_PERCENT or not reading.arrived:
         return

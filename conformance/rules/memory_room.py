@@ -17,7 +17,6 @@ from brokerproof.conformance.facts.rows import Delivery, Reading, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING
-from brokerproof.conformance.rules.memory_usage import UNCHANGED
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import sends
 
@@ -76,16 +75,16 @@ def unlimited(facts: Facts) -> list[Send | Reading]:
     return [*rows, *facts.readings]
 
 
-@rule("MEM-012", over=unlimited, handles=UNCHANGED)
+@rule("MEM-012", over=unlimited, handles=ANYTHING)
 def zero_is_no_limit(facts: Facts, row: Send | Reading) -> Findings:
     """A limit of 0 is no limit."""
     if isinstance(row, Send):
-        if not row.dest.applied.memory_limit_bytes:
+        if not row.dest.applied.memory_limit_bytes and not _limited_by(facts, row.event.t1):
             yield broken("refused", row)
         return
     dest, event = row.dest, row.event
-    limit = event.memory_limit_bytes
-    if limit or (dest is not None and dest.applied.memory_limit_bytes):
+    own = dest is not None and dest.applied.memory_limit_bytes
+    if own or event.memory_limit_bytes or _limited_by(facts, event.t1):
         return
     if event.memory_percent:
         yield broken("limited", row, why=f"{event.memory_percent} % of a limit that does not exist")
@@ -95,6 +94,11 @@ def zero_is_no_limit(facts: Facts, row: Send | Reading) -> Findings:
     copy = waits(facts, row) if session is not None else None
     if session is not None and copy is not None:
         yield broken("held-up", copy, session, row)
+
+
+def _limited_by(facts: Facts, until_ns: int) -> bool:
+    """Whether an operator may have changed the limits by then."""
+    return bool(facts.limits) and facts.limits[0].t0 <= until_ns
 
 
 def large(facts: Facts) -> list[tuple[Send, bool]]:
@@ -115,7 +119,7 @@ def large(facts: Facts) -> list[tuple[Send, bool]]:
 def large_messages_pass(facts: Facts, row: tuple[Send, bool]) -> Findings:
     """A message larger than the whole limit is accepted while there is space, delivered and forgotten."""
     send, scarce = row
-    if facts.limits and facts.limits[0].t0 <= send.event.t1:
+    if _limited_by(facts, send.event.t1):
         return
     if names_memory(send):
         if not scarce:
