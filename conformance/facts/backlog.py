@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
+from typing import NamedTuple
 
 from brokerproof.conformance.experiment.history import Discard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
@@ -15,15 +16,12 @@ from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.tables import Tables
 
 
-class Stay:
+class Stay(NamedTuple):
     """One message on its queue, from ``begin_ns`` until ``end_ns`` for certain."""
 
-    __slots__ = ("begin_ns", "copy", "end_ns")
-
-    def __init__(self, copy: Copy, begin_ns: int, end_ns: int) -> None:
-        self.copy = copy
-        self.begin_ns = begin_ns
-        self.end_ns = end_ns
+    copy: Copy
+    begin_ns: int
+    end_ns: int
 
 
 def stays(tables: Tables) -> list[Stay]:

@@ -47,6 +47,13 @@ def pressed(tables: Tables, dest: Destination, reading: Reading) -> bool:
     )
 
 
+def exceedable(tables: Tables) -> bool:
+    """Whether so much was ever sent that a memory limit that was declared may have been exceeded."""
+    return 0 < tables.declared.memory_limit_bytes < tables.sent_bytes or any(
+        0 < dest.applied.memory_limit_bytes < dest.sent_bytes for dest in tables.destinations.values()
+    )
+
+
 def limit_at(tables: Tables, reading: Reading) -> int:
     """The broker's limit when something was read; 0: there is none, -1: nobody knows."""
     event = reading.event

@@ -389,9 +389,7 @@ class Recording:
             if event.result != "ok":
                 continue
             if not committed:
-                send.refused = True
-                for part in self._parts(send.event.dest):
-                    part.epoch.undone = True
+                self._withdraw(send)
             elif send.event.result == "ok":
                 accept(tables, send, (event.t0, event.t1))
         for delivery in transaction.settled if event.result == "ok" else ():
@@ -405,6 +403,12 @@ class Recording:
             gives_up = delivery.session.traits.gives_up_after
             if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
                 undo(delivery)
+
+    def _withdraw(self, send: Send) -> None:
+        """Its transaction was rolled back."""
+        send.refused = True
+        for part in self._parts(send.event.dest):
+            part.epoch.undone = True
 
     # -- operators, browsers, phases
 

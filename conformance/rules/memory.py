@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import NamedTuple
 
 from brokerproof.conformance.facts.backlog import Kept, stays
 from brokerproof.conformance.facts.credit import DISTURBED, arrived_ns
@@ -12,8 +13,8 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import LIMIT
 from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
-from brokerproof.conformance.facts.pressure import limit_at, scarce
-from brokerproof.conformance.facts.rows import Delivery, Reading, Send, Session, Subscription
+from brokerproof.conformance.facts.pressure import exceedable, limit_at, scarce
+from brokerproof.conformance.facts.rows import Reading, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.starvation import held_up, server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING, ORDERED, with_arrivals
@@ -26,6 +27,8 @@ MARK_PERCENT = 70
 
 def pressed_readings(facts: Facts) -> list[Reading]:
     """Readings at rest of queues with consumers, when others had been sent half of what the broker's limit holds."""
+    if not facts.limits and facts.sent_bytes * 100 < facts.declared.memory_limit_bytes * PRESSURE_PERCENT:
+        return []
     return [
         reading
         for reading in queue_readings(facts)
@@ -71,20 +74,16 @@ def small_backlogs_starve_nobody(facts: Facts, reading: Reading) -> Findings:
 # -- relief
 
 
-class Relief:
+class Relief(NamedTuple):
     """A reading at rest of a queue with a consumer, when the broker has memory again that had been full at
     ``full_ns``. ``waited``: a message was seen waiting then; ``purged``: an operator purged another queue in between.
     """
 
-    __slots__ = ("full_ns", "marks", "percent", "purged", "reading", "waited")
-
-    def __init__(self, reading: Reading, percent: int, full_ns: int, *, waited: bool, purged: bool) -> None:
-        self.reading = reading
-        self.percent = percent
-        self.full_ns = full_ns
-        self.waited = waited
-        self.purged = purged
-        self.marks = reading.marks
+    reading: Reading
+    percent: int
+    full_ns: int
+    waited: bool
+    purged: bool
 
 
 def _with_totals(facts: Facts) -> list[tuple[Reading, int]]:
@@ -109,7 +108,8 @@ def reliefs(facts: Facts) -> list[Relief]:
     found: list[Relief] = []
     full: dict[tuple[str, int], int] = {}
     waited: dict[tuple[str, int], int] = {}
-    for reading, percent in _with_totals(facts) if facts.declared.memory_limit_bytes > 0 else ():
+    once_full = any((reading.event.memory_percent or 0) >= MARK_PERCENT for reading in facts.broker_readings)
+    for reading, percent in _with_totals(facts) if once_full else ():
         dest = reading.dest
         if dest is None or dest.topic:
             continue
@@ -153,15 +153,11 @@ def purges_relieve(facts: Facts, relief: Relief) -> Findings:
 # -- interference
 
 
-class Beside:
+class Beside(NamedTuple):
     """A message that was sent beside others: ``kept`` bytes stayed on other queues until it was too late."""
 
-    __slots__ = ("kept", "marks", "send")
-
-    def __init__(self, send: Send, kept: int) -> None:
-        self.send = send
-        self.kept = kept
-        self.marks = send.marks
+    send: Send
+    kept: int
 
 
 def beside_others(facts: Facts) -> list[Beside]:
@@ -215,17 +211,17 @@ def slow_consumers_slow_down_nobody(facts: Facts, beside: Beside) -> Findings:
 # -- order
 
 
-def _was_short(delivery: Delivery) -> bool:
-    return delivery.copy.accepted_beyond
+def served_beyond_memory(facts: Facts) -> list[Session]:
+    """Consumers at which more than one message arrived, where more may have been accepted than a limit holds."""
+    return with_arrivals(facts) if exceedable(facts) else []
 
 
-@rule("MEM-025", over=with_arrivals, handles=ORDERED)
+@rule("MEM-025", over=served_beyond_memory, handles=ORDERED)
 def order_survives_paging(facts: Facts, session: Session) -> Findings:
     """Order survives caching, paging and caching again."""
     for before, delivery, overtaken in neighbours(facts, session):
-        if delivery.dest.topic or not delivery.send.event.persistent:
-            continue
-        if not (_was_short(before) or _was_short(delivery)):
+        short = before.copy.accepted_beyond or delivery.copy.accepted_beyond
+        if delivery.dest.topic or not delivery.send.event.persistent or not short:
             continue
         if overtaken:
             why = "by then more than a memory limit holds had been accepted"

@@ -22,20 +22,20 @@ PAGE = 200
 
 
 class Interval:
-    """Two readings at rest of a queue, one after the other, since the broker's last start: when, its memory in use, the
-    limit and the mark that govern it.
+    """Two readings at rest of a queue, one after the other, since the broker's last start: its memory in use, and what
+    governs it.
     """
 
     __slots__ = ("after", "before", "dest", "limit", "mark", "marks", "used", "was")
 
     def __init__(self, facts: Facts, dest: Destination, before: Reading, after: Reading) -> None:
-        self.before, self.after = before, after
         self.dest = dest
-        self.was, self.used = self.before.event.memory_bytes or 0, self.after.event.memory_bytes or 0
-        shown = self.after.event.memory_limit_bytes
-        self.limit = shown if shown is not None else dest.applied.memory_limit_bytes or limit_at(facts, self.after)
+        self.before, self.after = before, after
+        self.was, self.used = before.event.memory_bytes or 0, after.event.memory_bytes or 0
+        shown = after.event.memory_limit_bytes
+        self.limit = shown if shown is not None else dest.applied.memory_limit_bytes or limit_at(facts, after)
         self.mark = dest.applied.entry.high_water_percent or MARK_PERCENT
-        self.marks = self.after.marks
+        self.marks = after.marks
 
     def arrivals(self) -> int:
         """How many messages somebody tried to send there in between."""
@@ -65,25 +65,25 @@ class Interval:
         return f"its memory grew from {self.was} to {self.used} of {self.limit} bytes, the mark being {self.mark} %"
 
 
-def intervals(facts: Facts) -> list[Interval]:
-    """Of all queues but dead-letter queues."""
+def intervals(facts: Facts, touched: int) -> list[Interval]:
+    """Of all queues but dead-letter queues: those until the end of which somebody had come, or an operator had had a
+    hand in, so often.
+    """
     found: list[Interval] = []
     for dest in facts.destinations.values():
-        if dest.topic or dest.kind == "dead-letters":
-            continue
         before: Reading | None = None
-        for reading in dest.readings:
+        for reading in dest.readings if not dest.topic and dest.kind != "dead-letters" else ():
             if not reading.at_rest or reading.event.memory_bytes is None:
                 continue
-            if before is not None and before.restarts == reading.restarts:
+            if before is not None and before.restarts == reading.restarts and reading.epoch.touched == touched:
                 found.append(Interval(facts, dest, before, reading))
             before = reading
     return found
 
 
 def untouched(facts: Facts) -> list[Interval]:
-    """Those of queues from which nobody has consumed yet, at which nobody has looked, and no operator had a hand in."""
-    return [interval for interval in intervals(facts) if not interval.after.epoch.touched]
+    """Those of queues that nobody has consumed from, or browsed, or operated on yet."""
+    return intervals(facts, 0)
 
 
 @rule("MEM-009", over=untouched, handles=UNCHANGED)
@@ -135,10 +135,10 @@ def wakings(facts: Facts) -> list[tuple[Interval, Session]]:
     nothing.
     """
     found: list[tuple[Interval, Session]] = []
-    for interval in intervals(facts):
+    for interval in intervals(facts, 1):
         before, after = interval.before, interval.after
         page = interval.dest.applied.entry.max_page_size or PAGE
-        if before.epoch.touched or after.epoch.touched != 1 or interval.arrivals() or not interval.is_plain():
+        if before.epoch.touched or interval.arrivals() or not interval.is_plain():
             continue
         if interval.was or not interval.used or (before.event.size or 0) <= page:
             continue

@@ -6,14 +6,15 @@ waits or is refused, and whoever needs something else goes on.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
-from brokerproof.conformance.facts.rows import Delivery, Reading, Send
+from brokerproof.conformance.facts.pressure import exceedable
+from brokerproof.conformance.facts.rows import Reading, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING
@@ -24,15 +25,15 @@ from brokerproof.conformance.rules.selecting import sends
 REFUSALS: Final = ("memory", "space", "limit", "full", "usage", "resource")
 
 
-def names_memory(send: Send) -> bool:
+def names_room(send: Send) -> bool:
     """Whether a send was refused for want of room."""
-    reason = (send.event.refusal or "").lower()
-    return send.event.result == "fail" and any(word in reason for word in REFUSALS)
+    reason = (send.event.refusal or "").lower() if send.event.result == "fail" else ""
+    return any(word in reason for word in REFUSALS)
 
 
-def arrivals(send: Send) -> list[Delivery]:
-    """Of all its copies, dead letters too."""
-    return [delivery for copy in send.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
+def without_room(facts: Facts) -> list[Send]:
+    """Sends that were refused for want of room."""
+    return [send for send in facts.sends.values() if send.event.result == "fail" and names_room(send)]
 
 
 # -- memory
@@ -40,13 +41,9 @@ def arrivals(send: Send) -> list[Delivery]:
 
 def beyond_memory(facts: Facts) -> list[Send]:
     """Persistent messages to queues which were refused for want of memory, or accepted when a limit was exceeded."""
-    return [
-        send
-        for send in sends(facts)
-        if send.event.persistent
-        and not send.dest.topic
-        and (names_memory(send) or any(copy.accepted_beyond for copy in send.copies.values()))
-    ]
+    found = [copy.send for copy in facts.copies if copy.accepted_beyond] if exceedable(facts) else []
+    found = list({send.message: send for send in [*found, *without_room(facts)]}.values())
+    return [send for send in found if send.event.persistent and not send.dest.topic]
 
 
 @rule("MEM-005", over=beyond_memory, handles=ANYTHING)
@@ -71,7 +68,7 @@ def unlimited(facts: Facts) -> list[Send | Reading]:
     if declared.memory_limit_bytes:
         return []
     disk = declared.store_limit_bytes or declared.temp_limit_bytes
-    rows: list[Send | Reading] = [] if disk else [send for send in sends(facts) if names_memory(send)]
+    rows: list[Send | Reading] = [] if disk else [*without_room(facts)]
     return [*rows, *facts.readings]
 
 
@@ -104,7 +101,7 @@ def _limited_by(facts: Facts, until_ns: int) -> bool:
 def large(facts: Facts) -> list[tuple[Send, bool]]:
     """Messages larger than the broker's limit, and whether much had been sent before, so that memory may be scarce."""
     limit, declared = facts.declared.memory_limit_bytes, facts.declared
-    if limit <= 0 or declared.store_limit_bytes or declared.temp_limit_bytes:
+    if not 0 < limit < facts.epoch.largest or declared.store_limit_bytes or declared.temp_limit_bytes:
         return []
     found: list[tuple[Send, bool]] = []
     sent = 0
@@ -121,8 +118,8 @@ def large_messages_pass(facts: Facts, row: tuple[Send, bool]) -> Findings:
     send, scarce = row
     if _limited_by(facts, send.event.t1):
         return
-    if names_memory(send):
-        if not scarce:
+    if send.event.result == "fail":
+        if not scarce and names_room(send):
             yield broken("refused", send, why="the broker was empty")
     elif any(missing(facts, copy) for copy in send.copies.values()):
         yield broken("lost", send, why="it was accepted and never seen again")
@@ -135,13 +132,14 @@ def kept_waiting(facts: Facts) -> list[Send]:
     declared = facts.declared
     wait = declared.generation.get("memory", "fair") != "fair"
     wait = wait or declared.store_limit_bytes > 0 or declared.temp_limit_bytes > 0
-    return [send for send in sends(facts) if names_memory(send) or (wait and send.event.result == "unknown")]
+    unknown = [send for send in sends(facts) if send.event.result == "unknown"] if wait else []
+    return [*without_room(facts), *unknown]
 
 
 @rule("MEM-027", over=kept_waiting, handles=ANYTHING)
 def blocked_sends_happen_once(facts: Facts, send: Send) -> Findings:
     """A full broker blocks or refuses producers as configured, and every blocked send happens exactly once or never."""
-    seen = arrivals(send)
+    seen = [delivery for copy in send.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
     if send.event.result == "unknown":
         if len(seen) == 1 and seen[0].event.t0 > send.event.t1:
             yield held("exactly-once-or-never", "a send waited for memory")
@@ -154,19 +152,17 @@ def blocked_sends_happen_once(facts: Facts, send: Send) -> Findings:
 # -- the disk
 
 
-class Asked:
+class Asked(NamedTuple):
     """A send to a queue outside transactions: ``full``: what it needs was full all the time that it took, in files
     alone; ``surely``: in memory, too; ``other_full``: what it does not need was full; ``before``: bytes of its kind
     that had ever been sent.
     """
 
-    __slots__ = ("before", "full", "marks", "other_full", "send", "surely")
-
-    def __init__(self, send: Send, before: int) -> None:
-        self.send = send
-        self.before = before
-        self.full = self.surely = self.other_full = False
-        self.marks = send.marks
+    send: Send
+    before: int
+    full: bool
+    surely: bool
+    other_full: bool
 
 
 def rooms(facts: Facts) -> tuple[int, int]:
@@ -189,11 +185,9 @@ def asked(facts: Facts) -> list[Asked]:
     for send in facts.sends.values():
         event, kind = send.event, int(send.event.persistent)
         if not send.dest.topic and event.tx is None:
-            one = Asked(send, sent[kind])
             span = (event.t0, event.t1)
-            one.full, one.surely = lies_in(full[kind], span), lies_in(surely[kind], span)
-            one.other_full = lies_in(full[1 - kind], span)
-            found.append(one)
+            states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
+            found.append(Asked(send, sent[kind], *states))
         sent[kind] += event.size + OVERHEAD_MAX_BYTES
     return found
 
@@ -231,7 +225,7 @@ def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     event = one.send.event
     room = rooms(facts)[int(event.persistent)]
     waits_for_memory = facts.declared.generation.get("memory", "fair") != "fair"
-    if names_memory(one.send) and not waits_for_memory and one.before + event.size < room:
+    if names_room(one.send) and not waits_for_memory and one.before + event.size < room:
         yield broken("refused", one.send, why=f"at most {one.before} of {room} bytes had been sent before")
     elif event.result == "ok" and one.other_full:
         yield held("went-through", "temporary files were full" if event.persistent else "the store was full")

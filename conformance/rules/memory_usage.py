@@ -6,6 +6,8 @@ A message in memory is charged to its destination and to the broker: its content
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.policy import entry_for, matches
@@ -88,58 +90,55 @@ def memory_is_released(_facts: Facts, reading: Reading) -> Findings:
 # -- sums and shares
 
 
-class Sum:
-    """The broker's own figure at rest, and what its destinations said in the same settle."""
+class Sum(NamedTuple):
+    """The broker's own figure at rest, and what its destinations said in the same settle: bytes, and how many of them
+    used any. ``complete``: they are all that there are; ``again``: the settle before had shown the same difference.
+    """
 
-    __slots__ = ("again", "complete", "parts", "reading")
+    reading: Reading
+    parts: int
+    users: int
+    complete: bool
+    again: bool
 
-    def __init__(self, reading: Reading, parts: list[Reading]) -> None:
-        self.reading = reading
-        self.parts = parts
-        self.complete = len({part.event.dest for part in parts}) == reading.event.destinations
-        #: The settle before had shown the same difference.
-        self.again = False
-
-    def figures(self) -> tuple[int, int]:
-        """What the destinations use together, and the broker."""
-        used = {part.event.dest: part.event.memory_bytes or 0 for part in self.parts}
-        return sum(used.values()), self.reading.event.memory_bytes or 0
-
-    def is_wrong(self) -> bool:
+    def wrong(self) -> bool:
         """More on destinations is wrong even if some were not read."""
-        parts, total = self.figures()
-        return parts > total or (self.complete and parts != total)
+        used = self.reading.event.memory_bytes or 0
+        return self.parts > used or (self.complete and self.parts != used)
 
 
 def sums(facts: Facts) -> list[Sum]:
     """One for each settle in which the broker's own memory was read."""
     found: list[Sum] = []
-    parts: list[Reading] = []
+    parts: dict[str, int] = {}
+    moved_seq = -1
     for reading in facts.readings:
-        if not reading.at_rest or reading.event.memory_bytes is None:
+        used = reading.event.memory_bytes
+        if not reading.at_rest or used is None:
             continue
-        if parts and parts[-1].moved_seq != reading.moved_seq:
-            parts = []
+        if reading.moved_seq != moved_seq:
+            parts, moved_seq = {}, reading.moved_seq
         if reading.dest is not None:
-            parts.append(reading)
+            parts[reading.dest.name] = used
             continue
-        one = Sum(reading, parts)
-        one.again = bool(found) and found[-1].is_wrong() and found[-1].figures() == one.figures()
-        found.append(one)
-        parts = []
+        total, before = sum(parts.values()), found[-1] if found else None
+        again = (
+            before is not None and before.wrong() and (before.parts, before.reading.event.memory_bytes) == (total, used)
+        )
+        complete = len(parts) == reading.event.destinations
+        found.append(Sum(reading, total, sum(map(bool, parts.values())), complete, again))
+        parts = {}
     return found
 
 
 @rule("MEM-006", over=sums)
 def broker_is_the_sum(facts: Facts, one: Sum) -> Findings:
     """When nothing moves, the broker's usage equals the sum of its destinations' usage."""
-    parts, total = one.figures()
-    if one.is_wrong() and (facts.simulated or one.again):
-        why = f"{len(one.parts)} destinations use {parts} bytes of memory together, the broker {total} bytes"
-        yield broken("different", one.reading, why=why)
-    elif one.complete and total and not one.is_wrong():
-        several = sum(bool(part.event.memory_bytes) for part in one.parts) > 1
-        yield held("equal", "several destinations used memory" if several else "")
+    used, wrong = one.reading.event.memory_bytes, one.wrong()
+    if wrong and (facts.simulated or one.again):
+        yield broken("different", one.reading, why=f"destinations use {one.parts} bytes together, the broker {used}")
+    elif one.complete and used and not wrong:
+        yield held("equal", "several destinations used memory" if one.users > 1 else "")
 
 
 def shares(facts: Facts) -> list[Reading]:
@@ -203,6 +202,8 @@ def inherited_limits_follow(facts: Facts, reading: Reading) -> Findings:
 def disputed(facts: Facts) -> list[Reading]:
     """Readings that show a limit, of destinations for which policy entries with different limits compete."""
     entries = facts.declared.destinations
+    if len({one.memory_limit_bytes for one in entries}) < 2:
+        return []
     several = {
         dest.name
         for dest in facts.destinations.values()
@@ -230,47 +231,36 @@ def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
 # -- charges
 
 
-class Charge:
-    """What a queue is known to have in memory at a reading at rest: messages, and bounds of their bytes."""
-
-    __slots__ = ("bodies", "count", "marks", "reading")
-
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
-        self.count = reading.kept + reading.uncommitted
-        self.bodies = reading.charged - OVERHEAD_MIN_BYTES * reading.kept + reading.uncommitted_bytes
-        self.marks = reading.marks
-
-    def finding(self, situation: str) -> Finding:
-        """Whether the figure fits."""
-        used = self.reading.event.memory_bytes or 0
-        least = max(self.bodies, OVERHEAD_MIN_BYTES * self.count)
-        most = self.bodies + OVERHEAD_MAX_BYTES * self.count
-        if least <= used <= most:
-            return held("charged", situation)
-        why = f"it keeps {self.count} messages with bodies of {self.bodies} bytes; {least} to {most} were expected"
-        return broken("too-little" if used < least else "too-much", self.reading, why=why)
+def _charged(reading: Reading, situation: str) -> Finding:
+    """Whether the memory in use fits what the queue is known to have there."""
+    used, count = reading.event.memory_bytes or 0, reading.kept + reading.uncommitted
+    bodies = _bodies(reading)
+    least, most = max(bodies, OVERHEAD_MIN_BYTES * count), bodies + OVERHEAD_MAX_BYTES * count
+    if least <= used <= most:
+        return held("charged", situation)
+    why = f"{used} bytes are in use by {count} messages with bodies of {bodies}; {least} to {most} were expected"
+    return broken("too-little" if used < least else "too-much", reading, why=why)
 
 
-def charges(facts: Facts) -> list[Charge]:
-    """Of queues that say themselves that they hold as many messages as they are known to keep, while all of them must
-    be in memory.
+def _bodies(reading: Reading) -> int:
+    return reading.charged - OVERHEAD_MIN_BYTES * reading.kept + reading.uncommitted_bytes
+
+
+def charges(facts: Facts) -> list[Reading]:
+    """Readings at rest of queues that say themselves that they hold as many messages as they are known to keep, while
+    all of them must be in memory.
     """
-    unseen = {dest.name: _may_lose_unseen(dest) for dest in facts.destinations.values()}
-    found: list[Charge] = []
+    # It may have been written one that nobody saw, in whose place one of unknown result may stand.
+    unseen = {dest.name for dest in facts.destinations.values() if any(s.auto and s.end for s in dest.sessions)}
+    found: list[Reading] = []
     for reading in queue_readings(facts):
         event, dest = reading.event, reading.dest
         if dest is None or not reading.at_rest or event.memory_bytes is None or event.size != reading.kept:
             continue
-        doubtful = reading.timed or reading.unsure or reading.epoch.unclear or unseen[dest.name]
+        doubtful = reading.timed or reading.unsure or reading.epoch.unclear or dest.name in unseen
         if not doubtful and not pressed(facts, dest, reading):
-            found.append(Charge(reading))
+            found.append(reading)
     return found
-
-
-def _may_lose_unseen(dest: Destination) -> bool:
-    """Whether a consumer may have been written one that nobody saw, in whose place one of unknown result may stand."""
-    return any(session.auto and session.end for session in dest.sessions)
 
 
 def _transacted(reading: Reading) -> bool:
@@ -278,26 +268,24 @@ def _transacted(reading: Reading) -> bool:
 
 
 @rule("MEM-008", over=charges, handles=ANYTHING)
-def content_is_charged(_facts: Facts, charge: Charge) -> Findings:
+def content_is_charged(_facts: Facts, reading: Reading) -> Findings:
     """A message is charged its content and properties, at least the minimum size."""
-    reading = charge.reading
     if reading.kept and not _transacted(reading) and not reading.epoch.touched:
-        large = 2 * charge.bodies > OVERHEAD_MIN_BYTES * charge.count
-        yield charge.finding("bodies are larger than the minimum" if large else "")
+        large = 2 * _bodies(reading) > OVERHEAD_MIN_BYTES * reading.kept
+        yield _charged(reading, "bodies are larger than the minimum" if large else "")
 
 
 @rule("MEM-010", over=charges, handles=ANYTHING)
-def dispatch_releases_nothing(_facts: Facts, charge: Charge) -> Findings:
+def dispatch_releases_nothing(_facts: Facts, reading: Reading) -> Findings:
     """Dispatch does not release memory; an acknowledgement releases exactly what the message was charged."""
-    reading = charge.reading
     if reading.kept and not _transacted(reading) and reading.epoch.touched:
-        finding = charge.finding("in flight" if reading.event.in_flight else "after acknowledgements")
+        finding = _charged(reading, "in flight" if reading.event.in_flight else "after acknowledgements")
         if not finding.holds or reading.event.in_flight or reading.event.dequeued:
             yield finding
 
 
 @rule("MEM-014", over=charges, handles=ANYTHING)
-def open_transactions_are_charged(_facts: Facts, charge: Charge) -> Findings:
+def open_transactions_are_charged(_facts: Facts, reading: Reading) -> Findings:
     """Messages of open transactions are charged until they are committed or rolled back."""
-    if _transacted(charge.reading):
-        yield charge.finding("a transaction was open" if charge.reading.uncommitted else "after a rollback")
+    if _transacted(reading):
+        yield _charged(reading, "a transaction was open" if reading.uncommitted else "after a rollback")
