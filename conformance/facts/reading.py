@@ -27,6 +27,8 @@ def read(tables: Tables, event: Counters) -> None:
         reading.uncommitted_bytes = sum(size for _, size in open_here)
     if event.at_rest and (not tables.rests_ns or tables.rests_ns[-1] < event.t0):
         tables.rests_ns.append(event.t0)
+    if reading.at_rest:
+        _settle(tables, reading)
     tables.readings.append(reading)
     if dest is None:
         reading.epoch = tables.epoch.copy()
@@ -36,6 +38,16 @@ def read(tables: Tables, event: Counters) -> None:
     else:
         _look(tables, reading, dest)
         dest.readings.append(reading)
+
+
+def _settle(tables: Tables, reading: Reading) -> None:
+    """At rest destinations are read first, and then the broker."""
+    if tables.settle and tables.settle[-1].moved_seq != reading.moved_seq:
+        tables.settle = []
+    if reading.dest is None:
+        reading.parts, tables.settle = tables.settle, []
+    else:
+        tables.settle.append(reading)
 
 
 def _look(tables: Tables, reading: Reading, dest: Destination) -> None:

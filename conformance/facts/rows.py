@@ -384,7 +384,7 @@ class Reading:
 
     # fmt: off
     __slots__ = ("again", "arrived", "at_rest", "charged", "charged_elsewhere", "dest", "drain", "empty", "ended",
-                 "epoch", "event", "kept", "marks", "most_elsewhere", "moved_seq", "rejected", "restarts",
+                 "epoch", "event", "kept", "marks", "most_elsewhere", "moved_seq", "parts", "rejected", "restarts",
                  "sent_bytes", "sent_here_bytes", "timed", "uncommitted", "uncommitted_bytes", "unsure", "waiting",
                  "wild", "windows")
     # fmt: on
@@ -402,6 +402,8 @@ class Reading:
         self.moved_seq = -1
         #: The broker's own: the same settle found nothing on any destination.
         self.empty = False
+        #: The broker's own at rest: those of destinations in the same settle.
+        self.parts: list[Reading] = []
         #: Of its destination: a session had ended; arrivals, and those of copies that had arrived before; messages that
         #: a timer may act on; messages that it is known to keep, and a lower bound of their bytes.
         self.ended = False

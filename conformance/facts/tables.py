@@ -71,7 +71,7 @@ class Tables:
                  "clients", "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations",
                  "durable_ends", "epoch", "ghosts", "header", "limits", "marks", "moved_seq",
                  "operations", "pauses", "phase", "phases", "polls", "probes", "readings", "rejected", "resets",
-                 "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "simulated", "subscriptions",
+                 "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle", "simulated", "subscriptions",
                  "transactions", "uncommitted", "unproved", "unsure", "wild")
     # fmt: on
 
@@ -117,6 +117,8 @@ class Tables:
         self.phase = ""
         #: The last event that was no reading; starts of readings at rest, rising.
         self.moved_seq = -1
+        #: Readings at rest of destinations which that of the broker is to follow.
+        self.settle: list[Reading] = []
         self.rests_ns: list[int] = []
         self.wild: list[Session] = []
         #: Rejected messages whose dead letter was not seen yet; bytes that queues are known to keep; bytes ever sent.

@@ -14,7 +14,7 @@ from brokerproof.conformance.facts.marks import LIMIT
 from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
 from brokerproof.conformance.facts.pressure import exceedable, limit_at, scarce
-from brokerproof.conformance.facts.rows import Reading, Send, Session, Subscription
+from brokerproof.conformance.facts.rows import Copy, Reading, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.starvation import held_up, server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING, ORDERED, with_arrivals
@@ -86,44 +86,27 @@ class Relief(NamedTuple):
     purged: bool
 
 
-def _with_totals(facts: Facts) -> list[tuple[Reading, int]]:
-    """Readings at rest of queues, each with the percentage of memory that the broker used at that moment."""
-    found: list[tuple[Reading, int]] = []
-    pending: list[Reading] = []
-    for reading in facts.readings:
-        if pending and pending[-1].moved_seq != reading.moved_seq:
-            pending = []
-        if not reading.at_rest:
-            continue
-        if reading.dest is not None:
-            pending.append(reading)
-        elif reading.event.memory_percent is not None:
-            found += [(one, reading.event.memory_percent) for one in pending]
-            pending = []
-    return found
-
-
 def reliefs(facts: Facts) -> list[Relief]:
     """Of all queues, since the broker's last start."""
     found: list[Relief] = []
     full: dict[tuple[str, int], int] = {}
-    waited: dict[tuple[str, int], int] = {}
-    once_full = any((reading.event.memory_percent or 0) >= MARK_PERCENT for reading in facts.broker_readings)
-    for reading, percent in _with_totals(facts) if once_full else ():
-        dest = reading.dest
-        if dest is None or dest.topic:
-            continue
-        key = (dest.name, reading.restarts)
-        if percent >= MARK_PERCENT:
-            full.setdefault(key, reading.event.t1)
-            if reading.waiting and any(window.open() and window.session.known for window in reading.windows):
-                waited.setdefault(key, reading.event.t1)
-            continue
-        full_ns, begin = full.get(key, NEVER), reading.event.t0
-        if full_ns < begin and max(percent, reading.event.memory_percent or 0) < PRESSURE_PERCENT:
-            purges = [o for o in facts.operations if o.result != "fail" and o.op in {"purge", "move"}]
-            purged = any(full_ns < o.t1 < begin and o.dest != dest.name for o in purges)
-            found.append(Relief(reading, percent, full_ns, waited=waited.get(key, NEVER) < begin, purged=purged))
+    waited: dict[tuple[str, int], bool] = {}
+    purges = [o for o in facts.operations if o.result != "fail" and o.op in {"purge", "move"}]
+    for total in facts.broker_readings:
+        percent = total.event.memory_percent
+        for reading in total.parts if percent is not None and (full or percent >= MARK_PERCENT) else ():
+            dest, begin = reading.dest, reading.event.t0
+            if percent is None or dest is None or dest.topic:
+                continue
+            key = (dest.name, reading.restarts)
+            full_ns = full.get(key, NEVER)
+            if percent >= MARK_PERCENT:
+                full.setdefault(key, reading.event.t1)
+                beside = any(window.open() and window.session.known for window in reading.windows)
+                waited[key] = waited.get(key, False) or (beside and bool(reading.waiting))
+            elif full_ns < begin and max(percent, reading.event.memory_percent or 0) < PRESSURE_PERCENT:
+                purged = any(full_ns < o.t1 < begin and o.dest != dest.name for o in purges)
+                found.append(Relief(reading, percent, full_ns, waited[key], purged))
     return found
 
 
@@ -154,26 +137,26 @@ def purges_relieve(facts: Facts, relief: Relief) -> Findings:
 
 
 class Beside(NamedTuple):
-    """A message that was sent beside others: ``kept`` bytes stayed on other queues until it was too late."""
+    """A message that came to a queue beside others: ``kept`` bytes stayed on these until it was too late."""
 
-    send: Send
+    copy: Copy
     kept: int
 
 
 def beside_others(facts: Facts) -> list[Beside]:
-    """Plain messages to queues, sent while others kept half of the broker's limit."""
+    """Plain messages on queues, sent while others kept half of the broker's limit."""
     limit, lateness_ns = facts.declared.memory_limit_bytes, facts.declared.lateness_ms * NS_PER_MS
     if limit <= 0 or facts.sent_bytes * 100 < limit * PRESSURE_PERCENT:
         return []
     kept = Kept(stays(facts), 2 * lateness_ns)
     found: list[Beside] = []
-    for send in facts.sends.values():
-        event, dest = send.event, send.dest
-        if not (_is_plain(facts, send) and event.persistent) or dest.topic or dest.kind == "dead-letters":
+    for copy in facts.copies:
+        event, dest = copy.send.event, copy.dest
+        if dest.topic or dest.kind == "dead-letters" or not (event.persistent and _is_plain(facts, copy.send)):
             continue
         elsewhere = kept.elsewhere(dest.name, event.t0, event.t1 + lateness_ns)
         if elsewhere * 100 >= limit * PRESSURE_PERCENT and event.t1 - event.t0 < lateness_ns:
-            found.append(Beside(send, elsewhere))
+            found.append(Beside(copy, elsewhere))
     return found
 
 
@@ -186,21 +169,20 @@ def _is_plain(facts: Facts, send: Send) -> bool:
 @rule("MEM-021", over=beside_others, handles=ANYTHING, faults=("stall",))
 def slow_consumers_slow_down_nobody(facts: Facts, beside: Beside) -> Findings:
     """A fast consumer is not slowed down to the speed of slow consumers of other destinations."""
-    send = beside.send
+    send, dest = beside.copy.send, beside.copy.dest
     begin, end = send.event.t0, send.event.t1
     until_ns = end + facts.declared.lateness_ms * NS_PER_MS
-    if facts.credit.most(send.dest, begin, until_ns) > 1:
+    if facts.credit.most(dest, begin, until_ns) > 1:
         return
-    waiting = facts.credit.waiting(send, send.dest, (begin, end), excused=DISTURBED | LIMIT)
+    waiting = facts.credit.waiting(send, dest, (begin, end), excused=DISTURBED | LIMIT)
     if not waiting:
         return
-    low, high = arrived_ns(send, send.dest, waiting)
+    low, high = arrived_ns(send, dest, waiting)
     limit = facts.declared.memory_limit_bytes
     if low > until_ns:
         slack_ns = None if low == NEVER else until_ns - low
-        arrived = [] if slack_ns is None or send.copy is None else send.copy.deliveries[:1]
         why = f"{ms(until_ns - end)} later other queues still kept at least {beside.kept} of {limit} bytes"
-        yield broken("late", send, waiting[0], *arrived, why=why, slack_ns=slack_ns)
+        yield broken("late", send, waiting[0], *beside.copy.deliveries[:1], why=why, slack_ns=slack_ns)
     elif high <= until_ns:
         kept = "70 % or more" if beside.kept * 100 >= limit * MARK_PERCENT else "half or more"
         yield held("in-time", f"other queues kept {kept}", slack_ns=until_ns - high)

@@ -6,13 +6,11 @@ A message in memory is charged to its destination and to the broker: its content
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.policy import entry_for, matches
 from brokerproof.conformance.facts.pressure import limit_at, pressed
-from brokerproof.conformance.facts.rows import Destination, Reading
+from brokerproof.conformance.facts.rows import Reading
 from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import broker_readings, queue_readings
@@ -90,55 +88,34 @@ def memory_is_released(_facts: Facts, reading: Reading) -> Findings:
 # -- sums and shares
 
 
-class Sum(NamedTuple):
-    """The broker's own figure at rest, and what its destinations said in the same settle: bytes, and how many of them
-    used any. ``complete``: they are all that there are; ``again``: the settle before had shown the same difference.
+def settles(facts: Facts) -> list[tuple[Reading | None, Reading]]:
+    """The broker's own figures at rest, each with the ones before."""
+    found = [r for r in facts.broker_readings if r.at_rest and r.event.memory_bytes is not None]
+    return list(zip([None, *found], found, strict=False))
+
+
+def _parts(reading: Reading) -> tuple[list[int], bool, bool]:
+    """What the destinations use, at the broker's own figure; whether these are all; whether they disagree. More on
+    destinations is wrong even if some were not read.
     """
-
-    reading: Reading
-    parts: int
-    users: int
-    complete: bool
-    again: bool
-
-    def wrong(self) -> bool:
-        """More on destinations is wrong even if some were not read."""
-        used = self.reading.event.memory_bytes or 0
-        return self.parts > used or (self.complete and self.parts != used)
+    used = {one.event.dest: one.event.memory_bytes for one in reading.parts if one.event.memory_bytes is not None}
+    complete, total = len(used) == reading.event.destinations, sum(used.values())
+    broker = reading.event.memory_bytes or 0
+    return list(used.values()), complete, total > broker or (complete and total != broker)
 
 
-def sums(facts: Facts) -> list[Sum]:
-    """One for each settle in which the broker's own memory was read."""
-    found: list[Sum] = []
-    parts: dict[str, int] = {}
-    moved_seq = -1
-    for reading in facts.readings:
-        used = reading.event.memory_bytes
-        if not reading.at_rest or used is None:
-            continue
-        if reading.moved_seq != moved_seq:
-            parts, moved_seq = {}, reading.moved_seq
-        if reading.dest is not None:
-            parts[reading.dest.name] = used
-            continue
-        total, before = sum(parts.values()), found[-1] if found else None
-        again = (
-            before is not None and before.wrong() and (before.parts, before.reading.event.memory_bytes) == (total, used)
-        )
-        complete = len(parts) == reading.event.destinations
-        found.append(Sum(reading, total, sum(map(bool, parts.values())), complete, again))
-        parts = {}
-    return found
-
-
-@rule("MEM-006", over=sums)
-def broker_is_the_sum(facts: Facts, one: Sum) -> Findings:
+@rule("MEM-006", over=settles)
+def broker_is_the_sum(facts: Facts, settle: tuple[Reading | None, Reading]) -> Findings:
     """When nothing moves, the broker's usage equals the sum of its destinations' usage."""
-    used, wrong = one.reading.event.memory_bytes, one.wrong()
-    if wrong and (facts.simulated or one.again):
-        yield broken("different", one.reading, why=f"destinations use {one.parts} bytes together, the broker {used}")
-    elif one.complete and used and not wrong:
-        yield held("equal", "several destinations used memory" if one.users > 1 else "")
+    before, reading = settle
+    used, complete, wrong = _parts(reading)
+    if wrong:
+        again = before is not None and before.event.memory_bytes == reading.event.memory_bytes
+        if facts.simulated or (again and before is not None and sum(_parts(before)[0]) == sum(used)):
+            why = f"destinations use {sum(used)} bytes together, the broker {reading.event.memory_bytes}"
+            yield broken("different", reading, why=why)
+    elif complete and reading.event.memory_bytes:
+        yield held("equal", "several destinations used memory" if sum(map(bool, used)) > 1 else "")
 
 
 def shares(facts: Facts) -> list[Reading]:
