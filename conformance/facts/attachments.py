@@ -26,9 +26,9 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Stall, Subscription
-from brokerproof.conformance.facts.settling import come_back, expect_no_letter, release, settle
+from brokerproof.conformance.facts.settling import come_back, expect_no_letter, no_longer_open, release, settle
 from brokerproof.conformance.facts.spans import NEVER
-from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.facts.tables import Tables, covers
 from brokerproof.conformance.facts.traits import traits_of
 
 
@@ -68,7 +68,8 @@ class Attachments:
             client.transaction = None
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
-                self.tables.unsure[send.event.dest] = True
+                if send.event.result == "ok" and transaction.end is None:
+                    no_longer_open(self.tables, send, sure=False)
         temporary = self.tables.destinations.get(names.temporary_of(client.name))
         if temporary is not None:
             self.tables.marks.put(marks.OPERATOR, temporary.name, (event.t0, NEVER))
@@ -122,7 +123,11 @@ class Attachments:
                 self._end(session, "broker", event.t0, event.t1, event)
                 session.gone_ns = min(session.gone_ns, event.t1)
             self._connection_lost(client, event)
+        tables.uncommitted.clear()
+        tables.unsure.clear()
+        tables.epoch.restart()
         for dest in tables.destinations.values():
+            dest.epoch.restart()
             for copy in dest.copies:
                 if not (copy.send.event.persistent and tables.declared.persistent):
                     release(tables, copy)
@@ -172,6 +177,8 @@ class Attachments:
             client.heard(event)
         if event.browser:
             tables.browsers[event.consumer] = event
+            tables.epoch.touched += 1
+            tables.destination(event.dest).epoch.touched += 1
             tables.marks.put(marks.BROWSER, event.dest, (event.t0, NEVER))
             return
         session = tables.sessions.get(event.consumer)
@@ -213,6 +220,8 @@ class Attachments:
         session.dest.sessions.append(session)
         session.dest.open[name] = session
         client.open[name] = session
+        self.tables.epoch.touched += 1
+        session.dest.epoch.touched += 1
         self._bound(session)
         if names.is_pattern(dest):
             self._spread(session)
@@ -230,9 +239,9 @@ class Attachments:
         session.wild = True
         self.tables.wild.append(session)
         for dest in self.tables.destinations.values():
-            plain = dest.kind not in {"pattern", "dead-letters", "advisory"} and "." not in dest.name
-            if plain and names.pattern_of(dest.name) == session.dest.name:
+            if covers(session, dest):
                 dest.sessions.append(session)
+                dest.epoch.touched += 1
         self._mark(session, marks.WILDCARD)
 
     def _mark(self, session: Session, kind: int) -> None:

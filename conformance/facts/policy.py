@@ -61,11 +61,13 @@ def entry_for(declared: DeclaredSpec, dest: str) -> DestinationSpec | None:
 class Applied:
     """What a tester declares about one destination. Times are milliseconds, limits bytes; 0 is none."""
 
-    __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "memory_limit_bytes")
+    __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "found", "memory_limit_bytes")
 
     def __init__(self, declared: DeclaredSpec, dest: str) -> None:
         entry = entry_for(declared, dest)
         self.dest = dest
+        #: An entry applies.
+        self.found = entry is not None
         #: The entry, or the defaults.
         self.entry = entry if entry is not None else DestinationSpec(expire_period_ms=0)
         self.dead_letter = self.entry.dead_letter or DeadLetterSpec(

@@ -7,9 +7,9 @@ an operator changed says nothing any more.
 from __future__ import annotations
 
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
 from brokerproof.conformance.facts.rows import Destination, Reading
-from brokerproof.conformance.facts.settling import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -41,7 +41,26 @@ def pressed(tables: Tables, dest: Destination, reading: Reading) -> bool:
     """Whether memory may have been scarce when a destination was read."""
     limit, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
     return (
-        bool(tables.limits)
+        (bool(tables.limits) and tables.limits[0].t0 <= reading.event.t1)
         or 0 < limit * PRESSURE_PERCENT < reading.sent_bytes * 100
         or 0 < own * PRESSURE_PERCENT < reading.sent_here_bytes * 100
     )
+
+
+def exceedable(tables: Tables) -> bool:
+    """Whether so much was ever sent that a memory limit that was declared may have been exceeded."""
+    return 0 < tables.declared.memory_limit_bytes < tables.sent_bytes or any(
+        0 < dest.applied.memory_limit_bytes < dest.sent_bytes for dest in tables.destinations.values()
+    )
+
+
+def limit_at(tables: Tables, reading: Reading) -> int:
+    """The broker's limit when something was read; 0: there is none, -1: nobody knows."""
+    event = reading.event
+    changes = [one for one in tables.limits if one.t0 < event.t1 or (one.t0 == event.t1 and one.seq < event.seq)]
+    if not changes:
+        return tables.declared.memory_limit_bytes
+    last = changes[-1]
+    if last.result != "ok" or last.t1 > event.t0 or tables.restarted(last.t0, event.t1):
+        return -1
+    return last.limit_bytes if last.limit_bytes is not None else -1

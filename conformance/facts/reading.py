@@ -8,7 +8,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
 from brokerproof.conformance.facts.rows import Destination, Reading, Window
-from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.facts.tables import Tables, covers
 
 
 def read(tables: Tables, event: Counters) -> None:
@@ -27,14 +27,27 @@ def read(tables: Tables, event: Counters) -> None:
         reading.uncommitted_bytes = sum(size for _, size in open_here)
     if event.at_rest and (not tables.rests_ns or tables.rests_ns[-1] < event.t0):
         tables.rests_ns.append(event.t0)
+    if reading.at_rest:
+        _settle(tables, reading)
     tables.readings.append(reading)
     if dest is None:
+        reading.epoch = tables.epoch.copy()
         tables.destination(names.DEAD_LETTERS)
         reading.empty = _is_empty(tables, event)
         tables.broker_readings.append(reading)
     else:
         _look(tables, reading, dest)
         dest.readings.append(reading)
+
+
+def _settle(tables: Tables, reading: Reading) -> None:
+    """At rest destinations are read first, and then the broker."""
+    if tables.settle and tables.settle[-1].moved_seq != reading.moved_seq:
+        tables.settle = []
+    if reading.dest is None:
+        reading.parts, tables.settle = tables.settle, []
+    else:
+        tables.settle.append(reading)
 
 
 def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
@@ -51,12 +64,12 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     reading.timed = dest.timed > 0
     if not reading.at_rest:
         return
-    room = False
-    for session in dest.open.values():
-        window = Window(session)
-        reading.windows.append(window)
-        room = room or window.room()
-    if room and dest.waiting:
+    event = reading.event
+    if event.size == 0 and not event.in_flight and not event.scheduled:
+        dest.epoch.unclear = False  # what this reading itself says may still be of the time before
+    reading.windows = [Window(session) for session in dest.open.values()]
+    reading.wild = [Window(session) for session in tables.wild if not session.end and covers(session, dest)]
+    if dest.waiting and any(window.room() for window in (*reading.windows, *reading.wild)):
         reading.waiting = list(dest.waiting.values())
 
 

@@ -46,6 +46,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.attachments import Attachments
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.rows import (
@@ -62,10 +63,10 @@ from brokerproof.conformance.facts.rows import (
     Subscription,
 )
 from brokerproof.conformance.facts.settling import (
-    OVERHEAD_MAX_BYTES,
     accept,
     expect_no_letter,
     hold,
+    no_longer_open,
     release,
     settle,
     undo,
@@ -153,9 +154,11 @@ class Recording:
         send.connection = send.client.connection
         bytes_max = event.size + OVERHEAD_MAX_BYTES
         tables.sent_bytes += bytes_max
+        tables.epoch.send(event)
         timed = event.mortal() or event.delay_ms > 0 or event.deliver_at_ms is not None
         for part in self._parts(event.dest):
             part.sends.append(send)
+            part.epoch.send(event)
             part.sent_bytes += bytes_max
             part.timed += timed
             part.priorities[event.priority] = True
@@ -204,10 +207,11 @@ class Recording:
         if event.result == "fail":
             transaction.mixed = True
         elif event.result == "unknown":
-            tables.unsure[event.dest] = True
+            tables.unsure.update(dict.fromkeys(names.parts_of(event.dest), True))
         else:
-            count, size = tables.uncommitted.get(event.dest, (0, 0))
-            tables.uncommitted[event.dest] = (count + 1, size + event.size)
+            for part in names.parts_of(event.dest):
+                count, size = tables.uncommitted.get(part, (0, 0))
+                tables.uncommitted[part] = (count + 1, size + event.size)
 
     # -- deliveries
 
@@ -400,11 +404,11 @@ class Recording:
         transaction.committed = committed if event.result == "ok" else None
         for send in transaction.sends:
             if send.event.result == "ok":
-                self._no_longer_open(send, sure=event.result == "ok")
+                no_longer_open(tables, send, sure=event.result == "ok")
             if event.result != "ok":
                 continue
             if not committed:
-                send.refused = True
+                self._withdraw(send)
             elif send.event.result == "ok":
                 accept(tables, send, (event.t0, event.t1))
         for delivery in transaction.settled if event.result == "ok" else ():
@@ -420,15 +424,11 @@ class Recording:
             if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
                 undo(delivery)
 
-    def _no_longer_open(self, send: Send, *, sure: bool) -> None:
-        tables, dest = self.tables, send.event.dest
-        count, size = tables.uncommitted.get(dest, (0, 0))
-        if count > 1:
-            tables.uncommitted[dest] = (count - 1, size - send.event.size)
-        else:
-            tables.uncommitted.pop(dest, None)
-        if not sure:
-            tables.unsure[dest] = True
+    def _withdraw(self, send: Send) -> None:
+        """Its transaction was rolled back."""
+        send.refused = True
+        for part in self._parts(send.event.dest):
+            part.epoch.undone = True
 
     # -- operators, browsers, phases
 
@@ -436,8 +436,11 @@ class Recording:
         """Messages may have gone from a queue: nobody knows which."""
         tables = self.tables
         tables.operations.append(event)
+        tables.epoch.operate(event)
         if event.result == "fail":
             return
+        if event.op != "limit":
+            tables.destination(event.dest).epoch.operate(event)
         if event.op == "limit":
             tables.limits.append(event)
             tables.marks.put(marks.LIMIT, "", (event.t0, NEVER))
@@ -447,6 +450,8 @@ class Recording:
             for name in (event.dest, event.to) if event.op == "move" else (event.dest,):
                 dest = tables.destination(name)
                 dest.purges.append(event)
+                if name != event.dest:
+                    dest.epoch.operate(event)
                 tables.marks.put(marks.OPERATOR, name, (event.t0, event.t1))
             source = tables.destination(event.dest)
             for copy in list(source.waiting.values()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
@@ -29,6 +30,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.history import (
     Send as SendEvent,
 )
+from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.traits import UNKNOWN, Traits, is_selective
@@ -230,41 +232,10 @@ class Session:
     """
 
     # fmt: off
-    __slots__ = (
-        "ack",
-        "arrivals",
-        "auto",
-        "client",
-        "closed",
-        "connection",
-        "deliveries",
-        "dest",
-        "doubted",
-        "end",
-        "end_connection",
-        "ended_ns",
-        "event",
-        "freed_ns",
-        "gone_ns",
-        "held",
-        "known",
-        "leave",
-        "lost_ns",
-        "marks",
-        "name",
-        "opened",
-        "overdrawn",
-        "prefetch",
-        "seen",
-        "selective",
-        "subscription",
-        "sync",
-        "tried",
-        "uncertain",
-        "undone",
-        "wanted",
-        "wild",
-    )
+    __slots__ = ("ack", "arrivals", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
+                 "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
+                 "marks", "name", "opened", "overdrawn", "prefetch", "seen", "selective", "subscription", "sync",
+                 "tried", "uncertain", "undone", "wanted", "wild")
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
@@ -413,13 +384,14 @@ class Window:
 
 class Reading:
     """Counters that were read, and what was known then. ``dest`` None: the broker's own. ``windows`` is filled at
-    rest, ``waiting`` if one of them has room.
+    rest, ``wild`` with those of wildcard consumers, ``waiting`` if one of them all has room.
     """
 
     # fmt: off
     __slots__ = ("again", "arrived", "at_rest", "charged", "charged_elsewhere", "dest", "drain", "empty", "ended",
-                 "event", "kept", "marks", "most_elsewhere", "moved_seq", "rejected", "restarts", "sent_bytes",
-                 "sent_here_bytes", "timed", "uncommitted", "uncommitted_bytes", "unsure", "waiting", "windows")
+                 "epoch", "event", "kept", "marks", "most_elsewhere", "moved_seq", "parts", "rejected", "restarts",
+                 "sent_bytes", "sent_here_bytes", "timed", "uncommitted", "uncommitted_bytes", "unsure", "waiting",
+                 "wild", "windows")
     # fmt: on
 
     def __init__(self, event: Counters, dest: Destination | None) -> None:
@@ -427,12 +399,16 @@ class Reading:
         self.dest = dest
         self.at_rest = event.at_rest
         self.windows: list[Window] = []
+        self.wild: list[Window] = []
         self.waiting: list[Copy] = []
+        self.epoch = dest.epoch.copy() if dest is not None else Epoch()
         #: It was read in the drain phase. The last event before it that was no reading.
         self.drain = False
         self.moved_seq = -1
         #: The broker's own: the same settle found nothing on any destination.
         self.empty = False
+        #: The broker's own at rest: those of destinations in the same settle.
+        self.parts: list[Reading] = []
         #: Of its destination: a session had ended; arrivals, and those of copies that had arrived before; messages that
         #: a timer may act on; messages that it is known to keep, and a lower bound of their bytes.
         self.ended = False
@@ -469,9 +445,9 @@ class Destination:
     """
 
     # fmt: off
-    __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "kept", "kind", "name", "open",
-                 "priorities", "purges", "readings", "sends", "sent_bytes", "sessions", "subscriptions", "timed",
-                 "topic", "waiting")
+    __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "epoch", "kept", "kind",
+                 "name", "open", "priorities", "purges", "readings", "sends", "sent_bytes", "sessions", "subscriptions",
+                 "timed", "topic", "waiting")
     # fmt: on
 
     def __init__(self, name: str, kind: str, applied: Applied, *, topic: bool) -> None:
@@ -479,6 +455,7 @@ class Destination:
         self.kind = kind
         self.topic = topic
         self.applied = applied
+        self.epoch = Epoch(fed=kind == "queue" and bool(names.virtual_topic_of(name)))
         self.sessions: list[Session] = []
         self.open: dict[str, Session] = {}
         self.subscriptions: list[Subscription] = []

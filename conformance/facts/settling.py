@@ -8,16 +8,12 @@ Rules
 
 from __future__ import annotations
 
-from typing import Final
-
+from brokerproof.conformance.experiment import destinations as names
+from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, RETURNED, SETTLED, Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.tables import Tables
-
-#: What a message costs a broker beyond its body, at most and at least (bytes).
-OVERHEAD_MAX_BYTES: Final = 2048
-OVERHEAD_MIN_BYTES: Final = 1024
 
 
 def accept(tables: Tables, send: Send, span: Span) -> None:
@@ -42,6 +38,18 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         copy.accepted_beyond = 0 < limit < tables.charged or 0 < own < dest.charged
         if copy.steady and (last is None or last.returned()):
             dest.waiting[copy.message] = copy
+
+
+def no_longer_open(tables: Tables, send: Send, *, sure: bool) -> None:
+    """What was sent in a transaction waits for its end no more; not ``sure``: perhaps it does."""
+    for dest in names.parts_of(send.event.dest):
+        count, size = tables.uncommitted.get(dest, (0, 0))
+        if count > 1:
+            tables.uncommitted[dest] = (count - 1, size - send.event.size)
+        else:
+            tables.uncommitted.pop(dest, None)
+        if not sure:
+            tables.unsure[dest] = True
 
 
 def hold(tables: Tables, delivery: Delivery) -> None:

@@ -24,6 +24,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.clock import Clock
+from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.rows import (
     Client,
@@ -56,15 +57,22 @@ def kind_of(dest: str) -> str:
     return "topic" if names.is_topic(dest) else "queue"
 
 
+def covers(session: Session, dest: Destination) -> bool:
+    """Whether a consumer of a wildcard consumes from a destination."""
+    plain = dest.kind not in {"pattern", "dead-letters", "advisory"} and "." not in dest.name
+    return plain and names.pattern_of(dest.name) == session.dest.name
+
+
 class Tables:
     """One run's. Rows come in the order of the history."""
 
     # fmt: off
-    __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged", "clients",
-                 "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations", "durable_ends", "ghosts",
-                 "header", "limits", "marks", "moved_seq", "operations", "pauses", "phase", "phases", "polls", "probes",
-                 "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions",
-                 "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "wild")
+    __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
+                 "clients", "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations",
+                 "durable_ends", "epoch", "ghosts", "header", "limits", "marks", "moved_seq",
+                 "operations", "pauses", "phase", "phases", "polls", "probes", "readings", "rejected", "resets",
+                 "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle", "simulated", "subscriptions",
+                 "transactions", "uncommitted", "unproved", "unsure", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
@@ -109,12 +117,15 @@ class Tables:
         self.phase = ""
         #: The last event that was no reading; starts of readings at rest, rising.
         self.moved_seq = -1
+        #: Readings at rest of destinations which that of the broker is to follow.
+        self.settle: list[Reading] = []
         self.rests_ns: list[int] = []
         self.wild: list[Session] = []
         #: Rejected messages whose dead letter was not seen yet; bytes that queues are known to keep; bytes ever sent.
         self.rejected = 0
         self.charged = 0
         self.sent_bytes = 0
+        self.epoch = Epoch()
         #: What open transactions sent where: messages and bytes of their bodies; destinations where others may have.
         self.uncommitted: dict[str, tuple[int, int]] = {}
         self.unsure: dict[str, bool] = {}
@@ -129,13 +140,12 @@ class Tables:
             topic = kind != "temporary" and names.is_topic(name)
             found = Destination(name, kind, Applied(self.declared, name), topic=topic)
             self.destinations[name] = found
-            if kind not in {"pattern", "dead-letters", "advisory"} and "." not in name:
-                pattern = names.pattern_of(name)
-                for session in self.wild:
-                    if session.dest.name == pattern:
-                        found.sessions.append(session)
-                        kinds = marks.WILDCARD | (marks.SELECTIVE if session.selective else 0)
-                        self.marks.put(kinds, name, (session.opened[0], NEVER))
+            for session in self.wild:
+                if covers(session, found):
+                    found.sessions.append(session)
+                    found.epoch.touched += not session.end
+                    kinds = marks.WILDCARD | (marks.SELECTIVE if session.selective else 0)
+                    self.marks.put(kinds, name, (session.opened[0], NEVER))
         return found
 
     def client(self, name: str) -> Client:

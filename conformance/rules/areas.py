@@ -7,6 +7,10 @@ from brokerproof.conformance.rules import (
     delivery,
     giving_up,
     inactivity,
+    memory,
+    memory_paging,
+    memory_room,
+    memory_usage,
     raw_peers,
     redelivery,
     redelivery_marks,
@@ -16,8 +20,8 @@ from brokerproof.conformance.rules import (
 from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
-AREAS = (dead_letters, delivery, giving_up, inactivity, raw_peers, redelivery, redelivery_marks, restamping,
-         timestamping)
+AREAS = (dead_letters, delivery, giving_up, inactivity, memory, memory_paging, memory_room, memory_usage, raw_peers,
+         redelivery, redelivery_marks, restamping, timestamping)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]

@@ -9,8 +9,8 @@ from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.dead_letters import names_another
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.presence import maybe_elsewhere
-from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session
+from brokerproof.conformance.facts.ordering import neighbours
+from brokerproof.conformance.facts.rows import RETURNED, Copy, Send, Session
 from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import copies_again, queue_copies, sends
@@ -105,32 +105,13 @@ ORDERED = ("restart", "wildcard", "browser", "selective", "priority", "stall", "
 @rule("GEN-003", over=with_arrivals, handles=ORDERED)
 def in_order(facts: Facts, session: Session) -> Findings:
     """What one producer sends to one destination arrives at one consumer in the order of sending."""
-    newest: dict[tuple[object, ...], Delivery] = {}
-    for delivery in session.deliveries:
-        send, event = delivery.send, delivery.send.event
-        if not send.confirmed or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
-            continue
-        if delivery.is_dead_letter or delivery.is_moved:
-            continue
-        # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
-        loose = not event.persistent and not send.client.traits.awaits_receipt
-        connection = send.connection if loose else 0
-        key = (event.dest, event.host, event.priority, event.persistent, connection, event.group)
-        before = newest.get(key)
-        if before is None or before.send.event.t0 <= event.t0:
-            newest[key] = delivery
-            if before is not None:
-                yield held("in-order", "on a topic" if delivery.dest.topic else "on a queue")
-        elif event.t1 <= before.send.event.t0 and _first_here(facts, delivery):
-            yield broken("overtaken", send, before, delivery, why=f"{event.host} sent it earlier")
+    for before, delivery, overtaken in neighbours(facts, session):
+        if overtaken:
+            yield broken(
+                "overtaken", delivery.send, before, delivery, why=f"{delivery.send.client.name} sent it earlier"
+            )
             return
-
-
-def _first_here(facts: Facts, delivery: Delivery) -> bool:
-    """Nobody can have had it before, so that nothing but disorder explains its place."""
-    if delivery.copy.deliveries[0] is not delivery:
-        return False
-    return delivery.dest.topic or not maybe_elsewhere(facts, delivery)
+        yield held("in-order", "on a topic" if delivery.dest.topic else "on a queue")
 
 
 def seen(facts: Facts) -> list[Send]:

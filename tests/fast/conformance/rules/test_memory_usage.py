@@ -1,4 +1,4 @@
-"""The oracle of memory figures on hand-written histories."""
+"""What memory figures say, on hand-written histories."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.configuration import DestinationSpec
-from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.usage import UsageOracle, most_specific
-from tests.fast.chronicle import Chronicle
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from tests.fast.chronicle import DLQ, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -17,8 +16,12 @@ SILENT = VerdictKind.NOT_EXERCISED
 LIMIT = 16_384
 
 
+def judge(story: Chronicle, requirement: str) -> Verdict:
+    return story.verdicts(requirement)[requirement]
+
+
 def kind(story: Chronicle, requirement: str) -> VerdictKind:
-    return story.judge(UsageOracle)[requirement].verdict
+    return judge(story, requirement).verdict
 
 
 def new(limit: int = LIMIT, **declared: Any) -> Chronicle:
@@ -28,6 +31,65 @@ def new(limit: int = LIMIT, **declared: Any) -> Chronicle:
 def read(story: Chronicle, dest: str | None = "q0", **figures: Any) -> Chronicle:
     """Counters at rest."""
     return story.read(dest, at_rest=True, **figures)
+
+
+def test_the_brokers_limit() -> None:
+    def story(**figures: Any) -> Chronicle:
+        return Chronicle(memory_limit_bytes=LIMIT).send("p0/1", size=1000).read(None, **figures)
+
+    assert kind(story(memory_bytes=LIMIT), "MEM-002") is HOLDS
+    assert kind(story(memory_percent=100), "MEM-002") is HOLDS
+    over = judge(story(memory_bytes=LIMIT + 1), "MEM-002")
+    assert (over.verdict, over.outcome, over.grade) == (HOLDS, "one-message-over", "acceptable")
+    assert kind(story(memory_bytes=LIMIT + 1000 + 2048), "MEM-002") is HOLDS
+    assert kind(story(memory_bytes=LIMIT + 1000 + 2049), "MEM-002") is FAILS
+    assert kind(story(memory_percent=120), "MEM-002") is FAILS
+    assert kind(story(memory_percent=10), "MEM-002") is SILENT
+    assert kind(Chronicle(memory_limit_bytes=0).read(None, memory_bytes=1 << 40), "MEM-002") is SILENT
+
+
+def test_a_destinations_own_limit() -> None:
+    def story(dest: str, used: int, *entries: DestinationSpec) -> Chronicle:
+        return Chronicle(destinations=list(entries)).read(dest, memory_bytes=used)
+
+    own = DestinationSpec("q0", memory_limit_bytes=10_000)
+    assert kind(story("q0", 9000, own), "MEM-004") is HOLDS
+    assert kind(story("q0", 13_000, own), "MEM-004") is FAILS
+    assert kind(story("q1", 13_000, own), "MEM-004") is SILENT
+    everybody = DestinationSpec(">", memory_limit_bytes=20_000)
+    assert kind(story("q0", 13_000, everybody, own), "MEM-004") is FAILS
+    assert kind(story("q1", 13_000, everybody, own), "MEM-004") is HOLDS
+    # Of two wildcards the more specific one counts, whatever their order.
+    narrow = DestinationSpec("a.*", memory_limit_bytes=30_000)
+    assert kind(story("a.b", 29_000, everybody, narrow), "MEM-004") is HOLDS
+    assert kind(story("a.b", 33_000, narrow, everybody), "MEM-004") is FAILS
+
+
+def test_an_empty_queue_keeps_nothing() -> None:
+    def story(**figures: Any) -> Chronicle:
+        return Chronicle().send("p0/1").rest("q0", **figures)
+
+    assert kind(story(size=0, in_flight=0, memory_bytes=0), "MEM-003") is HOLDS
+    assert kind(story(size=0, in_flight=0, memory_bytes=1), "MEM-003") is FAILS
+    assert kind(story(size=0, in_flight=0, memory_percent=1), "MEM-003") is FAILS
+    assert kind(story(size=1, in_flight=0, memory_bytes=1), "MEM-003") is SILENT
+    assert kind(story(size=0, in_flight=0, scheduled=1, memory_bytes=1), "MEM-003") is SILENT
+    assert kind(story(size=0, in_flight=0), "MEM-003") is SILENT
+
+
+def test_the_broker_keeps_nothing_when_all_queues_are_empty() -> None:
+    def story(letters: int) -> Chronicle:
+        told = Chronicle().send("p0/1").connect("c0").subscribe("c0/1").arrive("c0/1", "p0/1").ack("c0/1", "p0/1")
+        told.drain("q0", DLQ)
+        return told.rest("q0", size=0, in_flight=0).rest(None, size=letters, memory_bytes=1)
+
+    assert kind(story(0), "MEM-003") is FAILS
+    assert kind(story(1), "MEM-003") is SILENT  # somebody else's messages
+
+
+def test_unread_queues_leave_the_broker_unjudged() -> None:
+    story = Chronicle().send("p0/1").send("p0/2", "q1").drain("q0", "q1", DLQ)
+    assert kind(story.rest("q0", size=0, in_flight=0).rest(None, size=0, memory_bytes=1), "MEM-003") is SILENT
 
 
 @pytest.mark.parametrize(
@@ -118,15 +180,6 @@ def test_negative_figures() -> None:
     assert kind(read(new().send("p0/1"), size=1, memory_bytes=0), "MEM-011") is HOLDS
 
 
-def test_no_limit() -> None:
-    assert kind(read(new(0), None, memory_bytes=5, memory_percent=0), "MEM-012") is HOLDS
-    assert kind(read(new(0), None, memory_bytes=5, memory_percent=1), "MEM-012") is FAILS
-    refused = new(0).send("p0/1", result="fail", refusal="no-space: memory")
-    assert kind(refused, "MEM-012") is FAILS
-    held_up = new(0).send("p0/1").send("p0/2").subscribe("c0/1").arrive("c0/1", "p0/1")
-    assert kind(held_up.rest("q0"), "MEM-012") is FAILS
-
-
 ENTRIES = [DestinationSpec(">", memory_limit_bytes=5000), DestinationSpec("q0", memory_limit_bytes=9000)]
 
 
@@ -134,67 +187,6 @@ ENTRIES = [DestinationSpec(">", memory_limit_bytes=5000), DestinationSpec("q0", 
 def test_entries(dest: str, shown: int, verdict: VerdictKind) -> None:
     story = read(new(destinations=ENTRIES), dest, memory_limit_bytes=shown)
     assert kind(story, "MEM-017") is verdict
-
-
-@pytest.mark.parametrize(
-    ("patterns", "dest", "winner"),
-    [
-        ([">", "A.>", "A.b"], "A.b", "A.b"),
-        ([">", "A.>"], "A.b", "A.>"),
-        (["A.*", "A.>"], "A.b", None),
-        (["A.*", "*.b"], "A.b", None),
-        ([">"], "x", ">"),
-        (["A.>"], "B", None),
-    ],
-)
-def test_the_most_specific_entry(patterns: list[str], dest: str, winner: str | None) -> None:
-    found = most_specific([DestinationSpec(pattern) for pattern in patterns], dest)
-    assert (None if found is None else found.match) == winner
-
-
-def test_large_messages() -> None:
-    assert kind(new().send("p0/1", size=LIMIT + 1, result="fail", refusal="memory limit"), "MEM-018") is FAILS
-    delivered = new().send("p0/1", size=LIMIT + 1).subscribe("c0/1").arrive("c0/1", "p0/1")
-    assert kind(delivered, "MEM-018") is HOLDS
-    pressed = new().send("p0/1", size=9000).send("p0/2", size=LIMIT + 1, result="fail", refusal="memory limit")
-    assert kind(pressed, "MEM-018") is SILENT
-
-
-@pytest.mark.parametrize(("used", "verdict"), [(5000, FAILS), (6000, HOLDS), (14_000, HOLDS), (14_542, FAILS)])
-def test_the_mark(used: int, verdict: VerdictKind) -> None:
-    """70 % of 16384 are 11469; a message costs at most 3072."""
-    story = new()
-    for number in range(1, 11):
-        story.send(f"p0/{number}", size=1024)
-    assert kind(read(story, size=10, memory_bytes=used), "MEM-019") is verdict
-
-
-def test_the_mark_means_nothing_after_somebody_consumed_or_for_other_messages() -> None:
-    story = new().subscribe("c0/1", "q1").send("p0/1")
-    assert kind(read(story, size=1, memory_bytes=16_000), "MEM-019") is SILENT
-    assert kind(read(new().send("p0/1", persistent=False), size=1, memory_bytes=16_000), "MEM-019") is SILENT
-
-
-@pytest.mark.parametrize(("later", "verdict"), [(4000, HOLDS), (4001, FAILS)])
-def test_loading(later: int, verdict: VerdictKind) -> None:
-    story = new().send("p0/1", size=4000).send("p0/2", size=4000)
-    read(story, size=2, enqueued=2, scheduled=0, memory_bytes=4000).wait(1000)
-    assert kind(read(story, size=2, enqueued=2, scheduled=0, memory_bytes=later), "MEM-024") is verdict
-
-
-def test_loading_for_a_consumer_is_right() -> None:
-    story = read(new().send("p0/1", size=4000), size=1, enqueued=1, scheduled=0, memory_bytes=0).subscribe("c0/1")
-    assert kind(read(story, size=1, enqueued=1, scheduled=0, memory_bytes=5000), "MEM-024") is SILENT
-
-
-def test_a_refused_send_never_arrives() -> None:
-    def story(**refused: Any) -> Chronicle:
-        return new(generation={"memory": "G3"}).send("p0/1", **refused).subscribe("c0/1")
-
-    refused = {"result": "fail", "refusal": "no-space: no memory"}
-    assert kind(story(**refused).arrive("c0/1", "p0/1"), "MEM-027") is FAILS
-    assert kind(story(result="fail", refusal="bad-destination").arrive("c0/1", "p0/1"), "MEM-027") is SILENT
-    assert kind(story(result="unknown").arrive("c0/1", "p0/1"), "MEM-027") is HOLDS
 
 
 @pytest.mark.parametrize(
@@ -215,3 +207,36 @@ def test_what_rests_on_a_limit_that_was_changed_is_not_judged() -> None:
     story = new(0).operate("limit", dest="", limit_bytes=500).send("p0/1", result="fail", refusal="no space")
     story = read(story, memory_bytes=300, memory_percent=60)
     assert kind(story, "MEM-012") is kind(story, "MEM-007") is SILENT
+
+
+def test_percentages_of_a_limit_that_was_changed() -> None:
+    story = new(0).operate("limit", dest="", limit_bytes=500)
+    assert kind(read(story, memory_bytes=301, memory_percent=60), "MEM-007") is HOLDS
+    assert kind(read(story, memory_bytes=301, memory_percent=61), "MEM-007") is FAILS
+
+
+def test_a_broker_over_a_limit_that_was_lowered_is_not_judged() -> None:
+    story = new().operate("limit", dest="", limit_bytes=500)
+    assert kind(story.read(None, memory_bytes=1 << 20), "MEM-002") is VerdictKind.INCONCLUSIVE
+
+
+def test_what_a_browser_or_a_purge_leaves_is_nothing() -> None:
+    for story in (new().send("p0/1").subscribe("c0/1", browser=True), new().send("p0/1").operate("purge")):
+        assert kind(read(story, size=0, in_flight=0, memory_bytes=1), "MEM-003") is FAILS
+
+
+def test_a_restart_ends_all_transactions() -> None:
+    story = new(persistent=True).begin("p0").send("p0/1", tx="p0/tx1").restart()
+    assert kind(read(story, size=0, in_flight=0, memory_bytes=1), "MEM-003") is FAILS
+
+
+def test_charges_after_a_restart_are_judged_once_the_queue_was_seen_empty() -> None:
+    def story(restarted: str) -> Chronicle:
+        told = new(1 << 20, persistent=True)
+        if restarted == "full":
+            told.send("p0/1", size=2000)
+        told.restart().connect("p0")
+        return read(told.send("p0/2", size=2000), size=1 + (restarted == "full"), memory_bytes=1)
+
+    assert kind(story("empty"), "MEM-008") is FAILS
+    assert kind(story("full"), "MEM-008") is SILENT

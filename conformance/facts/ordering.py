@@ -1,0 +1,40 @@
+"""Ordering: which of two messages of one producer should have arrived first at a consumer, and did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from brokerproof.conformance.facts.presence import maybe_elsewhere
+from brokerproof.conformance.facts.rows import Delivery, Session
+from brokerproof.conformance.facts.tables import Tables
+
+
+def neighbours(tables: Tables, session: Session) -> Iterator[tuple[Delivery, Delivery, bool]]:
+    """Pairs of deliveries that one producer sent to one destination in the same way, as they arrived, and whether the
+    second one was overtaken by the first: sent before it, and nobody can have had it in between.
+    """
+    newest: dict[tuple[object, ...], Delivery] = {}
+    for delivery in session.deliveries:
+        send, event = delivery.send, delivery.send.event
+        if not send.confirmed or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
+            continue
+        if delivery.is_dead_letter or delivery.is_moved:
+            continue
+        # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
+        loose = not event.persistent and not send.client.traits.awaits_receipt
+        connection = send.connection if loose else 0
+        key = (event.dest, event.host, event.priority, event.persistent, connection, event.group)
+        before = newest.get(key)
+        if before is None or before.send.event.t0 <= event.t0:
+            newest[key] = delivery
+            if before is not None:
+                yield before, delivery, False
+        elif event.t1 <= before.send.event.t0 and _first_here(tables, delivery):
+            yield before, delivery, True
+
+
+def _first_here(tables: Tables, delivery: Delivery) -> bool:
+    """Nobody can have had it before, so that nothing but disorder explains its place."""
+    if delivery.copy.deliveries[0] is not delivery:
+        return False
+    return delivery.dest.topic or not maybe_elsewhere(tables, delivery)

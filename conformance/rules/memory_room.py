@@ -1,0 +1,231 @@
+"""What producers are told when there is no room (MEM-005, MEM-012, MEM-018, MEM-027 to MEM-030).
+
+A persistent message needs room in the store, any other one in memory or in temporary files. A send that finds none
+waits or is refused, and whoever needs something else goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from brokerproof.conformance.facts.absence import ended, missing
+from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
+from brokerproof.conformance.facts.pressure import exceedable
+from brokerproof.conformance.facts.rows import Reading, Send
+from brokerproof.conformance.facts.spans import Span
+from brokerproof.conformance.facts.starvation import server, waits
+from brokerproof.conformance.rules.delivery import ANYTHING
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import sends
+
+#: Words by which a refusal says that it is about memory.
+REFUSALS: Final = ("memory", "space", "limit", "full", "usage", "resource")
+
+
+def names_room(send: Send) -> bool:
+    """Whether a send was refused for want of room."""
+    reason = (send.event.refusal or "").lower() if send.event.result == "fail" else ""
+    return any(word in reason for word in REFUSALS)
+
+
+def without_room(facts: Facts) -> list[Send]:
+    """Sends that were refused for want of room."""
+    return [send for send in facts.sends.values() if send.event.result == "fail" and names_room(send)]
+
+
+# -- memory
+
+
+def beyond_memory(facts: Facts) -> list[Send]:
+    """Persistent messages to queues which were refused for want of memory, or accepted when a limit was exceeded."""
+    found = [copy.send for copy in facts.copies if copy.accepted_beyond] if exceedable(facts) else []
+    found = list({send.message: send for send in [*found, *without_room(facts)]}.values())
+    return [send for send in found if send.event.persistent and not send.dest.topic]
+
+
+@rule("MEM-005", over=beyond_memory, handles=ANYTHING)
+def accepted_beyond_memory(facts: Facts, send: Send) -> Findings:
+    """Persistent messages beyond a memory limit are accepted, and none of them is lost."""
+    if send.event.result == "fail":
+        if not send.dest.applied.entry.send_fail_if_no_space:
+            yield broken("refused", send)
+        return
+    for copy in send.copies.values():
+        if copy.accepted_beyond and missing(facts, copy):
+            yield broken(
+                "lost", send, why="more than a memory limit holds had been accepted, and it was never seen again"
+            )
+        elif copy.accepted_beyond and (copy.deliveries or copy.dead_letters):
+            yield held("kept", "more had been accepted than the limit holds")
+
+
+def unlimited(facts: Facts) -> list[Send | Reading]:
+    """What happened where there is no limit: refusals, and readings."""
+    declared = facts.declared
+    if declared.memory_limit_bytes:
+        return []
+    disk = declared.store_limit_bytes or declared.temp_limit_bytes
+    rows: list[Send | Reading] = [] if disk else [*without_room(facts)]
+    return [*rows, *facts.readings]
+
+
+@rule("MEM-012", over=unlimited, handles=ANYTHING)
+def zero_is_no_limit(facts: Facts, row: Send | Reading) -> Findings:
+    """A limit of 0 is no limit."""
+    if isinstance(row, Send):
+        if not row.dest.applied.memory_limit_bytes and not _limited_by(facts, row.event.t1):
+            yield broken("refused", row)
+        return
+    dest, event = row.dest, row.event
+    own = dest is not None and dest.applied.memory_limit_bytes
+    if own or event.memory_limit_bytes or _limited_by(facts, event.t1):
+        return
+    if event.memory_percent:
+        yield broken("limited", row, why=f"{event.memory_percent} % of a limit that does not exist")
+    elif event.memory_bytes and event.memory_percent is not None:
+        yield held("unlimited", "memory was in use")
+    session = server(row) if row.waiting and dest is not None and not dest.topic else None
+    copy = waits(facts, row) if session is not None else None
+    if session is not None and copy is not None:
+        yield broken("held-up", copy, session, row)
+
+
+def _limited_by(facts: Facts, until_ns: int) -> bool:
+    """Whether an operator may have changed the limits by then."""
+    return bool(facts.limits) and facts.limits[0].t0 <= until_ns
+
+
+def large(facts: Facts) -> list[tuple[Send, bool]]:
+    """Messages larger than the broker's limit, and whether much had been sent before, so that memory may be scarce."""
+    limit, declared = facts.declared.memory_limit_bytes, facts.declared
+    if not 0 < limit < facts.epoch.largest or declared.store_limit_bytes or declared.temp_limit_bytes:
+        return []
+    found: list[tuple[Send, bool]] = []
+    sent = 0
+    for send in facts.sends.values():
+        if send.event.size > limit:
+            found.append((send, sent * 100 > limit * PRESSURE_PERCENT))
+        sent += send.event.size + OVERHEAD_MAX_BYTES
+    return found
+
+
+@rule("MEM-018", over=large)
+def large_messages_pass(facts: Facts, row: tuple[Send, bool]) -> Findings:
+    """A message larger than the whole limit is accepted while there is space, delivered and forgotten."""
+    send, scarce = row
+    if _limited_by(facts, send.event.t1):
+        return
+    if send.event.result == "fail":
+        if not scarce and names_room(send):
+            yield broken("refused", send, why="the broker was empty")
+    elif any(missing(facts, copy) for copy in send.copies.values()):
+        yield broken("lost", send, why="it was accepted and never seen again")
+    elif any(copy.deliveries for copy in send.copies.values()):
+        yield held("delivered", "larger than the broker's memory")
+
+
+def kept_waiting(facts: Facts) -> list[Send]:
+    """Messages that were refused for want of room, or of which nobody knows, where producers may have to wait."""
+    declared = facts.declared
+    wait = declared.generation.get("memory", "fair") != "fair"
+    wait = wait or declared.store_limit_bytes > 0 or declared.temp_limit_bytes > 0
+    unknown = [send for send in sends(facts) if send.event.result == "unknown"] if wait else []
+    return [*without_room(facts), *unknown]
+
+
+@rule("MEM-027", over=kept_waiting, handles=ANYTHING)
+def blocked_sends_happen_once(facts: Facts, send: Send) -> Findings:
+    """A full broker blocks or refuses producers as configured, and every blocked send happens exactly once or never."""
+    seen = [delivery for copy in send.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
+    if send.event.result == "unknown":
+        if len(seen) == 1 and seen[0].event.t0 > send.event.t1:
+            yield held("exactly-once-or-never", "a send waited for memory")
+    elif seen:
+        yield broken("kept", send, seen[0])
+    elif ended(facts):
+        yield held("exactly-once-or-never", "a send was refused")
+
+
+# -- the disk
+
+
+class Asked(NamedTuple):
+    """A send to a queue outside transactions: ``full``: what it needs was full all the time that it took, in files
+    alone; ``surely``: in memory, too; ``other_full``: what it does not need was full; ``before``: bytes of its kind
+    that had ever been sent.
+    """
+
+    send: Send
+    before: int
+    full: bool
+    surely: bool
+    other_full: bool
+
+
+def rooms(facts: Facts) -> tuple[int, int]:
+    """What temporary files and what the store have room for; 0: no limit."""
+    declared = facts.declared
+    return declared.temp_limit_bytes, declared.store_limit_bytes if declared.persistent else 0
+
+
+def asked(facts: Facts) -> list[Asked]:
+    """All such sends, where there are limits of the disk."""
+    room, memory = rooms(facts), facts.declared.memory_limit_bytes
+    if not any(room):
+        return []
+    kept = stays(facts)
+    full: list[list[Span]] = [_full(kept, room[kind], persistent=bool(kind)) for kind in (0, 1)]
+    beyond = room[0] + memory + facts.epoch.largest if memory > 0 else 0
+    surely = [_full(kept, beyond, persistent=False), full[1]]
+    sent = [0, 0]
+    found: list[Asked] = []
+    for send in facts.sends.values():
+        event, kind = send.event, int(send.event.persistent)
+        if not send.dest.topic and event.tx is None:
+            span = (event.t0, event.t1)
+            states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
+            found.append(Asked(send, sent[kind], *states))
+        sent[kind] += event.size + OVERHEAD_MAX_BYTES
+    return found
+
+
+def _full(kept: list[Stay], room: int, *, persistent: bool) -> list[Span]:
+    """When messages of one kind filled their room."""
+    return full_spans([stay for stay in kept if stay.copy.send.event.persistent is persistent], room) if room else []
+
+
+def _admitted(one: Asked) -> Findings:
+    result = one.send.event.result
+    if result == "ok" and one.surely:
+        yield broken("accepted", one.send, why="what was kept all the time had no room beside it")
+    elif result != "ok" and one.full:
+        yield held("not-accepted", "a send was refused" if result == "fail" else "a send waited")
+
+
+@rule("MEM-028", over=asked, handles=ANYTHING)
+def full_stores_accept_nothing(_facts: Facts, one: Asked) -> Findings:
+    """A persistent message is not accepted while the store is full."""
+    if one.send.event.persistent:
+        yield from _admitted(one)
+
+
+@rule("MEM-029", over=asked, handles=ANYTHING)
+def full_files_accept_nothing(_facts: Facts, one: Asked) -> Findings:
+    """A message that is not persistent is not accepted while temporary files are full."""
+    if not one.send.event.persistent:
+        yield from _admitted(one)
+
+
+@rule("MEM-030", over=asked, handles=ANYTHING)
+def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
+    """A send is refused for want of room on the disk only if what it needs is full."""
+    event = one.send.event
+    room = rooms(facts)[int(event.persistent)]
+    waits_for_memory = facts.declared.generation.get("memory", "fair") != "fair"
+    if names_room(one.send) and not waits_for_memory and one.before + event.size < room:
+        yield broken("refused", one.send, why=f"at most {one.before} of {room} bytes had been sent before")
+    elif event.result == "ok" and one.other_full:
+        yield held("went-through", "temporary files were full" if event.persistent else "the store was full")

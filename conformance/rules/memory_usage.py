@@ -1,0 +1,268 @@
+"""What memory figures say (MEM-002 to MEM-004, MEM-006 to MEM-008, MEM-010, MEM-011, MEM-013, MEM-014, MEM-017).
+
+A message in memory is charged to its destination and to the broker: its content, and ``OVERHEAD_MIN_BYTES`` to
+``OVERHEAD_MAX_BYTES`` beyond. What is in the store only costs nothing.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.policy import entry_for, matches
+from brokerproof.conformance.facts.pressure import limit_at, pressed
+from brokerproof.conformance.facts.rows import Reading
+from brokerproof.conformance.rules.delivery import ANYTHING
+from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import broker_readings, queue_readings
+
+#: A limit that was lowered may be exceeded by what was there before.
+UNCHANGED = tuple(kind for kind in ANYTHING if kind != "limit")
+
+
+def readings(facts: Facts) -> list[Reading]:
+    """All readings of memory, of destinations and of the broker."""
+    return [r for r in facts.readings if r.event.memory_bytes is not None or r.event.memory_percent is not None]
+
+
+def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
+    event = reading.event
+    used = event.memory_bytes
+    if used is None:
+        if event.memory_percent is None:
+            return
+        used = limit * event.memory_percent // 100
+    if used > limit + facts.epoch.largest:
+        yield broken(
+            "over", reading, why=f"{used} bytes of memory are in use ({used * 100 // limit} % of {limit} bytes)"
+        )
+    elif used > limit:
+        yield held("one-message-over", "the limit was exceeded by one message")
+    elif used * 10 > limit * 9:
+        yield held("within", "more than nine tenths were used")
+    elif used * 2 > limit:
+        yield held("within", "more than half was used")
+
+
+@rule("MEM-002", over=broker_readings, handles=UNCHANGED)
+def broker_within_limit(facts: Facts, reading: Reading) -> Findings:
+    """The memory in use never exceeds the broker's limit."""
+    if facts.declared.memory_limit_bytes > 0:
+        yield from _bounded(facts, reading, facts.declared.memory_limit_bytes)
+
+
+def limited_readings(facts: Facts) -> list[Reading]:
+    """Readings of destinations that have a limit of their own."""
+    limited = {dest.name for dest in facts.destinations.values() if dest.applied.memory_limit_bytes > 0}
+    return [r for r in facts.readings if r.dest is not None and r.dest.name in limited] if limited else []
+
+
+@rule("MEM-004", over=limited_readings, handles=ANYTHING)
+def destination_within_limit(facts: Facts, reading: Reading) -> Findings:
+    """A destination's own limit bounds its memory."""
+    if reading.dest is not None:
+        yield from _bounded(facts, reading, reading.dest.applied.memory_limit_bytes)
+
+
+def drained_readings(facts: Facts) -> list[Reading]:
+    """Readings at rest which say that nothing is left where something had been, of queues and of the broker."""
+    return [r for r in readings(facts) if r.at_rest and not r.uncommitted and not r.unsure and _is_drained(facts, r)]
+
+
+def _is_drained(facts: Facts, reading: Reading) -> bool:
+    dest, event = reading.dest, reading.event
+    if dest is None:
+        return reading.empty and facts.sent_bytes > 0
+    empty = event.size == 0 and event.in_flight == 0 and not event.scheduled
+    return empty and not dest.topic and reading.sent_here_bytes > 0
+
+
+@rule("MEM-003", over=drained_readings, handles=ANYTHING)
+def memory_is_released(_facts: Facts, reading: Reading) -> Findings:
+    """When everything is drained, the memory in use is back at 0."""
+    if reading.event.memory_bytes or reading.event.memory_percent:
+        yield broken("leaked", reading, why="nothing is left, and memory is in use")
+    else:
+        yield held("released", "after the drain" if reading.drain else "between two bursts")
+
+
+# -- sums and shares
+
+
+def settles(facts: Facts) -> list[tuple[Reading | None, Reading]]:
+    """The broker's own figures at rest, each with the ones before."""
+    found = [r for r in facts.broker_readings if r.at_rest and r.event.memory_bytes is not None]
+    return list(zip([None, *found], found, strict=False))
+
+
+def _parts(reading: Reading) -> tuple[list[int], bool, bool]:
+    """What the destinations use, at the broker's own figure; whether these are all; whether they disagree. More on
+    destinations is wrong even if some were not read.
+    """
+    used = {one.event.dest: one.event.memory_bytes for one in reading.parts if one.event.memory_bytes is not None}
+    complete, total = len(used) == reading.event.destinations, sum(used.values())
+    broker = reading.event.memory_bytes or 0
+    return list(used.values()), complete, total > broker or (complete and total != broker)
+
+
+@rule("MEM-006", over=settles)
+def broker_is_the_sum(facts: Facts, settle: tuple[Reading | None, Reading]) -> Findings:
+    """When nothing moves, the broker's usage equals the sum of its destinations' usage."""
+    before, reading = settle
+    used, complete, wrong = _parts(reading)
+    if wrong:
+        again = before is not None and before.event.memory_bytes == reading.event.memory_bytes
+        if facts.simulated or (again and before is not None and sum(_parts(before)[0]) == sum(used)):
+            why = f"destinations use {sum(used)} bytes together, the broker {reading.event.memory_bytes}"
+            yield broken("different", reading, why=why)
+    elif complete and reading.event.memory_bytes:
+        yield held("equal", "several destinations used memory" if sum(map(bool, used)) > 1 else "")
+
+
+def shares(facts: Facts) -> list[Reading]:
+    """Readings at rest of both bytes and percentages."""
+    return [r for r in readings(facts) if r.at_rest and None not in {r.event.memory_bytes, r.event.memory_percent}]
+
+
+@rule("MEM-007", over=shares, handles=ANYTHING)
+def percentages_are_floors(facts: Facts, reading: Reading) -> Findings:
+    """The displayed percentage is the floor of 100 times usage divided by limit."""
+    event, dest = reading.event, reading.dest
+    own = dest.applied.memory_limit_bytes if dest is not None else 0
+    limit = event.memory_limit_bytes if event.memory_limit_bytes is not None else own or limit_at(facts, reading)
+    used = event.memory_bytes or 0
+    floor = 100 * used // limit if limit > 0 else 0
+    if limit >= 0 and event.memory_percent != floor:
+        yield broken("other", reading, why=f"the floor of its share of {limit} bytes is {floor} %")
+    elif floor and 100 * used % limit:
+        yield held("floor", "between two percentages")
+
+
+@rule("MEM-011", over=readings, handles=ANYTHING)
+def never_negative(_facts: Facts, reading: Reading) -> Findings:
+    """Usage is never negative."""
+    event = reading.event
+    if (event.memory_bytes or 0) < 0 or (event.memory_percent or 0) < 0:
+        yield broken("negative", reading)
+    elif event.dequeued or event.size:
+        yield held("not-negative", "" if event.size else "nothing was left")
+
+
+# -- limits that are shown
+
+
+def shown_limits(facts: Facts) -> list[Reading]:
+    """Readings of destinations that show a limit."""
+    return [r for r in facts.readings if r.dest is not None and r.event.memory_limit_bytes is not None]
+
+
+def following(facts: Facts) -> list[Reading]:
+    """The same of those without a limit of their own, once an operator has changed the broker's."""
+    if not facts.limits:
+        return []
+    end_ns = facts.limits[0].t1
+    return [r for r in shown_limits(facts) if r.event.t0 >= end_ns and r.dest and not r.dest.applied.memory_limit_bytes]
+
+
+@rule("MEM-013", over=following, handles=ANYTHING)
+def inherited_limits_follow(facts: Facts, reading: Reading) -> Findings:
+    """A queue without a limit of its own follows the broker's limit, also when that changes."""
+    limit = limit_at(facts, reading)
+    if limit < 0:
+        return
+    if reading.event.memory_limit_bytes == limit:
+        yield held("followed", "the broker's limit had been changed")
+    else:
+        shown = reading.event.memory_limit_bytes
+        yield broken("left-behind", reading, why=f"it shows a limit of {shown} bytes, the broker's is {limit}")
+
+
+def disputed(facts: Facts) -> list[Reading]:
+    """Readings that show a limit, of destinations for which policy entries with different limits compete."""
+    entries = facts.declared.destinations
+    if len({one.memory_limit_bytes for one in entries}) < 2:
+        return []
+    several = {
+        dest.name
+        for dest in facts.destinations.values()
+        if len({one.memory_limit_bytes or 0 for one in entries if matches(one.match, dest.name)}) > 1
+    }
+    return [r for r in shown_limits(facts) if r.dest is not None and r.dest.name in several] if several else []
+
+
+@rule("MEM-017", over=disputed, handles=ANYTHING)
+def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
+    """The most specific policy entry decides a destination's limit."""
+    dest = reading.dest
+    entry = entry_for(facts.declared, dest.name) if dest is not None else None
+    wanted = 0 if entry is None else entry.memory_limit_bytes or limit_at(facts, reading)
+    if dest is None or entry is None or wanted < 0:
+        return
+    if reading.event.memory_limit_bytes == wanted:
+        exact = entry.match.rpartition("/")[2] == dest.name
+        yield held("most-specific", "an exact name beside a wildcard" if exact else "two wildcards")
+    else:
+        why = f"it shows a limit of {reading.event.memory_limit_bytes} bytes; {entry.match!r} gives it {wanted}"
+        yield broken("other-entry", reading, why=why)
+
+
+# -- charges
+
+
+def _charged(reading: Reading, situation: str) -> Finding:
+    """Whether the memory in use fits what the queue is known to have there."""
+    used, count = reading.event.memory_bytes or 0, reading.kept + reading.uncommitted
+    bodies = _bodies(reading)
+    least, most = max(bodies, OVERHEAD_MIN_BYTES * count), bodies + OVERHEAD_MAX_BYTES * count
+    if least <= used <= most:
+        return held("charged", situation)
+    why = f"{used} bytes are in use by {count} messages with bodies of {bodies}; {least} to {most} were expected"
+    return broken("too-little" if used < least else "too-much", reading, why=why)
+
+
+def _bodies(reading: Reading) -> int:
+    return reading.charged - OVERHEAD_MIN_BYTES * reading.kept + reading.uncommitted_bytes
+
+
+def charges(facts: Facts) -> list[Reading]:
+    """Readings at rest of queues that say themselves that they hold as many messages as they are known to keep, while
+    all of them must be in memory.
+    """
+    # It may have been written one that nobody saw, in whose place one of unknown result may stand.
+    unseen = {dest.name for dest in facts.destinations.values() if any(s.auto and s.end for s in dest.sessions)}
+    found: list[Reading] = []
+    for reading in queue_readings(facts):
+        event, dest = reading.event, reading.dest
+        if dest is None or not reading.at_rest or event.memory_bytes is None or event.size != reading.kept:
+            continue
+        doubtful = reading.timed or reading.unsure or reading.epoch.unclear or dest.name in unseen
+        if not doubtful and not pressed(facts, dest, reading):
+            found.append(reading)
+    return found
+
+
+def _transacted(reading: Reading) -> bool:
+    return reading.uncommitted > 0 or reading.epoch.undone
+
+
+@rule("MEM-008", over=charges, handles=ANYTHING)
+def content_is_charged(_facts: Facts, reading: Reading) -> Findings:
+    """A message is charged its content and properties, at least the minimum size."""
+    if reading.kept and not _transacted(reading) and not reading.epoch.touched:
+        large = 2 * _bodies(reading) > OVERHEAD_MIN_BYTES * reading.kept
+        yield _charged(reading, "bodies are larger than the minimum" if large else "")
+
+
+@rule("MEM-010", over=charges, handles=ANYTHING)
+def dispatch_releases_nothing(_facts: Facts, reading: Reading) -> Findings:
+    """Dispatch does not release memory; an acknowledgement releases exactly what the message was charged."""
+    if reading.kept and not _transacted(reading) and reading.epoch.touched:
+        finding = _charged(reading, "in flight" if reading.event.in_flight else "after acknowledgements")
+        if not finding.holds or reading.event.in_flight or reading.event.dequeued:
+            yield finding
+
+
+@rule("MEM-014", over=charges, handles=ANYTHING)
+def open_transactions_are_charged(_facts: Facts, reading: Reading) -> Findings:
+    """Messages of open transactions are charged until they are committed or rolled back."""
+    if _transacted(reading):
+        yield _charged(reading, "a transaction was open" if reading.uncommitted else "after a rollback")

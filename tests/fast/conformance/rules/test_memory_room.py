@@ -1,0 +1,210 @@
+"""What producers are told when there is no room, on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from tests.fast.chronicle import Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+STORE = 4000
+TEMP = 4000
+MEMORY = 1000
+NO_ROOM = "javax.jms.ResourceAllocationException: no room in the store"
+
+
+def new(**declared: Any) -> Chronicle:
+    settings = {"persistent": True, "store_limit_bytes": STORE, "temp_limit_bytes": TEMP, "memory_limit_bytes": MEMORY}
+    return Chronicle(**{**settings, **declared}).connect("p0").connect("c0")
+
+
+def kept(story: Chronicle, *sizes: int, persistent: bool = True, **fields: Any) -> Chronicle:
+    for number, size in enumerate(sizes):
+        story.send(f"p0/{len(story.events)}{number}", size=size, persistent=persistent, **fields)
+    return story
+
+
+def judge(story: Chronicle, requirement: str) -> Verdict:
+    return story.verdicts(requirement)[requirement]
+
+
+def kind(story: Chronicle, requirement: str) -> VerdictKind:
+    return judge(story, requirement).verdict
+
+
+@pytest.mark.parametrize(
+    ("size", "result", "verdict"),
+    [
+        (2000, "ok", FAILS),
+        (2000, "fail", HOLDS),
+        (2000, "unknown", HOLDS),
+        (1999, "ok", SILENT),
+        (1999, "fail", SILENT),
+    ],
+)
+def test_the_store(size: int, result: str, verdict: VerdictKind) -> None:
+    story = kept(kept(new(), 2000, size), 1, result=result)
+    assert kind(story, "MEM-028") is verdict
+    assert kind(story, "MEM-029") is SILENT
+
+
+@pytest.mark.parametrize("declared", [{"persistent": False}, {"store_limit_bytes": 0}])
+def test_without_a_store_or_a_limit(declared: dict[str, Any]) -> None:
+    assert kind(kept(new(**declared), 9000, 9000), "MEM-028") is SILENT
+
+
+@pytest.mark.parametrize(
+    ("sizes", "result", "verdict"),
+    [
+        ([1000] * 9, "ok", FAILS),  # files, memory, and the largest message with all that it may cost: 8048
+        ([1000] * 8, "ok", SILENT),
+        ([1000] * 4, "unknown", HOLDS),
+        ([1000] * 4, "fail", HOLDS),
+        ([1000] * 3, "unknown", SILENT),
+    ],
+)
+def test_temporary_files(sizes: list[int], result: str, verdict: VerdictKind) -> None:
+    story = kept(kept(new(), *sizes, persistent=False), 1, persistent=False, result=result)
+    assert kind(story, "MEM-029") is verdict
+
+
+@pytest.mark.parametrize("what", ["taken", "purged", "auto", "mortal", "delayed", "transaction", "topic"])
+def test_what_may_have_gone_fills_nothing(what: str) -> None:
+    story = new()
+    fields = {
+        "mortal": {"expiration_ms": 5},
+        "delayed": {"delay_ms": 5},
+        "transaction": {"tx": "p0/tx1"},
+        "topic": {"dest": "t0"},
+    }
+    kept(story, 9000, **fields.get(what, {}))
+    message = story.events[-1].message  # type: ignore[attr-defined]  # it is a send
+    if what == "purged":
+        story.operate("purge")
+    elif what == "auto":
+        story.subscribe("c0/1", ack="auto")
+    elif what == "taken":
+        story.subscribe("c0/1").arrive("c0/1", message).ack("c0/1", message)
+    assert kind(kept(story, 1), "MEM-028") is SILENT
+
+
+@pytest.mark.parametrize("what", ["held", "wildcard", "purged elsewhere", "a consumer came later", "restart"])
+def test_what_is_certain_to_be_there_fills_it(what: str) -> None:
+    story = kept(new(), 9000)
+    message = story.events[-1].message  # type: ignore[attr-defined]  # it is a send
+    if what == "held":
+        story.subscribe("c0/1").arrive("c0/1", message)
+    elif what == "wildcard":
+        story.subscribe("c0/1", "q*")
+    elif what == "purged elsewhere":
+        story.operate("purge", dest="q1")
+    elif what == "restart":
+        story.restart().connect("p0")
+    kept(story, 1)
+    if what == "a consumer came later":
+        story.subscribe("c0/1", ack="auto")
+    assert kind(story, "MEM-028") is FAILS
+
+
+@pytest.mark.parametrize(
+    ("before", "persistent", "generation", "verdict"),
+    [
+        (1900, True, "fair", FAILS),
+        (1951, True, "fair", SILENT),
+        (1900, False, "fair", FAILS),
+        (1900, True, "G3", SILENT),
+    ],
+)
+def test_refusals(before: int, persistent: bool, generation: str, verdict: VerdictKind) -> None:
+    story = kept(new(generation={"memory": generation}), before, persistent=persistent)
+    kept(story, 1, persistent=persistent, result="fail", refusal=NO_ROOM)
+    assert kind(story, "MEM-030") is verdict
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(4000, HOLDS), (3999, SILENT)])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_the_other_kind_goes_through(size: int, verdict: VerdictKind, persistent: bool) -> None:
+    story = kept(kept(new(), size, persistent=not persistent), 1, persistent=persistent)
+    assert kind(story, "MEM-030") is verdict
+
+
+# -- memory
+
+
+def test_messages_beyond_the_limit_are_kept() -> None:
+    def story() -> Chronicle:
+        told = Chronicle(memory_limit_bytes=4000).connect("p0")
+        return told.send("p0/1", size=1000).send("p0/2", size=1000).drain("q0")
+
+    assert kind(story().arrive("drain/1", "p0/1", "p0/2").end(), "MEM-005") is HOLDS
+    verdict = judge(story().arrive("drain/1", "p0/1").end(), "MEM-005")
+    assert (verdict.verdict, verdict.outcome) == (FAILS, "lost")
+    # The first one was within the limit: losing it is GEN-001's business.
+    assert kind(story().arrive("drain/1", "p0/2").end(), "MEM-005") is HOLDS
+
+
+def test_a_message_that_is_still_there_is_stuck_and_not_lost() -> None:
+    told = Chronicle(memory_limit_bytes=4000).connect("p0").send("p0/1", size=1000).send("p0/2", size=1000).drain("q0")
+    assert kind(told.arrive("drain/1", "p0/1").rest("q0", size=1).end(), "MEM-005") is SILENT
+
+
+def test_a_persistent_message_is_not_refused_for_memory() -> None:
+    def story(**fields: Any) -> Chronicle:
+        return Chronicle().send("p0/1", result="fail", **fields)
+
+    assert kind(story(refusal="Usage Manager memory limit reached"), "MEM-005") is FAILS
+    assert kind(story(refusal="bad destination"), "MEM-005") is SILENT
+    assert kind(story(refusal="memory limit reached", persistent=False), "MEM-005") is SILENT
+
+
+@pytest.mark.parametrize(("match", "verdict"), [("q1", FAILS), ("q0", SILENT), (">", SILENT)])
+def test_whoever_asked_for_refusals_gets_them(match: str, verdict: VerdictKind) -> None:
+    story = Chronicle(destinations=[DestinationSpec(match, send_fail_if_no_space=True)])
+    assert kind(story.send("p0/1", result="fail", refusal="memory limit reached"), "MEM-005") is verdict
+
+
+def memory(limit: int, **declared: Any) -> Chronicle:
+    return Chronicle(memory_limit_bytes=limit, **declared).connect("p0").connect("c0")
+
+
+def test_no_limit() -> None:
+    assert kind(memory(0).rest(None, memory_bytes=5, memory_percent=0), "MEM-012") is HOLDS
+    assert kind(memory(0).rest(None, memory_bytes=5, memory_percent=1), "MEM-012") is FAILS
+    refused = memory(0).send("p0/1", result="fail", refusal="no-space: memory")
+    assert kind(refused, "MEM-012") is FAILS
+    held_up = memory(0).send("p0/1").send("p0/2").subscribe("c0/1").arrive("c0/1", "p0/1")
+    assert kind(held_up.rest("q0"), "MEM-012") is FAILS
+
+
+@pytest.mark.parametrize(("match", "verdict"), [("q1", FAILS), ("q0", SILENT)])
+def test_a_limit_of_another_queue_is_no_limit_here(match: str, verdict: VerdictKind) -> None:
+    story = memory(0, destinations=[DestinationSpec(match, memory_limit_bytes=5)])
+    story.send("p0/1", result="fail", refusal="no-space: memory")
+    assert kind(story.send("p0/2").subscribe("c0/1").rest("q0"), "MEM-012") is verdict
+
+
+LIMIT = 16_384
+
+
+def test_large_messages() -> None:
+    assert kind(memory(LIMIT).send("p0/1", size=LIMIT + 1, result="fail", refusal="memory limit"), "MEM-018") is FAILS
+    delivered = memory(LIMIT).send("p0/1", size=LIMIT + 1).subscribe("c0/1").arrive("c0/1", "p0/1")
+    assert kind(delivered, "MEM-018") is HOLDS
+    pressed = memory(LIMIT).send("p0/1", size=9000).send("p0/2", size=LIMIT + 1, result="fail", refusal="memory limit")
+    assert kind(pressed, "MEM-018") is SILENT
+
+
+def test_a_refused_send_never_arrives() -> None:
+    def story(**refused: Any) -> Chronicle:
+        return memory(LIMIT, generation={"memory": "G3"}).send("p0/1", **refused).subscribe("c0/1")
+
+    refused = {"result": "fail", "refusal": "no-space: no memory"}
+    assert kind(story(**refused).arrive("c0/1", "p0/1"), "MEM-027") is FAILS
+    assert kind(story(result="fail", refusal="bad-destination").arrive("c0/1", "p0/1"), "MEM-027") is SILENT
+    assert kind(story(result="unknown").arrive("c0/1", "p0/1"), "MEM-027") is HOLDS
