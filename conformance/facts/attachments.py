@@ -35,13 +35,15 @@ from brokerproof.conformance.facts.traits import traits_of
 class Attachments:
     """Feed it events in order; it fills the tables."""
 
-    __slots__ = ("_current", "_doubted", "tables")
+    __slots__ = ("_current", "_doubted", "_ended", "tables")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         #: (host, name) -> the durable subscription; a subscription of that name may exist that nobody saw beginning.
         self._current: dict[tuple[str, str], Subscription] = {}
         self._doubted: dict[tuple[str, str], bool] = {}
+        #: (host, name) of which a subscription has ended.
+        self._ended: dict[tuple[str, str], bool] = {}
 
     # -- connections
 
@@ -158,6 +160,7 @@ class Attachments:
         monitor = self.tables.declared.monitor.get(session.client.name)
         if monitor is not None and monitor.read_ms > 0:
             session.lost_ns = min(session.lost_ns, since_ns)
+            session.client.suspected = True
 
     # -- sessions
 
@@ -296,10 +299,12 @@ class Attachments:
         found = self._current.get(key)
         if found is None or not _is_same(found, event):
             if found is not None:
+                self._ended[key] = True
                 found.end, found.ended = event, True
                 found.doubtful = found.doubtful or not known
             name = f"{event.host}:{event.durable}:{len(self.tables.subscriptions)}"
             found = Subscription(name, session.client, event, doubtful=not known or key in self._doubted)
+            found.again = key in self._ended
             self._current[key] = found
             dest.subscriptions.append(found)
             self.tables.subscriptions.append(found)
@@ -323,6 +328,7 @@ class Attachments:
         if event.result == "ok":
             self._doubted.pop(key, None)
             if found is not None:
+                self._ended[key] = True
                 found.end, found.ended = event, True
                 del self._current[key]
         elif event.result == "unknown" and found is not None:

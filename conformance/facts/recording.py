@@ -128,7 +128,7 @@ class Recording:
             Abort: self._ended,
             Browse: self._browse,
             Operate: self._operate,
-            Poll: tables.polls.append,
+            Poll: self._poll,
             Visit: tables.probes.append,
         }
 
@@ -439,6 +439,12 @@ class Recording:
             send = self._row(message)
             if send is not None and send.seen is None:
                 send.seen = event
+
+    def _poll(self, event: Poll) -> None:
+        self.tables.polls.append(event)
+        session = self.tables.sessions.get(event.consumer)
+        if session is not None:
+            session.polls.append(event)
 
     def _pause(self, event: Pause) -> None:
         self.tables.pauses.append(event)

@@ -23,6 +23,7 @@ from brokerproof.conformance.experiment.history import (
     Fault,
     Nack,
     Operate,
+    Poll,
     Subscribe,
     Unsubscribe,
 )
@@ -207,7 +208,7 @@ class Subscription:
     session of a consumer that is not durable. ``doubtful``: nobody knows when it began or ended.
     """
 
-    __slots__ = ("begin", "client", "doubtful", "durable", "end", "ended", "name", "sessions")
+    __slots__ = ("again", "begin", "client", "doubtful", "durable", "end", "ended", "name", "sessions")
 
     def __init__(self, name: str, client: Client, begin: Subscribe | None, *, doubtful: bool) -> None:
         self.name = name
@@ -215,6 +216,8 @@ class Subscription:
         self.begin = begin
         self.durable = begin.durable if begin is not None else ""
         self.doubtful = doubtful
+        #: Another one of its name had ended before.
+        self.again = False
         #: What ended it: an ``unsubscribe``, or another subscription of the same name.
         self.end: Subscribe | Unsubscribe | None = None
         self.ended = False
@@ -252,6 +255,7 @@ class Session:
         "name",
         "opened",
         "overdrawn",
+        "polls",
         "prefetch",
         "seen",
         "selective",
@@ -272,6 +276,8 @@ class Session:
         self.wild = False
         self.subscription: Subscription | None = None
         self.deliveries: list[Delivery] = []
+        #: What it asked for one by one, in order.
+        self.polls: list[Poll] = []
         #: Message -> its latest delivery here.
         self.seen: dict[str, Delivery] = {}
         self.held = 0
@@ -343,7 +349,7 @@ class Client:
 
     # fmt: off
     __slots__ = ("closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
-                 "last_request_ns", "name", "open", "stall", "stalls", "traits", "transaction", "via")
+                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction", "via")
     # fmt: on
 
     def __init__(self, name: str) -> None:
@@ -362,6 +368,8 @@ class Client:
         self.open: dict[str, Session] = {}
         self.stalls: list[Stall] = []
         self.stall: Stall | None = None
+        #: The broker may have closed the connection during a stall.
+        self.suspected = False
         self.transaction: Transaction | None = None
         #: Sessions that said goodbye on this connection, which the broker may not have read yet.
         self.goodbyes: list[Session] = []
@@ -370,9 +378,15 @@ class Client:
         self.last_heard_ns = 0
 
     def heard(self, event: Event) -> None:
-        """The broker confirmed a request: it had read what was written before on this connection, goodbyes too."""
+        """The broker confirmed a request: it had read what was written before on this connection, goodbyes too, and had
+        not closed it when the request was written.
+        """
         self.last_request_ns = event.t0
         self.last_heard_ns = event.t1
+        if self.suspected and self.traits.awaits_receipt and self.stalls[-1].span()[1] <= event.t0:
+            self.suspected = False
+            for session in self.open.values():
+                session.lost_ns = NEVER if session.known else session.lost_ns
         if self.goodbyes and self.traits.awaits_receipt:
             for session in self.goodbyes:
                 if session.leave is not None and session.leave.t0 <= event.t0:
