@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.rules import delivery, inactivity, raw_peers
+from brokerproof.conformance.rules import (
+    delay,
+    delay_asked,
+    delay_release,
+    delay_waiting,
+    delivery,
+    inactivity,
+    raw_peers,
+)
 from brokerproof.conformance.rules.rule import RULES
 
-AREAS = (delivery, inactivity, raw_peers)
+AREAS = (delay, delay_asked, delay_release, delay_waiting, delivery, inactivity, raw_peers)
 
 __all__ = ["AREAS", "RULES"]
