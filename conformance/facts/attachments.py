@@ -171,7 +171,7 @@ class Attachments:
         tables = self.tables
         client = tables.client(event.host)
         if event.result == "ok":
-            client.heard(event)
+            heard(client, event)
         if event.browser:
             tables.browsers[event.consumer] = event
             tables.marks.put(marks.BROWSER, event.dest, (event.t0, NEVER))
@@ -333,6 +333,25 @@ class Attachments:
                 del self._current[key]
         elif event.result == "unknown" and found is not None:
             found.doubtful = self._doubted[key] = True
+
+
+def heard(client: Client, event: Event) -> None:
+    """The broker confirmed a request: it had read what was written before on this connection, goodbyes too, and had not
+    closed it when the request was written.
+    """
+    client.last_request_ns = event.t0
+    client.last_heard_ns = event.t1
+    if not client.traits.awaits_receipt:
+        return
+    if client.suspected and client.stalls[-1].span()[1] <= event.t0:
+        client.suspected = False
+        for session in client.open.values():
+            session.lost_ns = NEVER if session.known else session.lost_ns
+    if client.goodbyes:
+        for session in client.goodbyes:
+            if session.leave is not None and session.leave.t0 <= event.t0:
+                session.gone_ns = min(session.gone_ns, event.t1)
+        client.goodbyes = [session for session in client.goodbyes if session.gone_ns == NEVER]
 
 
 def _is_same(subscription: Subscription, event: Subscribe) -> bool:

@@ -59,16 +59,18 @@ class Backlog:
 
 
 class Scheduled:
-    """How many messages of one destination can have waited for their delivery time at an instant."""
+    """How many messages of one destination can have waited for their delivery time at an instant. ``waits``: its delayed
+    sends, each with what is known of its time.
+    """
 
     __slots__ = ("_ends_high", "_ends_low", "_starts_high", "_starts_low")
 
-    def __init__(self, tables: Tables, waits: list[Due]) -> None:
-        may = [due for due in waits if not due.send.refused]
+    def __init__(self, tables: Tables, waits: list[tuple[Send, Due | None]]) -> None:
+        may = [(send, due) for send, due in waits if not send.refused]
         #: From when on each may have waited, and by when it certainly did not any more.
-        self._starts_high = sorted(due.send.event.t0 for due in may)
-        self._ends_high = sorted(_over_ns(due) for due in may)
-        must = [(_taken_ns(due), _begin_ns(due)) for due in may if _is_kept(tables, due.send)]
+        self._starts_high = sorted(send.event.t0 for send, _ in may)
+        self._ends_high = sorted(_over_ns(send, due) for send, due in may)
+        must = [(_taken_ns(due), _begin_ns(due)) for _, due in may if due is not None and _is_kept(tables, due.send)]
         #: From when until when each certainly waited.
         self._starts_low = sorted(start for start, end in must if start < end)
         self._ends_low = sorted(end for start, end in must if start < end)
@@ -87,9 +89,9 @@ def _is_kept(tables: Tables, send: Send) -> bool:
     return send.confirmed and stays and not may_die(tables, send)
 
 
-def _over_ns(due: Due) -> int:
-    seen = due.send.seen
-    return min(due.visible[1] + 1, seen.t1 if seen is not None else NEVER)
+def _over_ns(send: Send, due: Due | None) -> int:
+    seen_ns = send.seen.t1 if send.seen is not None else NEVER
+    return min(due.visible[1] + 1, seen_ns) if due is not None else seen_ns
 
 
 def _begin_ns(due: Due) -> int:
@@ -129,8 +131,8 @@ class Delays:
         """What had to wait on a destination."""
         found = self._backlogs.get(dest.name)
         if found is None:
-            waits = [due for due in self._waits(dest) if due.send.confirmed]
-            found = self._backlogs[dest.name] = Backlog(waits)
+            dues = [due for send, due in self._waits(dest) if due is not None and due.delayed and send.confirmed]
+            found = self._backlogs[dest.name] = Backlog(dues)
         return found
 
     def scheduled(self, dest: Destination, span: Span, since_ns: int = -1) -> Span:
@@ -142,9 +144,8 @@ class Delays:
             found = self._scheduled[dest.name] = Scheduled(self._tables, self._waits(dest))
         return found.bounds(span, since_ns)
 
-    def _waits(self, dest: Destination) -> list[Due]:
-        dues = [self.due(send) for send in dest.sends if is_delayed(send)]
-        return [due for due in dues if due is not None and due.delayed]
+    def _waits(self, dest: Destination) -> list[tuple[Send, Due | None]]:
+        return [(send, self.due(send)) for send in dest.sends if is_delayed(send)]
 
     def awaited(self) -> list[Awaited]:
         """Delayed messages, and those that were sent after one that is due later, for which somebody waited."""

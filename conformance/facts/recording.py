@@ -45,7 +45,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.attachments import Attachments
+from brokerproof.conformance.facts.attachments import Attachments, heard
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.rows import (
     DOUBTFUL,
@@ -128,7 +128,7 @@ class Recording:
             Abort: self._ended,
             Browse: self._browse,
             Operate: self._operate,
-            Poll: self._poll,
+            Poll: tables.polls.append,
             Visit: tables.probes.append,
         }
 
@@ -137,7 +137,7 @@ class Recording:
     def _send(self, event: SendEvent) -> None:
         tables = self.tables
         if event.result == "ok":
-            tables.client(event.host).heard(event)
+            heard(tables.client(event.host), event)
         send = self._row(event.message)
         if send is None or send.event is not event:
             return  # the same message once more: what was sent first counts
@@ -287,7 +287,7 @@ class Recording:
     def _ack(self, event: Ack | Nack) -> None:
         tables = self.tables
         if event.result == "ok":
-            tables.client(event.host).heard(event)
+            heard(tables.client(event.host), event)
         session = tables.sessions.get(event.consumer)
         if session is None:
             return
@@ -372,7 +372,7 @@ class Recording:
         """What was sent in it is accepted or never was; what was acknowledged is settled, or held as before."""
         tables = self.tables
         if event.result == "ok":
-            tables.client(event.host).heard(event)
+            heard(tables.client(event.host), event)
         transaction = tables.transaction(event.tx, event.host)
         transaction.end = event
         if transaction.client.transaction is transaction:
@@ -439,12 +439,6 @@ class Recording:
             send = self._row(message)
             if send is not None and send.seen is None:
                 send.seen = event
-
-    def _poll(self, event: Poll) -> None:
-        self.tables.polls.append(event)
-        session = self.tables.sessions.get(event.consumer)
-        if session is not None:
-            session.polls.append(event)
 
     def _pause(self, event: Pause) -> None:
         self.tables.pauses.append(event)

@@ -23,7 +23,6 @@ from brokerproof.conformance.experiment.history import (
     Fault,
     Nack,
     Operate,
-    Poll,
     Subscribe,
     Unsubscribe,
 )
@@ -255,7 +254,6 @@ class Session:
         "name",
         "opened",
         "overdrawn",
-        "polls",
         "prefetch",
         "seen",
         "selective",
@@ -276,8 +274,6 @@ class Session:
         self.wild = False
         self.subscription: Subscription | None = None
         self.deliveries: list[Delivery] = []
-        #: What it asked for one by one, in order.
-        self.polls: list[Poll] = []
         #: Message -> its latest delivery here.
         self.seen: dict[str, Delivery] = {}
         self.held = 0
@@ -376,22 +372,6 @@ class Client:
         #: When it began to write the last thing that the broker confirmed; when the last thing from there reached it.
         self.last_request_ns = 0
         self.last_heard_ns = 0
-
-    def heard(self, event: Event) -> None:
-        """The broker confirmed a request: it had read what was written before on this connection, goodbyes too, and had
-        not closed it when the request was written.
-        """
-        self.last_request_ns = event.t0
-        self.last_heard_ns = event.t1
-        if self.suspected and self.traits.awaits_receipt and self.stalls[-1].span()[1] <= event.t0:
-            self.suspected = False
-            for session in self.open.values():
-                session.lost_ns = NEVER if session.known else session.lost_ns
-        if self.goodbyes and self.traits.awaits_receipt:
-            for session in self.goodbyes:
-                if session.leave is not None and session.leave.t0 <= event.t0:
-                    session.gone_ns = min(session.gone_ns, event.t1)
-            self.goodbyes = [session for session in self.goodbyes if session.gone_ns == NEVER]
 
     def stalled(self, t0: int, t1: int) -> bool:
         """Whether its link was stalled at any instant of ``[t0, t1]``."""

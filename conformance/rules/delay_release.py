@@ -153,9 +153,8 @@ def _after_restart(facts: Facts, copy: Copy, *, overdue: bool) -> Findings:
         return
     send, last = copy.send, downs[-1]
     how = f"the broker was {'killed' if last.how == 'kill' else 'stopped'}"
-    found = [*copy.deliveries, *copy.dead_letters]
-    first = found[0].event if found else None
-    if not found and not may_die(facts, send) and unexplained(facts, copy, stepped=True):
+    first = copy.deliveries[0].event if copy.deliveries else None
+    if first is None and not copy.dead_letters and not may_die(facts, send) and unexplained(facts, copy, stepped=True):
         yield broken("lost", send, last, why="it was never seen again")
     if first is None or facts.broker_clock.jump_between(send.event.t0, first.t1):
         return
@@ -168,7 +167,7 @@ def _after_restart(facts: Facts, copy: Copy, *, overdue: bool) -> Findings:
     lateness_ns = facts.declared.lateness_ms * NS_PER_MS
     if first.t0 <= ready_ns + lateness_ns:
         yield held("in-time", how)
-    elif facts.credit.waited_for(found[0], ready_ns) or (
+    elif facts.credit.waited_for(copy.deliveries[0], ready_ns) or (
         facts.delays.is_owed(send, copy.dest, ready_ns + lateness_ns)
         and facts.credit.waiting(send, copy.dest, (ready_ns, ready_ns))
     ):

@@ -59,32 +59,42 @@ def not_shown_early(facts: Facts, browse: Browse) -> Findings:
         yield held("shown-when-due", "looked for before its delivery time")
 
 
-def pulls(facts: Facts) -> list[Poll | Delivery]:
-    """What consumers asked for one by one in vain, and the delayed messages that they got."""
-    rows: list[Poll | Delivery] = []
-    for session in facts.sessions.values() if facts.polls else []:
-        rows += [poll for poll in session.polls if poll.message is None and poll.answered]
-        for delivery in session.deliveries if session.polls else []:
+Pull = tuple[Delivery, list[Poll]]
+
+
+def pulls(facts: Facts) -> list[Poll | Pull]:
+    """What consumers asked for one by one in vain, and the delayed messages that they got, with all that they asked."""
+    rows: list[Poll | Pull] = []
+    asked: dict[str, list[Poll]] = {}
+    for poll in facts.polls:
+        asked.setdefault(poll.consumer, []).append(poll)
+    for name, polls in asked.items():
+        session = facts.sessions.get(name)
+        if session is None:
+            continue
+        rows += [poll for poll in polls if poll.message is None and poll.answered]
+        for delivery in session.deliveries:
             due = facts.delays.due(delivery.send)
             if due is not None and due.delayed and delivery is delivery.copy.deliveries[0]:
-                rows.append(delivery)
+                rows.append((delivery, polls))
     return rows
 
 
 @rule("DLY-011", over=pulls, handles=ANYTHING)
-def pulled_in_vain(facts: Facts, row: Poll | Delivery) -> Findings:
+def pulled_in_vain(facts: Facts, row: Poll | Pull) -> Findings:
     """A synchronous poll before the delivery time returns nothing and takes no credit."""
     if isinstance(row, Poll):
         dest = facts.sessions[row.consumer].dest
         if _waited(facts, dest, row.t0, row.t1) is not None:
             yield held("nothing", "a delayed message waited")
         return
-    arrival, due, polls = row.event, facts.delays.due(row.send), row.session.polls
+    delivery, polls = row
+    arrival, due = delivery.event, facts.delays.due(delivery.send)
     if due is not None and arrival.t1 < due.span[0]:
-        yield broken("early", row.send, row, why=f"{ms(due.span[0] - arrival.t1)} early")
+        yield broken("early", delivery.send, delivery, why=f"{ms(due.span[0] - arrival.t1)} early")
     asked = polls[: bisect_right(polls, arrival.t1, key=_began)]
     if not any(arrival.t0 <= poll.t1 or not poll.answered for poll in reversed(asked)):
-        yield broken("unasked", row, why="its consumer asked for nothing")
+        yield broken("unasked", delivery, why="its consumer asked for nothing")
 
 
 def _began(event: Event) -> int:
