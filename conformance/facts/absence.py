@@ -7,12 +7,14 @@ written to a consumer that settles on writing and never got it, or an operator o
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.due import due_of, is_delayed
 from brokerproof.conformance.facts.expiration import maybe_timed_out
-from brokerproof.conformance.facts.presence import gone_ns, rest_after
+from brokerproof.conformance.facts.presence import departed_ns, gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import scarce
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, SETTLED, Copy, Destination, Session
-from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -39,36 +41,54 @@ def missing(tables: Tables, copy: Copy) -> bool:
 
 def absent(tables: Tables, copy: Copy) -> bool:
     """The same for a copy of which somebody else knows that its queue has accepted it."""
-    send, dest = copy.send, copy.dest
-    event = send.event
-    if copy.dead_letters or dest.topic or copy.rejected or not drained(tables, dest):
-        return False
-    kept = event.persistent and tables.declared.persistent
-    if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
-        return False
-    if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
+    if copy.dead_letters or not unexplained(tables, copy):
         return False
     for delivery in copy.deliveries:
         if delivery.fate in {SETTLED, DOUBTFUL, HELD} or delivery.settlement is not None:
             return False
         if delivery.event.seq > tables.drain_seq or (delivery.fate == LATE and delivery.session.ack == "auto"):
             return False
-    return _is_due(tables, copy) and not (
-        is_stuck(tables, dest) or maybe_timed_out(tables, copy, tables.end_ns) or maybe_swallowed(tables, copy)
-    )
+    return not maybe_timed_out(tables, copy, tables.end_ns)
 
 
-def _is_due(tables: Tables, copy: Copy) -> bool:
-    """Whether its delay was certainly over when the run ended."""
-    event = copy.send.event
-    if event.deliver_at_ms is not None:
+def unexplained(tables: Tables, copy: Copy, *, stepped: bool = False) -> bool:
+    """Whether a copy can have left its drained queue in no way that nobody sees, by its expiry apart: no rejection,
+    operator, restart, consumer that settles unseen, starvation, delay. ``stepped``: after a restart on a clock that was
+    stepped a delay is no excuse either.
+    """
+    event, dest = copy.send.event, copy.dest
+    if dest.topic or copy.rejected or not drained(tables, dest):
         return False
-    if not event.delay_ms:
+    kept = event.persistent and tables.declared.persistent
+    if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
+        return False
+    if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
+        return False
+    stuck = is_stuck(tables, dest)
+    return _is_due(tables, copy, stepped=stepped) and not stuck and not maybe_swallowed(tables, copy)
+
+
+def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:
+    """Whether a copy that expired on its queue must have become a dead letter, which the drain must have found."""
+    dest, event = copy.dest, copy.send.event
+    if dest.topic or not dest.applied.keeps_dead_letter(persistent=event.persistent, expired=True):
+        return False
+    if tables.restarted(event.t0, NEVER) and not (event.persistent and tables.declared.persistent):
+        return False
+    letters = tables.destination(dest.applied.own_dead_letters() or DEAD_LETTERS)
+    if letters.purges or (is_stuck(tables, letters)) or not drained(tables, letters):
+        return False
+    return not any(s.ack == "auto" and not s.traits.settles_by_itself and s.end for s in letters.sessions)
+
+
+def _is_due(tables: Tables, copy: Copy, *, stepped: bool) -> bool:
+    """Whether its delay was certainly over when the run ended."""
+    if not is_delayed(copy.send):
         return True
-    if tables.restarts and any(step.target == tables.broker for step in tables.clock_steps):
+    due = due_of(tables, copy.send)
+    if due is None or (due.restarted and due.jump_ms and not stepped):
         return False  # a broker that kept the due time by its wall clock may still be waiting: late, not lost
-    due_ns = copy.send.accepted[1] + (event.delay_ms + tables.declared.lateness_ms) * NS_PER_MS
-    return due_ns <= tables.end_ns
+    return due.visible[1] + tables.declared.lateness_ms * NS_PER_MS <= tables.end_ns
 
 
 def is_stuck(tables: Tables, dest: Destination) -> bool:
@@ -81,22 +101,23 @@ def is_stuck(tables: Tables, dest: Destination) -> bool:
 
 def maybe_swallowed(tables: Tables, copy: Copy) -> bool:
     """Whether the broker may have settled it by writing it to a session that settles on writing and never got it."""
-    event, dest = copy.send.event, copy.dest
-    for session in dest.sessions:
+    due = due_of(tables, copy.send) if is_delayed(copy.send) else None
+    visible = due.visible if due is not None else copy.send.accepted
+    for session in copy.dest.sessions:
         if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
             continue
-        if _may_have_taken(tables, copy, session, event.t0 + event.delay_ms * NS_PER_MS):
+        if _may_have_taken(tables, copy, session, visible):
             return True
     return False
 
 
-def _may_have_taken(tables: Tables, copy: Copy, session: Session, available_ns: int) -> bool:
-    if gone_ns(tables, session) < available_ns:
+def _may_have_taken(tables: Tables, copy: Copy, session: Session, visible: Span) -> bool:
+    departed = departed_ns(session) + tables.declared.lateness_ms * NS_PER_MS
+    if min(departed, gone_ns(tables, session)) < visible[0]:
         return False
     # At rest its window was open: what was free by then had reached it, or somebody else.
-    selective = tables.marks.on(copy.dest.name, (available_ns, NEVER)) & marks.SELECTIVE
-    if copy.send.event.delay_ms or session.event is None or not session.known or scarce(tables) or selective:
+    selective = tables.marks.on(copy.dest.name, (visible[0], NEVER)) & marks.SELECTIVE
+    if session.event is None or not session.known or scarce(tables) or selective:
         return True
-    returned = [delivery.session.ended_ns for delivery in copy.deliveries if delivery.session.end]
-    free_ns = max([copy.send.accepted[1], *returned])
-    return rest_after(tables, max(free_ns, session.event.t1)) >= session.lost_ns
+    returned = [delivery.session.ended_ns + 1 for delivery in copy.deliveries if delivery.session.end]
+    return rest_after(tables, max(visible[1], session.event.t1, *returned)) > session.lost_ns

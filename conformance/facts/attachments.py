@@ -35,13 +35,15 @@ from brokerproof.conformance.facts.traits import traits_of
 class Attachments:
     """Feed it events in order; it fills the tables."""
 
-    __slots__ = ("_current", "_doubted", "tables")
+    __slots__ = ("_current", "_doubted", "_ended", "tables")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         #: (host, name) -> the durable subscription; a subscription of that name may exist that nobody saw beginning.
         self._current: dict[tuple[str, str], Subscription] = {}
         self._doubted: dict[tuple[str, str], bool] = {}
+        #: (host, name) of which a subscription has ended.
+        self._ended: dict[tuple[str, str], bool] = {}
 
     # -- connections
 
@@ -164,6 +166,7 @@ class Attachments:
         monitor = self.tables.declared.monitor.get(session.client.name)
         if monitor is not None and monitor.read_ms > 0:
             session.lost_ns = min(session.lost_ns, since_ns)
+            session.client.suspected = True
 
     # -- sessions
 
@@ -174,7 +177,7 @@ class Attachments:
         tables = self.tables
         client = tables.client(event.host)
         if event.result == "ok":
-            client.heard(event)
+            heard(client, event)
         if event.browser:
             tables.browsers[event.consumer] = event
             tables.epoch.touched += 1
@@ -305,10 +308,12 @@ class Attachments:
         found = self._current.get(key)
         if found is None or not _is_same(found, event):
             if found is not None:
+                self._ended[key] = True
                 found.end, found.ended = event, True
                 found.doubtful = found.doubtful or not known
             name = f"{event.host}:{event.durable}:{len(self.tables.subscriptions)}"
             found = Subscription(name, session.client, event, doubtful=not known or key in self._doubted)
+            found.again = key in self._ended
             self._current[key] = found
             dest.subscriptions.append(found)
             self.tables.subscriptions.append(found)
@@ -332,10 +337,30 @@ class Attachments:
         if event.result == "ok":
             self._doubted.pop(key, None)
             if found is not None:
+                self._ended[key] = True
                 found.end, found.ended = event, True
                 del self._current[key]
         elif event.result == "unknown" and found is not None:
             found.doubtful = self._doubted[key] = True
+
+
+def heard(client: Client, event: Event) -> None:
+    """The broker confirmed a request: it had read what was written before on this connection, goodbyes too, and had not
+    closed it when the request was written.
+    """
+    client.last_request_ns = event.t0
+    client.last_heard_ns = event.t1
+    if not client.traits.awaits_receipt:
+        return
+    if client.suspected and client.stalls[-1].span()[1] <= event.t0:
+        client.suspected = False
+        for session in client.open.values():
+            session.lost_ns = NEVER if session.known else session.lost_ns
+    if client.goodbyes:
+        for session in client.goodbyes:
+            if session.leave is not None and session.leave.t0 <= event.t0:
+                session.gone_ns = min(session.gone_ns, event.t1)
+        client.goodbyes = [session for session in client.goodbyes if session.gone_ns == NEVER]
 
 
 def _is_same(subscription: Subscription, event: Subscribe) -> bool:

@@ -19,13 +19,14 @@ from typing import Final
 
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import settled
+from brokerproof.conformance.facts.due import due_of, is_delayed
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns, rest_after
-from brokerproof.conformance.facts.rows import Copy, Destination, Send, Session
+from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Send, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
 #: What may rightly keep a message waiting on a destination that is otherwise calm.
-DISTURBED: Final = marks.RESTART | marks.OPERATOR | marks.WILDCARD | marks.BROWSER | marks.SELECTIVE | marks.PAUSE
+DISTURBED: Final = marks.RESTART | marks.OPERATOR | marks.SELECTIVE | marks.PAUSE
 EXCUSES: Final = DISTURBED | marks.MEMORY | marks.LIMIT
 
 
@@ -34,7 +35,7 @@ class Traffic:
 
     __slots__ = ("settled_ns", "visible_ns")
 
-    def __init__(self, dest: Destination) -> None:
+    def __init__(self, tables: Tables, dest: Destination) -> None:
         #: From when on each may have been visible; when they had certainly left.
         self.visible_ns: list[int] = []
         self.settled_ns: list[int] = []
@@ -42,8 +43,8 @@ class Traffic:
             event = send.event
             if event.result == "fail":
                 continue
-            delay_ms = event.delay_ms if event.deliver_at_ms is None else 0
-            self.visible_ns.append(event.t0 + delay_ms * NS_PER_MS)
+            due = due_of(tables, send) if is_delayed(send) else None
+            self.visible_ns.append(due.span[0] if due is not None else event.t0)
             copy = send.copies.get(dest.name)
             if not dest.topic and copy is not None:
                 gone = _gone_ns(copy)
@@ -82,7 +83,7 @@ class Credit:
         """The most messages that can have been visible and unsettled there at an instant of ``[t0, t1]``."""
         traffic = self._traffic.get(dest.name)
         if traffic is None:
-            traffic = self._traffic[dest.name] = Traffic(dest)
+            traffic = self._traffic[dest.name] = Traffic(self._tables, dest)
         return traffic.most(t0, t1)
 
     def waiting(
@@ -112,7 +113,27 @@ class Credit:
         if not attached:
             return []
         most = self.most(dest, from_ns, until_ns)
-        return [session for session in attached if session.prefetch >= most or session.auto]
+        return [
+            s for s in attached if s.auto or s.prefetch >= (self._most_for(s, from_ns, until_ns) if s.wild else most)
+        ]
+
+    def waited_for(self, delivery: Delivery, from_ns: int) -> bool:
+        """Whether the session at which a copy arrived first had room for it all the time from ``from_ns`` on, nothing
+        excuses the broker, and nobody else can have had it meanwhile.
+        """
+        tables, session, until_ns = self._tables, delivery.session, delivery.event.t1
+        if session.event is None or session.opened[1] > from_ns or session.client.stalled(from_ns, until_ns):
+            return False
+        if tables.marks.on(delivery.dest.name, (from_ns, until_ns)) & EXCUSES or session.wild:
+            return False
+        others = [other for other in delivery.dest.sessions if other is not session and other.opened[0] <= until_ns]
+        if any(not other.known or leaving_ns(other) <= until_ns for other in others if departed_ns(other) >= from_ns):
+            return False
+        return session.auto or session.prefetch >= self.most(delivery.dest, from_ns, until_ns)
+
+    def _most_for(self, session: Session, t0: int, t1: int) -> int:
+        """The same on all destinations of a wildcard."""
+        return sum(self.most(dest, t0, t1) for dest in self._tables.destinations.values() if session in dest.sessions)
 
 
 def _any_stall(tables: Tables, t0: int, t1: int) -> bool:

@@ -111,9 +111,10 @@ def maybe_restamped(tables: Tables, send: Send) -> bool:
 def maybe_timed_out(tables: Tables, copy: Copy, until_ns: int) -> bool:
     """Whether a copy may have expired by then, by whatever expiration the broker may have given it."""
     event = copy.send.event
-    if tables.declared.timestamping is not None:
-        return may_die(tables, copy.send)
-    if event.life_ms > 0 or maybe_expired(tables, event.expiration_ms, event.t0, until_ns):
+    if maybe_restamped(tables, copy.send):
+        death = death_of(tables, copy.send)
+        return may_die(tables, copy.send) and (death is None or not alive(tables, death, event.t0, until_ns))
+    if maybe_expired(tables, event.expiration_ms, event.t0, until_ns):
         return True
     shown = [delivery.event.expiration_ms for delivery in copy.deliveries]
     return any(maybe_expired(tables, expiration_ms, event.t0, until_ns) for expiration_ms in shown)

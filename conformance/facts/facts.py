@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.facts.credit import Credit
+from brokerproof.conformance.facts.delays import Delays
 from brokerproof.conformance.facts.expiration import Death, death_of
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.recording import record
@@ -17,7 +18,7 @@ from brokerproof.conformance.facts.tightening import tighten
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_stamped", "credit")
+    __slots__ = ("_deaths", "_stamped", "credit", "delays")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -25,6 +26,8 @@ class Facts(Tables):
         tighten(self)
         #: Who had room for what (``credit.py``).
         self.credit = Credit(self)
+        #: What waited for its delivery time, and who for it (``delays.py``).
+        self.delays = Delays(self, self.credit)
         self._deaths: dict[str, Death | None] = {}
         self._stamped: list[Stamped] | None = None
 

@@ -28,8 +28,9 @@ def departed_ns(session: Session) -> int:
     """When its goodbye was written, or had crossed a stalled link: all that is left to it is the way to the broker.
     ``NEVER``: it stays, or nobody knows.
     """
-    leave = session.leave
-    if leave is None or session.end in {"closed", "broker"}:
+    leave, closed = session.leave, session.closed
+    by_itself = closed is not None and closed.who == "client" and closed.host == session.client.name
+    if leave is None or session.end == "broker" or (session.end == "closed" and not by_itself):
         return session.gone_ns
     for stall in session.client.stalls:
         low, high = stall.span()

@@ -45,7 +45,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.attachments import Attachments
+from brokerproof.conformance.facts.attachments import Attachments, heard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.reading import read
@@ -147,7 +147,7 @@ class Recording:
     def _send(self, event: SendEvent) -> None:
         tables = self.tables
         if event.result == "ok":
-            tables.client(event.host).heard(event)
+            heard(tables.client(event.host), event)
         send = self._row(event.message)
         if send is None or send.event is not event:
             return  # the same message once more: what was sent first counts
@@ -304,7 +304,7 @@ class Recording:
     def _ack(self, event: Ack | Nack) -> None:
         tables = self.tables
         if event.result == "ok":
-            tables.client(event.host).heard(event)
+            heard(tables.client(event.host), event)
         session = tables.sessions.get(event.consumer)
         if session is None:
             return
@@ -395,7 +395,7 @@ class Recording:
         """What was sent in it is accepted or never was; what was acknowledged is settled, or held as before."""
         tables = self.tables
         if event.result == "ok":
-            tables.client(event.host).heard(event)
+            heard(tables.client(event.host), event)
         transaction = tables.transaction(event.tx, event.host)
         transaction.end = event
         if transaction.client.transaction is transaction:

@@ -211,7 +211,7 @@ class Subscription:
     session of a consumer that is not durable. ``doubtful``: nobody knows when it began or ended.
     """
 
-    __slots__ = ("begin", "client", "doubtful", "durable", "end", "ended", "name", "sessions")
+    __slots__ = ("again", "begin", "client", "doubtful", "durable", "end", "ended", "name", "sessions")
 
     def __init__(self, name: str, client: Client, begin: Subscribe | None, *, doubtful: bool) -> None:
         self.name = name
@@ -219,6 +219,8 @@ class Subscription:
         self.begin = begin
         self.durable = begin.durable if begin is not None else ""
         self.doubtful = doubtful
+        #: Another one of its name had ended before.
+        self.again = False
         #: What ended it: an ``unsubscribe``, or another subscription of the same name.
         self.end: Subscribe | Unsubscribe | None = None
         self.ended = False
@@ -319,7 +321,7 @@ class Client:
 
     # fmt: off
     __slots__ = ("closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
-                 "last_request_ns", "name", "open", "stall", "stalls", "traits", "transaction", "via")
+                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction", "via")
     # fmt: on
 
     def __init__(self, name: str) -> None:
@@ -338,22 +340,14 @@ class Client:
         self.open: dict[str, Session] = {}
         self.stalls: list[Stall] = []
         self.stall: Stall | None = None
+        #: The broker may have closed the connection during a stall.
+        self.suspected = False
         self.transaction: Transaction | None = None
         #: Sessions that said goodbye on this connection, which the broker may not have read yet.
         self.goodbyes: list[Session] = []
         #: When it began to write the last thing that the broker confirmed; when the last thing from there reached it.
         self.last_request_ns = 0
         self.last_heard_ns = 0
-
-    def heard(self, event: Event) -> None:
-        """The broker confirmed a request: it had read what was written before on this connection, goodbyes too."""
-        self.last_request_ns = event.t0
-        self.last_heard_ns = event.t1
-        if self.goodbyes and self.traits.awaits_receipt:
-            for session in self.goodbyes:
-                if session.leave is not None and session.leave.t0 <= event.t0:
-                    session.gone_ns = min(session.gone_ns, event.t1)
-            self.goodbyes = [session for session in self.goodbyes if session.gone_ns == NEVER]
 
     def stalled(self, t0: int, t1: int) -> bool:
         """Whether its link was stalled at any instant of ``[t0, t1]``."""

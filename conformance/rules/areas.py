@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from brokerproof.conformance.rules import (
     dead_letters,
+    delay,
+    delay_asked,
+    delay_release,
+    delay_waiting,
     delivery,
     giving_up,
     inactivity,
@@ -20,8 +24,8 @@ from brokerproof.conformance.rules import (
 from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
-AREAS = (dead_letters, delivery, giving_up, inactivity, memory, memory_paging, memory_room, memory_usage, raw_peers,
-         redelivery, redelivery_marks, restamping, timestamping)
+AREAS = (dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, giving_up, inactivity, memory,
+         memory_paging, memory_room, memory_usage, raw_peers, redelivery, redelivery_marks, restamping, timestamping)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]

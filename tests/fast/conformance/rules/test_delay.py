@@ -1,4 +1,4 @@
-"""The delay oracle on hand-written histories: each claim satisfied, violated (by one millisecond where it is timed),
+"""DLY-001 to DLY-009 on hand-written histories: each claim satisfied, violated (by one millisecond where it is timed),
 in doubt where intervals are wide, not exercised.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from brokerproof.conformance.oracles.delay import BACK, FORWARD, IDLE, DelayOracle
+from brokerproof.conformance.rules.delay import BACK, FORWARD, IDLE
 from tests.fast.histories import Tale
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
@@ -21,7 +21,7 @@ VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
 
 
 def verdicts(tale: Tale) -> dict[str, Verdict]:
-    return tale.tell(DelayOracle)
+    return tale.verdicts(*(f"DLY-{number:03d}" for number in range(1, 10)))
 
 
 def delayed(delay_ms: int = 100, *, prefetch: int = 10, consumer: bool = True, blur_ms: int = 0, **fields: Any) -> Tale:

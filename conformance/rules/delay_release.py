@@ -1,0 +1,342 @@
+"""Delivery delay: how what waits is released among much else (DLY-020 to DLY-025, DLY-027, DLY-034 to DLY-036)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Discard, Fault, Pause
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.absence import ended, maybe_swallowed, unexplained
+from brokerproof.conformance.facts.credit import EXCUSES
+from brokerproof.conformance.facts.delays import Awaited
+from brokerproof.conformance.facts.deliveries import repeated, settled
+from brokerproof.conformance.facts.expiration import may_die
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.occupancy import Occupancy
+from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
+from brokerproof.conformance.facts.pressure import scarce
+from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session, Subscription
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
+from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, in_time, queue_waits, waits
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import durables
+
+#: So many waiting messages are a deep backlog.
+DEEP: Final = 100
+WAITING_RESTART: Final = "the broker was restarted while it waited"
+
+
+# -- topics
+
+
+def topic_arrivals(facts: Facts) -> list[Delivery]:
+    """Arrivals of delayed publications at subscribers of whom it is known when they began."""
+    copies = [copy for due in waits(facts) for copy in due.send.copies.values() if copy.deliveries]
+    return [copy.deliveries[0] for copy in copies if copy.subscription is not None and _began(copy.subscription)]
+
+
+def _began(subscription: Subscription) -> bool:
+    return subscription.begin is not None and not (subscription.durable and subscription.doubtful)
+
+
+def _late_subscriber(delivery: Delivery, *, again: bool) -> Findings:
+    send, subscription = delivery.send, delivery.copy.subscription
+    if subscription is None or subscription.begin is None:
+        return
+    if subscription.begin.t0 <= send.accepted[1]:
+        if not again:
+            yield held("those-at-the-send", "subscribed at the send")
+    elif subscription.again is again and send.confirmed:
+        late_ns = subscription.begin.t0 - send.accepted[1]
+        why = f"the subscription began {ms(late_ns)} after the send was confirmed"
+        yield broken("late-subscriber", send, subscription.begin, delivery, why=why)
+
+
+@rule("DLY-020", over=topic_arrivals, handles=ANYTHING, faults=FAULTS)
+def audience_at_the_send(_facts: Facts, delivery: Delivery) -> Findings:
+    """Only subscriptions that existed at the send receive a delayed publication."""
+    return _late_subscriber(delivery, again=False)
+
+
+def names_again(facts: Facts) -> list[Delivery | tuple[Subscription, Subscription]]:
+    """Arrivals of delayed publications, and durable subscriptions that ended, each with the next of its name."""
+    rows: list[Delivery | tuple[Subscription, Subscription]] = [*topic_arrivals(facts)]
+    names: dict[tuple[str, str], Subscription] = {}
+    for subscription in durables(facts):
+        key = (subscription.client.name, subscription.durable)
+        if key in names:
+            rows.append((names[key], subscription))
+        names[key] = subscription
+    return rows
+
+
+@rule("DLY-022", over=names_again, handles=ANYTHING, faults=FAULTS)
+def nothing_for_the_removed(facts: Facts, row: Delivery | tuple[Subscription, Subscription]) -> Findings:
+    """A subscription that is removed before the delivery time gets nothing, and no copy leaks."""
+    if isinstance(row, Delivery):
+        yield from _late_subscriber(row, again=True)
+        return
+    first, second = row
+    begin, end, again = first.begin, first.end, second.begin
+    if begin is None or end is None or again is None or begin.dest != again.dest:
+        return
+    for due in facts.delays.backlog(facts.destination(begin.dest)).waits:
+        there = begin.t1 <= due.send.event.t0 and due.send.accepted[1] <= end.t0
+        if there and again.t1 < due.span[0] and due.visible[1] <= facts.end_ns and second.name not in due.send.copies:
+            yield held("those-at-the-send", "its name began again")
+            return
+
+
+def absent_durables(facts: Facts) -> list[Subscription]:
+    """Durable subscriptions that certainly existed, want everything, and had more than one consumer."""
+    return [
+        subscription
+        for subscription in durables(facts)
+        if len(subscription.sessions) > 1 and not subscription.doubtful and all(map(_is_plain, subscription.sessions))
+    ]
+
+
+def _is_plain(session: Session) -> bool:
+    event = session.event
+    return event is not None and session.known and not (session.uncertain or event.selector or event.no_local)
+
+
+@rule("DLY-021", over=absent_durables, handles=ANYTHING, faults=FAULTS)
+def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Findings:
+    """A durable subscription that is offline at the delivery time gets the message on return."""
+    begin, back = subscription.begin, subscription.sessions[-1]
+    end_ns = subscription.end.t0 if subscription.end is not None else NEVER
+    if begin is None:
+        return
+    patient_ns = back.opened[1] + facts.declared.lateness_ms * NS_PER_MS
+    stayed = leaving_ns(back) >= patient_ns and not back.client.stalled(back.opened[0], patient_ns)
+    judged = ended(facts) and stayed and not scarce(facts) and end_ns >= patient_ns
+    most = facts.credit.most(back.dest, begin.t0, patient_ns)
+    for due in facts.delays.backlog(back.dest).waits:
+        low, high = due.visible
+        send = due.send
+        if send.event.t0 < begin.t1 or high >= min(back.opened[0], end_ns):
+            continue
+        if any(session.opened[0] <= high and departed_ns(session) >= low for session in subscription.sessions):
+            continue
+        if subscription.name in send.copies:
+            yield held("on-return", "it was offline")
+        elif judged and most <= back.prefetch and facts.delays.is_owed(send, back.dest, patient_ns):
+            yield broken("missed", send, back, subscription, why="it came back after the delay, and never got it")
+
+
+# -- restarts
+
+
+def _downs(facts: Facts, copy: Copy) -> list[Fault]:
+    """The restarts that interrupted its wait, for certain."""
+    due = facts.delays.due(copy.send)
+    if due is None or not due.restarted:
+        return []
+    since_ns, until_ns = copy.send.accepted[1], due.asked[0]
+    found = [event for event in facts.restarts if isinstance(event, Fault)]
+    return [event for event in found if since_ns < event.t0 < until_ns]
+
+
+def interrupted(facts: Facts) -> list[Copy]:
+    """Confirmed, persistent messages on queues whose wait a restart interrupted."""
+    if not facts.restarts or not facts.declared.persistent:
+        return []
+    copies = [copy for copy in queue_waits(facts) if copy.send.confirmed and copy.send.event.persistent]
+    return [copy for copy in copies if _downs(facts, copy)]
+
+
+def _after_restart(facts: Facts, copy: Copy, *, overdue: bool) -> Findings:
+    due, downs = facts.delays.due(copy.send), _downs(facts, copy)
+    if due is None or any(due.asked[1] <= down.t1 for down in downs) is not overdue:
+        return
+    send, last = copy.send, downs[-1]
+    how = f"the broker was {'killed' if last.how == 'kill' else 'stopped'}"
+    first = copy.deliveries[0].event if copy.deliveries else None
+    if first is None and not copy.dead_letters and not may_die(facts, send) and unexplained(facts, copy, stepped=True):
+        yield broken("lost", send, last, why="it was never seen again")
+    if first is None or facts.broker_clock.jump_between(send.event.t0, first.t1):
+        return
+    if first.t1 < due.span[0]:
+        early_ns = due.span[0] - first.t1
+        yield broken("early", send, last, first, why=f"{ms(early_ns)} early", slack_ns=-early_ns)
+        return
+    came = [s.opened[1] for s in copy.dest.sessions if s.opened[0] > last.t1 and s.prefetch]
+    ready_ns = max(due.visible[1], min(came, default=facts.end_ns))
+    lateness_ns = facts.declared.lateness_ms * NS_PER_MS
+    if first.t0 <= ready_ns + lateness_ns:
+        yield held("in-time", how)
+    elif facts.credit.waited_for(copy.deliveries[0], ready_ns) or (
+        facts.delays.is_owed(send, copy.dest, ready_ns + lateness_ns)
+        and facts.credit.waiting(send, copy.dest, (ready_ns, ready_ns))
+    ):
+        why = f"it arrived {ms(first.t0 - ready_ns)} after it was due and somebody waited"
+        yield broken("late", send, last, first, why=why, slack_ns=ready_ns + lateness_ns - first.t0)
+
+
+@rule("DLY-023", over=interrupted, handles=ANYTHING, faults=FAULTS)
+def restart_changes_nothing(facts: Facts, copy: Copy) -> Findings:
+    """A persistent waiting message survives a restart and a kill, once, with its delivery time unchanged."""
+    return _after_restart(facts, copy, overdue=False)
+
+
+@rule("DLY-024", over=interrupted, handles=ANYTHING, faults=FAULTS)
+def overdue_after_the_start(facts: Facts, copy: Copy) -> Findings:
+    """A message whose delivery time passed while the broker was down is delivered promptly after the start, once."""
+    return _after_restart(facts, copy, overdue=True)
+
+
+def volatile(facts: Facts) -> list[Copy]:
+    """Delayed messages that are not persistent, on queues from which nothing was moved."""
+    copies = [copy for copy in queue_waits(facts) if not copy.send.event.persistent and copy.send.transaction is None]
+    return [copy for copy in copies if all(operation.op != "move" for operation in copy.dest.purges)]
+
+
+@rule("DLY-025", over=volatile, handles=("operator", "restart", "wildcard", "browser", "selective", "priority", "pause",
+                                         "memory", "limit"), faults=("restart",))  # fmt: skip
+def at_most_once(facts: Facts, copy: Copy) -> Findings:
+    """A non-persistent waiting message is delivered at most once and may be lost on restart."""
+    send, gone_ns = copy.send, NEVER
+    for first, second in pairwise(copy.deliveries):
+        settlement = first.settlement
+        if settlement is not None and settled(facts, first):
+            gone_ns = min(gone_ns, settlement.t1)
+        if gone_ns < second.event.t0 or repeated(facts, first, second):
+            yield broken("twice", send, first, second, why="it can have come back in no way")
+            return
+    due = facts.delays.due(send)
+    if not ended(facts) or send.event.result != "ok" or due is None:
+        return
+    restarted = any(send.accepted[1] <= event.t0 and event.t1 < due.asked[0] for event in facts.restarts)
+    if copy.deliveries:
+        yield held("at-most-once", WAITING_RESTART if restarted else "")
+    elif restarted:
+        yield held("lost", WAITING_RESTART)
+
+
+# -- what does not hold it up
+
+
+def over_pauses(facts: Facts) -> list[tuple[Copy, Pause]]:
+    """Confirmed messages on queues that became due while the broker's process stood still."""
+    pauses = [pause for pause in facts.pauses if pause.target == facts.broker]
+    copies = [copy for copy in queue_waits(facts) if copy.send.confirmed] if pauses else []
+    return [(copy, pause) for copy in copies for pause in pauses if _within(facts, copy.send, pause)]
+
+
+def _within(facts: Facts, send: Send, pause: Pause) -> bool:
+    due = facts.delays.due(send)
+    return due is not None and send.accepted[1] < pause.t0 <= due.visible[0] and due.visible[1] <= pause.t1
+
+
+@rule("DLY-027", over=over_pauses, faults=FAULTS)
+def on_time_after_a_pause(facts: Facts, row: tuple[Copy, Pause]) -> Findings:
+    """Suspending the broker's process across the delivery time and resuming it delivers once, promptly."""
+    copy, pause = row
+    send, due = copy.send, facts.delays.due(copy.send)
+    until_ns = pause.t1 + facts.declared.lateness_ms * NS_PER_MS
+    if due is None or any(p is not pause and p.t0 <= until_ns and p.t1 >= pause.t0 for p in facts.pauses):
+        return
+    span = due.visible[0], pause.t1
+    waiting = facts.credit.waiting(send, copy.dest, span, excused=EXCUSES & ~marks.PAUSE)
+    if not waiting or not facts.delays.is_owed(send, copy.dest, until_ns):
+        return
+    found = [delivery for delivery in copy.deliveries if delivery.event.t0 <= until_ns]
+    if not found:
+        yield broken(
+            "late", send, pause, *copy.deliveries[:1], waiting[0], why="it did not arrive in time after a pause"
+        )
+    elif len(found) > 1 and repeated(facts, found[0], found[1]):
+        yield broken("twice", send, *found[:2], why="it was due while the broker's process stood still")
+    else:
+        yield held("once", "due while the process stood still", slack_ns=until_ns - found[0].event.t1)
+
+
+def beside_full(facts: Facts) -> list[Awaited]:
+    """Delayed messages for which somebody waited while another queue was over its own limit with due messages."""
+    limited = [dest for dest in facts.destinations.values() if dest.applied.memory_limit_bytes and not dest.topic]
+    if not limited or facts.limits or scarce(facts) or facts.declared.generation.get("memory", "fair") != "fair":
+        return []
+    occupied = [Occupancy(facts, dest) for dest in limited if dest.sent_bytes > dest.applied.memory_limit_bytes]
+    rows = []
+    for copy in queue_waits(facts) if occupied else []:
+        due = facts.delays.due(copy.send)
+        if due is None or not copy.send.confirmed or copy.dest.applied.memory_limit_bytes:
+            continue
+        row = Awaited(due, copy.dest, due.visible[1] + facts.declared.lateness_ms * NS_PER_MS)
+        span = due.visible[0], row.until_ns
+        if any(one.full(span) for one in occupied) and facts.delays.is_owed(copy.send, copy.dest, row.until_ns):
+            row.sessions = facts.credit.waiting(copy.send, copy.dest, due.visible, excused=EXCUSES & ~marks.MEMORY)
+            rows += [row] if row.sessions else []
+    return rows
+
+
+@rule("DLY-034", over=beside_full, faults=FAULTS)
+def not_held_up_by_a_full_one(_facts: Facts, row: Awaited) -> Findings:
+    """A failing target does not hold up releases to other targets."""
+    return in_time(row, "in-time", "another one was full")
+
+
+def deep(facts: Facts) -> list[Awaited]:
+    """Delayed messages for which somebody waited while many others had to wait longer."""
+    rows = [row for row in facts.delays.awaited() if row.due.delayed]
+    return [row for row in rows if facts.delays.backlog(row.dest).count(row.due.span[0], row.until_ns) >= DEEP]
+
+
+@rule("DLY-035", over=deep, faults=FAULTS)
+def in_time_among_many(_facts: Facts, row: Awaited) -> Findings:
+    """The lateness of a release stays bounded with a deep backlog."""
+    return in_time(row, "in-time", "many waited")
+
+
+# -- again
+
+
+def given_back(facts: Facts) -> list[tuple[Delivery, Delivery | None]]:
+    """Deliveries of messages with a long delay that their consumer left unsettled, each with the next one."""
+    least_ms = facts.declared.lateness_ms
+    rows: list[tuple[Delivery, Delivery | None]] = []
+    for copy in queue_waits(facts):
+        if copy.send.event.delay_ms <= least_ms:
+            continue
+        for place, delivery in enumerate(copy.deliveries):
+            limit = delivery.session.traits.gives_up_after
+            if not _gave_back(delivery) or 0 < limit <= place + 2:
+                break
+            rows.append((delivery, copy.deliveries[place + 1] if place + 1 < len(copy.deliveries) else None))
+    return rows
+
+
+def _gave_back(delivery: Delivery) -> bool:
+    session = delivery.session
+    if delivery.fate != RETURNED or session.uncertain or not session.known or session.ack == "auto":
+        return False
+    tried = [event for event in delivery.settlements if isinstance(event, Discard) or event.tx is None]
+    return delivery.event.t1 <= leaving_ns(session) and not tried
+
+
+@rule("DLY-036", over=given_back, faults=FAULTS)
+def again_at_once(facts: Facts, row: tuple[Delivery, Delivery | None]) -> Findings:
+    """After a rollback or rejection a due message is delivered again without a new delay."""
+    first, again = row
+    send, dest = first.send, first.copy.dest
+    from_ns = departed_ns(first.session) + 1
+    if from_ns >= NEVER:
+        return
+    come = [session.opened[1] for session in dest.sessions if departed_ns(session) > from_ns]
+    from_ns = max(from_ns, min(come, default=0))
+    until_ns = from_ns + facts.declared.lateness_ms * NS_PER_MS
+    if not facts.delays.is_owed(send, dest, until_ns):
+        return
+    waiting = facts.credit.waiting(send, dest, (from_ns, from_ns))
+    if not waiting or (again is None and maybe_swallowed(facts, first.copy)):
+        return
+    if again is not None and again.event.t1 <= until_ns:
+        yield held("at-once", "after a rollback" if first.rollbacks else "its consumer had left")
+    elif again is None or again.event.t0 > until_ns:
+        when = "never" if again is None else f"{ms(again.event.t0 - from_ns)} later"
+        rest = [again] if again is not None else []
+        yield broken(
+            "waited-again", send, first, first.session, *rest, why=f"somebody waited, and it came again {when}"
+        )
