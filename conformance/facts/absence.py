@@ -8,7 +8,7 @@ written to a consumer that settles on writing and never got it, or an operator o
 from __future__ import annotations
 
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.expiration import maybe_timed_out
+from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
 from brokerproof.conformance.facts.presence import gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import scarce
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, SETTLED, Copy, Destination, Session
@@ -39,25 +39,30 @@ def missing(tables: Tables, copy: Copy) -> bool:
 
 def absent(tables: Tables, copy: Copy) -> bool:
     """The same for a copy of which somebody else knows that its queue has accepted it."""
-    send, dest = copy.send, copy.dest
-    event = send.event
-    if copy.dead_letters or dest.topic or copy.rejected or not drained(tables, dest):
-        return False
-    kept = event.persistent and tables.declared.persistent
-    if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
-        return False
-    if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
+    if copy.dead_letters or not unexplained(tables, copy):
         return False
     for delivery in copy.deliveries:
         if delivery.fate in {SETTLED, DOUBTFUL, HELD} or delivery.settlement is not None:
             return False
         if delivery.event.seq > tables.drain_seq or (delivery.fate == LATE and delivery.session.ack == "auto"):
             return False
-    return _is_due(tables, copy) and not (
-        (scarce(tables) and _is_stuck(tables, dest))
-        or maybe_timed_out(tables, copy, tables.end_ns)
-        or maybe_swallowed(tables, copy)
-    )
+    return not maybe_timed_out(tables, copy, tables.end_ns)
+
+
+def unexplained(tables: Tables, copy: Copy, death: Death | None = None) -> bool:
+    """Whether a copy can have left its drained queue in no way that nobody sees, by its expiry apart: no rejection,
+    operator, restart, consumer that settles unseen (but while it was dead, by ``death``), starvation, delay.
+    """
+    event, dest = copy.send.event, copy.dest
+    if dest.topic or copy.rejected or not drained(tables, dest):
+        return False
+    kept = event.persistent and tables.declared.persistent
+    if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
+        return False
+    if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
+        return False
+    stuck = scarce(tables) and _is_stuck(tables, dest)
+    return _is_due(tables, copy) and not stuck and not maybe_swallowed(tables, copy, death)
 
 
 def _is_due(tables: Tables, copy: Copy) -> bool:
@@ -79,11 +84,16 @@ def _is_stuck(tables: Tables, dest: Destination) -> bool:
     return event is not None and event.seq > tables.drain_seq and bool(event.size)
 
 
-def maybe_swallowed(tables: Tables, copy: Copy) -> bool:
-    """Whether the broker may have settled it by writing it to a session that settles on writing and never got it."""
+def maybe_swallowed(tables: Tables, copy: Copy, death: Death | None = None) -> bool:
+    """Whether the broker may have settled it by writing it to a session that settles on writing and never got it;
+    ``death``: what is known of its death, after which nobody is written it.
+    """
     event, dest = copy.send.event, copy.dest
     for session in dest.sessions:
         if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
+            continue
+        low_ns, high_ns = max(event.t0, session.opened[0]), gone_ns(tables, session)
+        if death is not None and low_ns <= high_ns < NEVER and dead(tables, death, low_ns, high_ns):
             continue
         if _may_have_taken(tables, copy, session, event.t0 + event.delay_ms * NS_PER_MS):
             return True

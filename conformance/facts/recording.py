@@ -211,6 +211,7 @@ class Recording:
         dest = session.dest if session.dest.name == event.dest else tables.destination(event.dest)
         if dest.kind == "advisory":
             tables.advisories.append(event)
+            session.told.append(event)
             return
         send = self._row(event.message)
         if send is None:
@@ -218,7 +219,7 @@ class Recording:
             return
         if send.seen is None:
             send.seen = event
-        copy = self._copy_at(send, dest, session)
+        copy = self._copy_at(send, dest, session, event.original_dest)
         if session.end:
             fate = LATE
         elif session.auto:
@@ -252,8 +253,11 @@ class Recording:
         elif delivery.fate == DOUBTFUL:
             delivery.session.doubted += 1
 
-    def _copy_at(self, send: Send, dest: Destination, session: Session) -> Copy:
-        """Which of a message's copies this is."""
+    def _copy_at(self, send: Send, dest: Destination, session: Session, origin: str | None) -> Copy:
+        """Which of a message's copies this is. A dead letter names the one that died."""
+        died = send.copies.get(origin or "")
+        if died is not None and dest.kind == "dead-letters" and dest is not send.dest:
+            return died
         subscription = session.subscription
         holder = subscription.name if dest.topic and subscription is not None else dest.name
         if dest.topic and subscription is None:

@@ -21,13 +21,14 @@ class Traits:
     * ``settles_by_itself``: the library does, at a moment of its own (JMS).
     * ``awaits_receipt``: an ``ok`` is the broker's own answer.
     * ``checks_expiry``: it discards what its clock calls expired.
+    * ``stamps_expiration``: it turns a time to live into an expiration, by its host's clock (JMS).
     * ``gives_up_after``: deliveries of one message, rolled back each time, after which it rejects it; 0: never.
     * ``widens_window``: what the application was given makes room for another message before it is settled.
     """
 
     # fmt: off
     __slots__ = ("awaits_receipt", "checks_expiry", "gives_up_after", "known", "settles_by_itself",
-                 "settles_on_write", "widens_window")
+                 "settles_on_write", "stamps_expiration", "widens_window")
     # fmt: on
 
     def __init__(self, *, stomp: bool, jms: bool, checks_expiry: bool) -> None:
@@ -36,6 +37,7 @@ class Traits:
         self.settles_by_itself = jms
         self.awaits_receipt = stomp
         self.checks_expiry = checks_expiry
+        self.stamps_expiration = jms
         self.gives_up_after = JMS_DELIVERIES if jms else 0
         self.widens_window = not stomp
 
