@@ -88,14 +88,15 @@ def maybe_swallowed(tables: Tables, copy: Copy, death: Death | None = None) -> b
     """Whether the broker may have settled it by writing it to a session that settles on writing and never got it;
     ``death``: what is known of its death, after which nobody is written it.
     """
-    event, dest = copy.send.event, copy.dest
+    dest = copy.dest
+    available_ns = copy.send.event.t0 + copy.send.event.delay_ms * NS_PER_MS
     for session in dest.sessions:
         if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
             continue
-        low_ns, high_ns = max(event.t0, session.opened[0]), gone_ns(tables, session)
+        low_ns, high_ns = max(available_ns, session.opened[0]), gone_ns(tables, session)
         if death is not None and low_ns <= high_ns < NEVER and dead(tables, death, low_ns, high_ns):
             continue
-        if _may_have_taken(tables, copy, session, event.t0 + event.delay_ms * NS_PER_MS):
+        if _may_have_taken(tables, copy, session, available_ns):
             return True
     return False
 

@@ -43,12 +43,12 @@ class Traffic:
             if event.result == "fail":
                 continue
             delay_ms = event.delay_ms if event.deliver_at_ms is None else 0
-            self.visible_ns.append(event.t0 + delay_ms * NS_PER_MS)
             copy = send.copies.get(dest.name)
-            if not dest.topic and copy is not None:
-                gone = _gone_ns(copy)
-                if gone < NEVER:
-                    self.settled_ns.append(gone)
+            gone = _gone_ns(copy) if not dest.topic and copy is not None else NEVER
+            # What left before it was due, because it died, was never both visible and unsettled.
+            self.visible_ns.append(min(event.t0 + delay_ms * NS_PER_MS, gone))
+            if gone < NEVER:
+                self.settled_ns.append(gone)
         self.visible_ns.sort()
         self.settled_ns.sort()
 

@@ -20,9 +20,9 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.credit import Traffic
 from brokerproof.conformance.facts.deaths import consumed_ns, given_up, maybe_discarded
-from brokerproof.conformance.facts.expiration import Death, may_die
+from brokerproof.conformance.facts.expiration import Death, may_die, maybe_restamped
 from brokerproof.conformance.facts.policy import believes_clients
-from brokerproof.conformance.facts.presence import gone_ns, leaving_ns
+from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
 from brokerproof.conformance.facts.rows import LATE, Copy, Delivery, Destination, Reading, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
@@ -34,7 +34,7 @@ class Expiries:
     """The bounds at one reading of a queue, in messages."""
 
     # fmt: off
-    __slots__ = ("due", "first_due", "held", "least", "left", "lived", "marks", "mortal", "most", "reading", "settled",
+    __slots__ = ("due", "first_due", "held", "least", "left", "lived", "marks", "most", "reading", "settled",
                  "since_ns", "suspect", "suspects", "witness")
     # fmt: on
 
@@ -43,8 +43,6 @@ class Expiries:
         self.marks = reading.marks
         #: The totals count what was sent after this; -1: everything.
         self.since_ns = since_ns
-        #: There are messages that may expire.
-        self.mortal = False
         #: What may have expired; of it, what had been consumed for certain, and what was with a consumer.
         self.most = 0
         self.settled = 0
@@ -85,7 +83,7 @@ class Queue:
 
     # fmt: off
     __slots__ = ("anew", "begun", "consumed_ns", "deaths", "dest", "held_from_ns", "held_until_ns", "letters",
-                 "lived_ns", "soonest_ns", "suspects", "tables", "traffic", "waiting")
+                 "lived_ns", "rebases", "soonest_ns", "suspects", "tables", "traffic", "waiting")
     # fmt: on
 
     def __init__(self, tables: Tables, deaths: Deaths, dest: Destination) -> None:
@@ -104,6 +102,8 @@ class Queue:
         #: What died there for certain, in order of finding; what a sweep may have to meet, in order of death.
         self.letters: list[Copy] = []
         self.waiting: list[tuple[int, Copy]] = []
+        #: The life of a delayed message may begin with its release.
+        self.rebases = tables.declared.generation.get("delay", "jms") != "jms"
         #: When totals began anew, from the earliest on, and by when they had.
         anew = sorted((event.t0, event.t1) for event in (*tables.restarts, *tables.resets, *dest.purges))
         self.anew = [begin for begin, _ in anew]
@@ -121,15 +121,13 @@ class Queue:
         send = copy.send
         death = self.deaths(send)
         if death is None:
-            if may_die(self.tables, send):
-                self.soonest_ns.append(send.event.t0)
+            self._suspect(send)
             return
-        if not send.event.delay_ms and send.event.deliver_at_ms is None and send.confirmed:
-            if death.alive_at_first and _is_awaited(copy):
-                self._await(copy, death)
-            on_queue = death.alive_at_first or bool(copy.deliveries)
-            if death.mortal and on_queue and copy.dead_letters and not given_up(copy):
-                self.letters.append(copy)
+        if death.alive_at_first and send.confirmed and _is_awaited(copy):
+            self._await(copy, death)
+        on_queue = death.alive_at_first or bool(copy.deliveries)
+        if send.confirmed and death.mortal and on_queue and copy.dead_letters and not given_up(copy):
+            self.letters.append(copy)
         soonest_ns, consumed = self._soonest_ns(copy, death), consumed_ns(self.tables, copy)
         if soonest_ns >= consumed:
             return
@@ -139,16 +137,32 @@ class Queue:
         for delivery in copy.deliveries:
             self._hold(delivery, soonest_ns)
 
+    def _suspect(self, send: Send) -> None:
+        """It may have come, at any time."""
+        tables, event = self.tables, send.event
+        soonest_ns: int | None = event.t0
+        if not may_die(tables, send):
+            return
+        if tables.broker_clock.known and not maybe_restamped(tables, send):
+            soonest_ns = tables.broker_clock.earliest_ns(event.t0, (event.expiration_ms + 1) * NS_PER_MS)
+        if soonest_ns is not None:
+            self.soonest_ns.append(soonest_ns)
+
     def _await(self, copy: Copy, death: Death) -> None:
-        self.lived_ns.append(copy.send.accepted[1])
+        delayed = copy.send.event.delay_ms > 0
+        if copy.send.event.deliver_at_ms is not None or (delayed and self.rebases):
+            return
         if death.mortal:
             self.waiting.append((death.high_ns, copy))
-            if not copy.deliveries:
+        if not delayed:
+            self.lived_ns.append(copy.send.accepted[1])
+            if death.mortal and not copy.deliveries:
                 self.suspects.append(copy)
 
     def _soonest_ns(self, copy: Copy, death: Death) -> int:
         """The earliest true time at which the broker may have counted it; ``NEVER``: it did not."""
         tables, sent_ns = self.tables, copy.send.event.t0
+        sent_ns += copy.send.accepted[1] > sent_ns  # what took time was accepted later than it began
         soonest_ns = tables.broker_clock.earliest_ns(sent_ns, death.low_ns) if death.mortal else None
         if soonest_ns is None:
             soonest_ns = NEVER
@@ -177,7 +191,6 @@ class Queue:
         event, tables = reading.event, self.tables
         begun = bisect_right(self.anew, event.t1)
         found = Expiries(reading, self.begun[begun - 1] if begun else -1)
-        found.mortal = bool(self.soonest_ns)
         found.most = bisect_right(self.soonest_ns, event.t1)
         found.settled = bisect_right(self.consumed_ns, event.t0)
         found.held = bisect_right(self.held_from_ns, event.t0) - bisect_left(self.held_until_ns, event.t1)
@@ -217,8 +230,8 @@ class Queue:
             while place < len(self.waiting) and self.waiting[place][0] <= least_ns:
                 dead.append(self.waiting[place][1])
                 place += 1
-            due += [copy for copy in dead if copy.send.accepted[1] <= from_ns and self._waited(copy, one)]
-            dead = [copy for copy in dead if copy.send.accepted[1] > from_ns]
+            due += [copy for copy in dead if _visible_ns(copy) <= from_ns and self._waited(copy, one)]
+            dead = [copy for copy in dead if _visible_ns(copy) > from_ns]
             self._left(one, due)
 
     def _waited(self, copy: Copy, one: Expiries) -> bool:
@@ -245,7 +258,7 @@ def hidden_spans(tables: Tables, dest: Destination) -> list[Span]:
         if session.uncertain or not session.known:
             spans.append((session.opened[0], NEVER))
         if session.leave is not None:
-            spans.append((leaving_ns(session), gone_ns(tables, session)))
+            spans.append((leaving_ns(session), departed_ns(session)))
         spans += [stall.span() for stall in session.client.stalls]
     apart: list[Span] = []
     for low, high in sorted(spans):
@@ -270,6 +283,11 @@ def _is_awaited(copy: Copy) -> bool:
 
 def _accepted_ns(copy: Copy) -> int:
     return copy.send.accepted[1]
+
+
+def _visible_ns(copy: Copy) -> int:
+    """By when it could be seen, for certain."""
+    return copy.send.accepted[1] + copy.send.event.delay_ms * NS_PER_MS
 
 
 def _found_ns(copy: Copy) -> int:

@@ -215,21 +215,30 @@ def dead_sends(facts: Facts) -> list[Send]:
             death = facts.death(send) if send.event.result == "ok" and may_die(facts, send) else None
         else:
             death = death_if(facts, send, (send.event.t0, send.event.t1), send.event.seq)
-        if death is not None and death.dead_at_first and not is_delayed(send) and send.dest.kind != "dead-letters":
+        waits = send.event.result == "ok" and is_delayed(send)
+        if death is not None and death.dead_at_first and not waits and send.dest.kind != "dead-letters":
             found.append(send)
         elif send.event.result == "fail":
-            living[send.event.refusal or ""] = True
-    return [send for send in found if send.event.result == "ok" or (send.event.refusal or "") not in living]
+            living[_refusal(send)] = True
+    return [send for send in found if send.event.result == "ok" or _is_telling(send) or _refusal(send) not in living]
+
+
+def _refusal(send: Send) -> str:
+    return send.event.refusal or ""
+
+
+def _is_telling(send: Send) -> bool:
+    """Whether its refusal speaks of expiry."""
+    return "expir" in _refusal(send).lower()
 
 
 @rule("EXP-006", over=dead_sends, handles=ANYTHING, faults=CLOCKS)
 def sending_the_dead_does_not_fail(facts: Facts, send: Send) -> Findings:
     """The send of a message that is expired on arrival does not fail."""
-    refusal = send.event.refusal or ""
     if send.event.result == "ok":
         death = facts.death(send)
         yield held("accepted", death.skew if death is not None else "")
-    elif "expir" in refusal.lower():
+    elif _is_telling(send):
         yield broken("failed", send)
     else:
         yield unsure(send, why="it was dead on arrival, and its refusal does not say why")

@@ -31,7 +31,7 @@ from brokerproof.conformance.facts.expiration import (
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.policy import believes_clients, stamping_of
 from brokerproof.conformance.facts.presence import leaving_ns, rest_after
-from brokerproof.conformance.facts.rows import Copy, Delivery, Send, Subscription
+from brokerproof.conformance.facts.rows import Copy, Delivery, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
 from brokerproof.conformance.rules.expiry import ANYTHING, CLOCKS, is_delayed, mortal_on_queues, relative_lives, unread
@@ -39,6 +39,8 @@ from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, 
 
 #: A client's clock may be read so much before the instant that it shows.
 SLACK_MS = 1
+#: How many sessions of a durable subscription are looked at.
+LOOK_BACK = 4
 
 
 @rule("EXP-007", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
@@ -278,14 +280,18 @@ def each_subscription_lets_its_copy_die(facts: Facts, send: Send) -> Findings:
                 why = "several subscriptions had collected it, and it was dead when this one was taken up"
                 yield broken("delivered", send, came, delivery, why=why)
                 return
-        last = subscription.sessions[-1]
-        came = last.event
-        if came is None or came.t0 < send.accepted[1] or send.message in last.seen:
-            continue
-        rest_ns = rest_after(facts, came.t1)
-        spared += rest_ns < last.lost_ns and surely_expired(facts, expiration_ms, came.t0, rest_ns)
+        spared += any(_was_spared(facts, send, session) for session in subscription.sessions[-LOOK_BACK:])
     if spared > 1:
         yield held("each-let-it-die", "several came back when it was dead")
+
+
+def _was_spared(facts: Facts, send: Send, session: Session) -> bool:
+    """Whether it was dead when a session came, and had not come to it at rest."""
+    came = session.event
+    if came is None or came.t0 < send.accepted[1] or send.message in session.seen:
+        return False
+    rest_ns = rest_after(facts, came.t1)
+    return rest_ns < session.lost_ns and surely_expired(facts, send.event.expiration_ms, came.t0, rest_ns)
 
 
 def with_time_to_live(facts: Facts) -> list[Send]:

@@ -121,9 +121,7 @@ def _served_alone(facts: Facts, session: Session, delivery: Delivery) -> bool:
 
 def _counted_early(one: Expiries) -> Findings:
     event = one.reading.event
-    if event.expired is None or not one.mortal:
-        return
-    if event.expired > one.most:
+    if (event.expired or 0) > one.most:
         why = f"at most {one.most} of its messages can have been dead by the broker's clock"
         yield broken("too-early", one.reading, why=why)
     elif event.expired:
