@@ -19,7 +19,7 @@ from brokerproof.conformance.facts.tables import Tables
 
 def moved(copy: Copy) -> bool:
     """Whether an operator may have moved it elsewhere, or back; perhaps with another expiration."""
-    return any(operation.op == "move" for operation in copy.dest.purges)
+    return any(operation.op == "move" and operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
 
 
 def maybe_discarded(tables: Tables, copy: Copy, death: Death) -> bool:
@@ -87,8 +87,11 @@ def consumed_ns(tables: Tables, copy: Copy) -> int:
     """By when an acknowledgement had consumed it, for certain; ``NEVER``: nobody knows of any."""
     bound = NEVER
     for delivery in copy.deliveries:
-        ack = delivery.settlement
-        if isinstance(ack, Ack) and settled(tables, delivery):
-            end = tables.transactions[ack.tx].end if ack.tx is not None else ack
-            bound = min(bound, end.t1 if end is not None else NEVER)
+        if not settled(tables, delivery):
+            continue
+        for ack in delivery.settlements:
+            if isinstance(ack, Ack) and ack.result == "ok":
+                transaction = tables.transactions[ack.tx] if ack.tx is not None else None
+                end = ack if transaction is None else transaction.end if transaction.committed else None
+                bound = min(bound, end.t1 if end is not None else NEVER)
     return bound

@@ -112,10 +112,11 @@ def without_expiration_it_lives(facts: Facts, copy: Copy) -> Findings:
     """A message without expiration (0 or less) never expires: it is delivered or stays, and is never dead-lettered as
     expired.
     """
-    if copy.dead_letters:
-        death = facts.death(copy.send)
-        if death is not None and not otherwise_dead(facts, copy, death):
-            yield broken("dead-lettered", copy, copy.dead_letters[0], why="it has no expiration")
+    death = facts.death(copy.send)
+    if copy.dead_letters and death is not None and not otherwise_dead(facts, copy, death):
+        yield broken("dead-lettered", copy, copy.dead_letters[0], why="it has no expiration")
+        return
+    if not copy.deliveries:
         return
     period_ns = copy.dest.applied.expire_period_ms * NS_PER_MS
     outlived = 0 < period_ns < copy.deliveries[0].event.t0 - copy.send.event.t1

@@ -180,7 +180,7 @@ def late_acknowledgements_consume(facts: Facts, copy: Copy) -> Findings:
     if death is None or given_up(copy) or copy.discards():
         return
     for place, delivery in enumerate(copy.deliveries):
-        ack = delivery.settlement
+        ack = delivery.settlements[-1] if delivery.settlements else None
         if not isinstance(ack, Ack) or ack.result != "ok" or ack.tx is not None or ack.mode == "auto":
             continue
         if not dead(facts, death, ack.t0, ack.t1, ack.seq, ack.seq):
