@@ -213,7 +213,6 @@ class Recording:
         dest = session.dest if session.dest.name == event.dest else tables.destination(event.dest)
         if dest.kind == "advisory":
             tables.advisories.append(event)
-            session.told.append(event)
             return
         send = self._row(event.message)
         if send is None:

@@ -257,7 +257,6 @@ class Session:
         "selective",
         "subscription",
         "sync",
-        "told",
         "tried",
         "uncertain",
         "wanted",
@@ -275,8 +274,6 @@ class Session:
         self.deliveries: list[Delivery] = []
         #: Message -> its latest delivery here.
         self.seen: dict[str, Delivery] = {}
-        #: The advisories that it got, in order.
-        self.told: list[Arrive] = []
         self.held = 0
         self.doubted = 0
         #: Messages that it tried to settle.

@@ -268,9 +268,11 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery | Send) -> Findings:
         yield broken("longer", send, row, why=why, slack_ns=limit_ns - least_ns)
     elif most_ns < limit_ns:
         yield held("within", death.skew, slack_ns=limit_ns - most_ns)
-    elif event.t0 - sent.t1 - facts.declared.lateness_ms * NS_PER_MS >= limit_ns:
-        if not row.session.client.stalled(from_ns, event.t1):
-            yield unsure(send, row, why=why, width_ns=event.t1 - from_ns)
+    elif (
+        event.t0 - sent.t1 - facts.declared.lateness_ms * NS_PER_MS >= limit_ns
+        and not row.session.client.stalled(from_ns, event.t1)
+    ):  # fmt: skip
+        yield unsure(send, row, why=why, width_ns=event.t1 - from_ns)
 
 
 @rule("EXP-012", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
@@ -392,6 +394,6 @@ def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
             yield broken("died-early", send, letter, why="its time was not over", slack_ns=high_ns - death.low_ns)
         else:
             yield held("while-it-lived", "it died while it waited")
-    elif not copy.deliveries and not copy.dead_letters and send.confirmed and not is_delayed(send) and end is not None:
-        if unexplained(facts, copy) and alive(facts, death, sent.t0, end.t1, sent.seq):
-            yield broken("died-early", send, why="its time was longer than the run, and nobody got it")
+    unseen = not copy.deliveries and not copy.dead_letters and send.confirmed and not is_delayed(send)
+    if unseen and end is not None and alive(facts, death, sent.t0, end.t1, sent.seq) and unexplained(facts, copy):
+        yield broken("died-early", send, why="its time was longer than the run, and nobody got it")

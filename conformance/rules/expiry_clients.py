@@ -34,7 +34,15 @@ from brokerproof.conformance.facts.presence import leaving_ns, rest_after
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
-from brokerproof.conformance.rules.expiry import ANYTHING, CLOCKS, is_delayed, mortal_on_queues, relative_lives, unread
+from brokerproof.conformance.rules.expiry import (
+    ANYTHING,
+    CLOCKS,
+    is_delayed,
+    mortal_on_queues,
+    mortal_sends,
+    relative_lives,
+    unread,
+)
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 
 #: A client's clock may be read so much before the instant that it shows.
@@ -145,7 +153,7 @@ def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
     others = [delivery for delivery in copy.deliveries if delivery.event.consumer != discard.consumer]
     later = next((delivery for delivery in others if delivery.event.t0 > discard.t1), None)
     if believes_clients(facts.declared):
-        if not _got_through(facts, copy, discard):
+        if not _got_through(facts, discard):
             return
         if later is not None:
             yield broken("handed-on", copy, discard, later, why="this generation of broker believes its clients")
@@ -164,7 +172,7 @@ def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
             yield broken("lost", copy, discard, why="it lived by the broker's clock, and nobody else got it")
 
 
-def _got_through(facts: Facts, copy: Copy, discard: Discard) -> bool:
+def _got_through(facts: Facts, discard: Discard) -> bool:
     """Whether the expired-ack that follows a discard has certainly reached the broker, and been dealt with."""
     session = facts.sessions[discard.consumer]
     until_ns = discard.t1 + facts.declared.lateness_ms * NS_PER_MS
@@ -249,12 +257,8 @@ def browsers_remove_nothing(facts: Facts, look: Look) -> Findings:
 
 def shared_by_durables(facts: Facts) -> list[Send]:
     """Messages with an expiration for which several durable subscriptions of their topic have collected."""
-    found: list[Send] = []
-    for send in facts.sends.values():
-        if send.dest.topic and send.event.expiration_ms > 0 and send.confirmed and not is_delayed(send):
-            if not maybe_restamped(facts, send) and len(_collecting(send)) > 1:
-                found.append(send)
-    return found
+    sends = [send for send in mortal_sends(facts) if send.dest.topic and send.confirmed and not is_delayed(send)]
+    return [send for send in sends if not maybe_restamped(facts, send) and len(_collecting(send)) > 1]
 
 
 def _collecting(send: Send) -> list[Subscription]:

@@ -260,9 +260,9 @@ def what_is_in_flight_is_not_taken_away(facts: Facts, row: Expiries | Delivery) 
     if isinstance(row, Delivery):
         settlement = row.settlement
         late_ns = settlement.t0 if settlement is not None else row.event.t1
-        if row.consumed is not None and row.fate == SETTLED:
-            if surely_expired(facts, row.event.expiration_ms, late_ns, late_ns):
-                yield held("received", "it was settled after it had expired")
+        settled_late = row.consumed is not None and row.fate == SETTLED
+        if settled_late and surely_expired(facts, row.event.expiration_ms, late_ns, late_ns):
+            yield held("received", "it was settled after it had expired")
         return
     most = row.most - row.settled
     if most - row.held < (row.reading.event.expired or 0) <= most:
@@ -270,40 +270,53 @@ def what_is_in_flight_is_not_taken_away(facts: Facts, row: Expiries | Delivery) 
         yield broken("taken-away", row.reading, why=why)
 
 
-def listeners(facts: Facts) -> list[Session]:
-    """Consumers that were told of a queue's expiries before anything was sent there."""
-    found: list[Session] = []
-    for dest in [dest for dest in facts.destinations.values() if dest.kind == "queue"]:
-        topic = facts.destinations.get(expiries_of(dest.name))
+class Listener:
+    """Who was told of a queue's expiries, from before anything was sent there."""
+
+    __slots__ = ("dest", "session", "told")
+
+    def __init__(self, session: Session, dest: Destination) -> None:
+        self.session = session
+        self.dest = dest
+        self.told: list[Arrive] = []
+
+
+def listeners(facts: Facts) -> list[Listener]:
+    """All listeners, and what they were told."""
+    found: dict[str, Listener] = {}
+    for dest in facts.destinations.values():
+        topic = facts.destinations.get(expiries_of(dest.name)) if dest.sends and not dest.topic else None
         for session in topic.sessions if topic is not None else ():
-            if session.known and session.ack == "auto" and dest.sends:
-                if session.opened[1] <= min(send.event.t0 for send in dest.sends):
-                    found.append(session)
-    return found
+            if session.known and session.ack == "auto" and session.opened[1] <= min(s.event.t0 for s in dest.sends):
+                found[session.name] = Listener(session, dest)
+    for advisory in facts.advisories if found else ():
+        if advisory.consumer in found:
+            found[advisory.consumer].told.append(advisory)
+    return list(found.values())
 
 
 @rule("EXP-020", over=listeners, handles=ANYTHING)
-def expiries_are_told(facts: Facts, session: Session) -> Findings:
+def expiries_are_told(facts: Facts, row: Listener) -> Findings:
     """An advisory with the original message id is published for every expiry."""
-    dest = next(one for one in facts.destinations.values() if expiries_of(one.name) == session.dest.name)
+    dest, told = row.dest, row.told
     named: dict[str, Arrive] = {}
-    for advisory in session.told:
+    for advisory in told:
         name = advisory.original_id or ""
         if not name or name in named:
             why = "an earlier one names the same message" if name else "it names no message"
             yield broken("nameless", *([named[name]] if name else []), advisory, why=why)
             return
         named[name] = advisory
-    before = [reading for reading in dest.readings if reading.at_rest and _was_there(session, reading)]
+    before = [reading for reading in dest.readings if reading.at_rest and _was_there(row.session, reading)]
     excuses = marks.MEMORY | marks.LIMIT | marks.OPERATOR | marks.RESTART
     if not before or facts.marks.on(dest.name, before[-1].span) & excuses:
         return
     expired = before[-1].event.expired or 0
-    heard = sum(advisory.seq < before[-1].event.seq for advisory in session.told)
+    heard = sum(advisory.seq < before[-1].event.seq for advisory in told)
     mortal = sum(not send.refused and may_die(facts, send) for send in dest.sends)
-    if heard < expired or len(session.told) > mortal:
-        why = f"it had got {heard} advisories then and {len(session.told)} in all, of {mortal} that can be"
-        yield broken("incomplete", session, before[-1], why=why)
+    if heard < expired or len(told) > mortal:
+        why = f"it had got {heard} advisories then and {len(told)} in all, of {mortal} that can be"
+        yield broken("incomplete", row.session, before[-1], why=why)
     elif heard:
         yield held("told", "several expired" if heard > 1 else "one expired")
 

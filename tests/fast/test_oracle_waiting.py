@@ -248,17 +248,3 @@ def test_after_a_step_of_the_clock_a_restart_may_end_the_wait() -> None:
 def test_what_need_not_survive_is_no_instance(fields: dict[str, Any]) -> None:
     tale = restarted(started(consumer=False, persistent=True).post("p0/1", delay_ms=1000, **fields), 100, 200)
     assert unseen(tale.close(at_ms=5000).at(5100).finish())["DLY-023"].verdict is NOT_EXERCISED
-
-
-# -- EXP-022
-
-
-@pytest.mark.parametrize(
-    ("commit_ms", "arrives", "expected"),
-    [(111, True, VIOLATED), (111, False, SATISFIED), (110, True, NOT_EXERCISED)],
-)
-def test_what_died_before_its_commit_reaches_nobody(commit_ms: float, arrives: bool, expected: VerdictKind) -> None:
-    tale = started().begin("p0").post("p0/1", ttl_ms=100, tx="p0/tx1").at(commit_ms).commit("p0")
-    if arrives:
-        tale.at(commit_ms + 1).deliver("c0/1", "p0/1")
-    assert unseen(tale.close(at_ms=500).finish())["EXP-022"].verdict is expected
