@@ -72,6 +72,8 @@ def letter_is_due(tables: Tables, copy: Copy) -> bool:
     dest = copy.dest
     if not dest.applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=True):
         return False
+    if any(operation.t1 >= copy.send.event.t0 for operation in dest.purges):
+        return False
     letters = tables.destinations.get(dead_letters_of(dest))
     if (
         letters is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.facts.credit import Credit
-from brokerproof.conformance.facts.expiration import Death, death_of
+from brokerproof.conformance.facts.expiration import Death, alive, dead, death_of
 from brokerproof.conformance.facts.expiries import Expiries, expiries
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.recording import record
@@ -38,6 +38,22 @@ class Facts(Tables):
         if name not in self._deaths:
             self._deaths[name] = death_of(self, send)
         return self._deaths[name]
+
+    def dies(self, send: Send) -> Death:
+        """The same of a message that is known to have been taken over, by a broker whose clock was read."""
+        death = self.death(send)
+        assert death is not None, f"nothing is known of the death of {send.message}"
+        return death
+
+    def dead_in_drain(self, send: Send) -> bool:
+        """Whether it was dead when the drain came for it and from then on, for certain."""
+        death, drain, end = self.death(send), self.phases.get("drain"), self.phases.get("end")
+        return death is not None and drain is not None and end is not None and dead(self, death, drain.t0, end.t1)
+
+    def outlives(self, send: Send) -> bool:
+        """Whether it lived by the broker's clock from its send to the end of the run, for certain."""
+        death, end, sent = self.death(send), self.phases.get("end"), send.event
+        return death is not None and end is not None and alive(self, death, sent.t0, end.t1, sent.seq)
 
     @property
     def expiries(self) -> list[Expiries]:

@@ -27,7 +27,6 @@ from brokerproof.conformance.facts.expiration import (
     death_if,
     may_die,
     maybe_restamped,
-    surely_expired,
 )
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import leaving_ns
@@ -71,6 +70,11 @@ def mortal_on_queues(facts: Facts) -> list[Copy]:
     return [copy for copy in mortal_copies(facts) if not copy.dest.topic and facts.death(copy.send) is not None]
 
 
+def first_delivery(send: Send) -> Delivery | None:
+    """The first that no operator explains, of the first copy that has one."""
+    return next((copy.deliveries[0] for copy in send.copies.values() if copy.deliveries and not moved(copy)), None)
+
+
 def unread(facts: Facts, send: Send) -> Finding:
     """Nothing can be said without the clock that decides."""
     return unsure(send, why=f"the clock of broker host {facts.broker!r} was never sampled")
@@ -87,7 +91,7 @@ def dead_on_arrival_is_not_delivered(facts: Facts, send: Send) -> Findings:
         return
     if not death.dead_at_first or is_delayed(send):
         return
-    got = next((copy.deliveries[0] for copy in send.copies.values() if copy.deliveries and not moved(copy)), None)
+    got = first_delivery(send)
     if got is not None:
         low_ns = facts.broker_clock.bounds_ns(*death.taken, send.event.seq, death.seq)[0]
         why = f"{(low_ns - death.low_ns) // NS_PER_MS + 1} ms too late when the broker took it over"
@@ -128,8 +132,11 @@ def handed_out(facts: Facts) -> list[Delivery | Send]:
     found: list[Delivery | Send] = []
     for send in mortal_sends(facts):
         if not is_delayed(send):
-            got = [delivery for copy in send.copies.values() if not moved(copy) for delivery in copy.deliveries]
-            found += got or [send]
+            copies = send.copies.values()
+            if any(copy.deliveries for copy in copies):
+                found += [delivery for copy in copies if not moved(copy) for delivery in copy.deliveries]
+            else:
+                found.append(send)
     return found
 
 
@@ -142,32 +149,31 @@ def the_dead_are_not_dispatched(facts: Facts, row: Delivery | Send) -> Findings:
     death = facts.death(send)
     if death is None:
         yield unread(facts, send)
-    elif death.dead_at_first:
-        return
-    elif isinstance(row, Delivery):
-        yield from _assigned_alive(facts, row, death)
-    elif "drain" in facts.phases and "end" in facts.phases:
-        drain_ns, end_ns = facts.phases["drain"].t0, facts.phases["end"].t1
-        if dead(facts, death, drain_ns, end_ns):
-            there = any(session.opened[0] < drain_ns for session in send.dest.sessions)
+    elif isinstance(row, Send):
+        if not death.dead_at_first and facts.dead_in_drain(send):
+            there = any(session.opened[0] < facts.phases["drain"].t0 for session in send.dest.sessions)
             full = "a consumer's window was full, or it came late"
             yield held("alive-or-not-dispatched", full if there else "nobody was subscribed while the message lived")
+    elif not death.dead_at_first:
+        found = assigned(facts, row, death, "alive-or-not-dispatched", "dispatched-dead")
+        event, client, lateness_ns = row.event, row.session.client, facts.declared.lateness_ms * NS_PER_MS
+        if found is not None:
+            yield found
+        elif dead(facts, death, event.t0 - lateness_ns, event.t1) and not client.stalled(row.assigned[0], event.t1):
+            why = "it had been dead for long when it arrived over a link that was not stalled"
+            yield unsure(send, row, why=why, width_ns=event.t1 - row.assigned[0])
 
 
-def _assigned_alive(facts: Facts, delivery: Delivery, death: Death) -> Findings:
-    event, session = delivery.event, delivery.session
-    from_ns, until_ns = delivery.assigned[0], event.t1
-    low_ns = facts.broker_clock.bounds_ns(from_ns, until_ns, NO_EVENT, event.seq)[0]
-    lateness_ns = facts.declared.lateness_ms * NS_PER_MS
+def assigned(facts: Facts, delivery: Delivery, death: Death, ok: str, wrong: str) -> Finding | None:
+    """Whether it lived when its consumer was given it; None: nobody knows."""
+    from_ns, event = delivery.assigned[0], delivery.event
+    low_ns = facts.broker_clock.bounds_ns(from_ns, event.t1, NO_EVENT, event.seq)[0]
     if low_ns >= death.high_ns:
         why = f"the broker's clock read {low_ns // NS_PER_MS} or more when it can have been assigned"
-        slack_ns = death.high_ns - 1 - low_ns
-        yield broken("dispatched-dead", delivery.send, delivery, why=why, slack_ns=slack_ns)
-    elif alive(facts, death, from_ns, until_ns, NO_EVENT, event.seq):
-        yield held("alive-or-not-dispatched", slack_ns=death.low_ns - low_ns)
-    elif dead(facts, death, event.t0 - lateness_ns, until_ns) and not session.client.stalled(from_ns, until_ns):
-        why = "it had been dead for long when it arrived over a link that was not stalled"
-        yield unsure(delivery.send, delivery, why=why, width_ns=until_ns - from_ns)
+        return broken(wrong, delivery.send, delivery, why=why, slack_ns=death.high_ns - 1 - low_ns)
+    if alive(facts, death, from_ns, event.t1, NO_EVENT, event.seq):
+        return held(ok, death.skew if delivery.send.event.life_ms else "", slack_ns=death.low_ns - low_ns)
+    return None
 
 
 @rule("EXP-005", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
@@ -182,11 +188,13 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
     if moved(copy):
         return
     if not letters:
-        if _died_waiting(facts, copy):
-            if not kept:
-                yield held("no-copy", died)
-            elif letter_is_due(facts, copy):
-                yield broken("missing", copy, why="it died on its queue, nobody got it, and it has no dead letter")
+        waited = copy.send.confirmed and not copy.deliveries and ended(facts) and facts.dead_in_drain(copy.send)
+        if not waited or not unexplained(facts, copy, facts.dies(copy.send)):
+            return
+        if not kept:
+            yield held("no-copy", died)
+        elif letter_is_due(facts, copy):
+            yield broken("missing", copy, why="it died on its queue, nobody got it, and it has no dead letter")
         return
     event = letters[0].event
     if not kept or event.dest != dead_letters_of(copy.dest):
@@ -197,14 +205,6 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
         yield broken("duplicate", copy, *letters[:2])
     else:
         yield held("one-copy", died)
-
-
-def _died_waiting(facts: Facts, copy: Copy) -> bool:
-    """It waited on its queue, nobody got it, and it was dead when the drain came for it."""
-    death, drain = facts.death(copy.send), facts.phases.get("drain")
-    if death is None or drain is None or copy.deliveries or not copy.send.confirmed or not ended(facts):
-        return False
-    return dead(facts, death, drain.t0, facts.phases["end"].t1) and unexplained(facts, copy, death)
 
 
 def dead_sends(facts: Facts) -> list[Send]:
@@ -250,15 +250,15 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery | Send) -> Findings:
     """Under futureOnly a message is not delivered later, in elapsed time since its acceptance, than its time to live
     plus the lead that its producer's clock had over the broker's.
     """
-    spec, send = facts.declared.timestamping, row.send if isinstance(row, Delivery) else row
-    sent, death, clock = send.event, facts.death(send), facts.broker_clock
+    spec, clock = facts.declared.timestamping, facts.broker_clock
+    if spec is None or not spec.future_only or not isinstance(row, Delivery) or not clock.known:
+        return
+    send, event, from_ns = row.send, row.event, row.assigned[0]
+    sent, death = send.event, facts.dies(send)
     stamp_ms = sent.timestamp_ms
-    if spec is None or not spec.future_only or not isinstance(row, Delivery) or death is None or death.dead_at_first:
+    if death.dead_at_first or sent.result != "ok" or sent.tx is not None or clock.jump_between(sent.t0, event.t1) < 0:
         return
-    if sent.result != "ok" or sent.tx is not None or stamp_ms is None or not 0 < stamp_ms < sent.expiration_ms:
-        return
-    event, from_ns = row.event, row.assigned[0]
-    if clock.jump_between(sent.t0, event.t1) < 0:
+    if stamp_ms is None or not 0 < stamp_ms < sent.expiration_ms:
         return
     lead_ms = max(0, stamp_ms - clock.bounds_ms(sent.t0, sent.t1, sent.seq, sent.seq)[0])
     limit_ns = (sent.expiration_ms - stamp_ms + lead_ms + 1) * NS_PER_MS
@@ -278,17 +278,15 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery | Send) -> Findings:
 @rule("EXP-012", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
 def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings:
     """If a consumer leaves with messages that expired meanwhile, no other consumer receives them."""
-    death, drain, end = facts.death(copy.send), facts.phases.get("drain"), facts.phases.get("end")
-    if not copy.deliveries or death is None or drain is None or end is None or moved(copy):
+    drain, end = facts.phases.get("drain"), facts.phases.get("end")
+    if not copy.deliveries or drain is None or end is None or moved(copy):
         return
-    first = copy.deliveries[0]
+    first, death = copy.deliveries[0], facts.dies(copy.send)
     session = first.session
     from_ns = leaving_ns(session)
-    if first.fate != RETURNED or any(delivery.settlement is not None for delivery in copy.deliveries):
+    if first.fate != RETURNED or session.uncertain or any(delivery.settlement for delivery in copy.deliveries):
         return
-    if session.uncertain or session.auto or not first.event.t1 <= from_ns < drain.t0:
-        return
-    if not dead(facts, death, from_ns, end.t1):
+    if not first.event.t1 <= from_ns < drain.t0 or not dead(facts, death, from_ns, end.t1):
         return
     later = next((delivery for delivery in copy.deliveries if delivery.session is not session), None)
     if later is None:
@@ -301,13 +299,18 @@ def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings
         yield broken("handed-on", copy, first, later, why="it was dead when its consumer left", slack_ns=slack_ns)
 
 
-@rule("EXP-015", over=lambda facts: [copy for copy in mortal_copies(facts) if copy.dead_letters], handles=ANYTHING)
+def found_dead(facts: Facts) -> list[Copy]:
+    """Copies that have dead letters, of messages that were to die."""
+    return [copy for copy in facts.copies if copy.dead_letters and copy.send.event.mortal()]
+
+
+@rule("EXP-015", over=found_dead, handles=ANYTHING)
 def dead_letters_tell_when_and_why(facts: Facts, copy: Copy) -> Findings:
     """Dead letters of expired messages carry originalExpiration, dlqDeliveryFailureCause, timestamp, priority, body
     and properties as documented.
     """
     sent, letter = copy.send.event, copy.dead_letters[0].event
-    if not sent.mortal() or sent.body is None or letter.body is None or given_up(copy):
+    if sent.body is None or letter.body is None or given_up(copy):
         return
     if any(isinstance(d.settlement, Ack) and d.settlement.tx is not None for d in copy.deliveries):
         return
@@ -336,16 +339,14 @@ def sent_to_dead_letters(facts: Facts) -> list[Copy]:
 @rule("EXP-017", over=sent_to_dead_letters, handles=ANYTHING)
 def no_dead_letter_of_a_dead_letter(facts: Facts, copy: Copy) -> Findings:
     """A message that expires on the dead-letter queue itself disappears without a second copy."""
-    sent, drain = copy.send.event, facts.phases.get("drain")
+    sent = copy.send.event
     if maybe_restamped(facts, copy.send) or given_up(copy):
         return
     for delivery in copy.deliveries:
         if delivery.event.expiration_ms != sent.expiration_ms or delivery.event.original_dest:
             yield broken("copied", copy, delivery)
             return
-    if drain is None or copy.deliveries or not copy.send.confirmed or not drained(facts, copy.dest):
-        return
-    if surely_expired(facts, sent.expiration_ms, drain.t0, facts.end_ns):
+    if not copy.deliveries and copy.send.confirmed and drained(facts, copy.dest) and facts.dead_in_drain(copy.send):
         yield held("gone", "nobody took it in time")
 
 
@@ -358,7 +359,7 @@ def dead_before_its_commit(facts: Facts, send: Send) -> Findings:
     commit = transaction.end
     if commit is None or not dead(facts, death, commit.t0, end.t1, commit.seq):
         return
-    got = next((copy.deliveries[0] for copy in send.copies.values() if copy.deliveries and not moved(copy)), None)
+    got = first_delivery(send)
     if got is None:
         yield held("to-nobody", "it died before the commit")
     else:
@@ -375,25 +376,20 @@ def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
     """A message with a time to live by the broker's clock is given to consumers while that clock has advanced by no
     more than that since acceptance, and not afterwards, whatever the clocks of producer and consumer say.
     """
-    death, send, end = facts.death(copy.send), copy.send, facts.phases.get("end")
-    if death is None or moved(copy):
+    death, send = facts.dies(copy.send), copy.send
+    if moved(copy):
         return
-    sent, clock = send.event, facts.broker_clock
     for delivery in copy.deliveries:
-        from_ns, event = delivery.assigned[0], delivery.event
-        low_ns = clock.bounds_ns(from_ns, event.t1, NO_EVENT, event.seq)[0]
-        if low_ns >= death.high_ns:
-            yield broken("delivered-dead", send, delivery, why="its time was over", slack_ns=death.high_ns - 1 - low_ns)
-            return
-        if alive(facts, death, from_ns, event.t1, NO_EVENT, event.seq):
-            yield held("while-it-lived", death.skew, slack_ns=death.low_ns - low_ns)
+        found = assigned(facts, delivery, death, "while-it-lived", "delivered-dead")
+        if found is not None:
+            yield found
     if copy.dead_letters and not given_up(copy) and not copy.discards():
-        letter = copy.dead_letters[0]
-        high_ns = clock.bounds_ns(sent.t0, letter.event.t1, sent.seq, letter.event.seq)[1]
+        letter, sent = copy.dead_letters[0], send.event
+        high_ns = facts.broker_clock.bounds_ns(sent.t0, letter.event.t1, sent.seq, letter.event.seq)[1]
         if high_ns < death.low_ns:
             yield broken("died-early", send, letter, why="its time was not over", slack_ns=high_ns - death.low_ns)
         else:
             yield held("while-it-lived", "it died while it waited")
     unseen = not copy.deliveries and not copy.dead_letters and send.confirmed and not is_delayed(send)
-    if unseen and end is not None and alive(facts, death, sent.t0, end.t1, sent.seq) and unexplained(facts, copy):
+    if unseen and facts.outlives(send) and unexplained(facts, copy):
         yield broken("died-early", send, why="its time was longer than the run, and nobody got it")

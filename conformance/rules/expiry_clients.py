@@ -22,10 +22,8 @@ from brokerproof.conformance.facts.deaths import given_up, letter_is_due, maybe_
 from brokerproof.conformance.facts.deliveries import settled
 from brokerproof.conformance.facts.expiration import (
     Death,
-    alive,
     dead,
     maybe_restamped,
-    maybe_timed_out,
     surely_expired,
 )
 from brokerproof.conformance.facts.facts import Facts
@@ -38,6 +36,7 @@ from brokerproof.conformance.rules.expiry import (
     ANYTHING,
     CLOCKS,
     is_delayed,
+    mortal_copies,
     mortal_on_queues,
     mortal_sends,
     relative_lives,
@@ -51,13 +50,18 @@ SLACK_MS = 1
 LOOK_BACK = 4
 
 
-@rule("EXP-007", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
+def tabled(facts: Facts) -> list[Copy]:
+    """Copies on queues of messages that die, or may."""
+    return [copy for copy in mortal_copies(facts) if not copy.dest.topic]
+
+
+@rule("EXP-007", over=tabled, handles=ANYTHING, faults=CLOCKS)
 def the_table_of_three_clocks(facts: Facts, copy: Copy) -> Findings:
     """What becomes of a message with an expiration, delivered, discarded by its consumer's library or dead-lettered, is
     what the table for the three clocks says (producer, broker, consumer; with and without time-stamping; with and
     without a check by the library).
     """
-    death, end = facts.death(copy.send), facts.phases.get("end")
+    death = facts.death(copy.send)
     if death is None:
         yield unread(facts, copy.send)
         return
@@ -65,10 +69,9 @@ def the_table_of_three_clocks(facts: Facts, copy: Copy) -> Findings:
         return
     wrong = list(_by_clients(facts, copy))
     yield from wrong
-    if end is None or is_delayed(copy.send):
+    if "end" not in facts.phases or is_delayed(copy.send):
         return
-    letters, sent = copy.dead_letters, copy.send.event
-    outlived = alive(facts, death, sent.t0, end.t1, sent.seq)
+    letters, outlived = copy.dead_letters, facts.outlives(copy.send)
     if death.dead_at_first and copy.deliveries:
         yield broken("delivered-dead", copy, copy.deliveries[0])
     elif outlived and letters and not otherwise_dead(facts, copy, death):
@@ -146,10 +149,9 @@ def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
     whatever the broker's clock says, and generation documented keeps it for other consumers until the broker's own
     clock agrees.
     """
-    death, end, discards = facts.death(copy.send), facts.phases.get("end"), copy.discards()
-    if not discards or death is None or end is None or copy.rejected or moved(copy):
+    death, discard = facts.dies(copy.send), next(iter(copy.discards()), None)
+    if discard is None or "end" not in facts.phases or copy.rejected or moved(copy):
         return
-    discard = discards[0]
     others = [delivery for delivery in copy.deliveries if delivery.event.consumer != discard.consumer]
     later = next((delivery for delivery in others if delivery.event.t0 > discard.t1), None)
     if believes_clients(facts.declared):
@@ -163,7 +165,7 @@ def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
             yield held("dead-lettered", death.skew)
         elif copy.send.confirmed and letter_is_due(facts, copy):
             yield broken("lost", copy, discard, why="it has no dead letter")
-    elif alive(facts, death, copy.send.event.t0, end.t1, copy.send.event.seq):
+    elif facts.outlives(copy.send):
         if copy.dead_letters:
             yield broken("buried-alive", copy, discard, copy.dead_letters[0], why="it lived by the broker's clock")
         elif any(delivery.event.t1 > discard.t0 for delivery in others):
@@ -184,8 +186,8 @@ def _got_through(facts: Facts, discard: Discard) -> bool:
 @rule("EXP-011", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
 def late_acknowledgements_consume(facts: Facts, copy: Copy) -> Findings:
     """A message that is in flight is not expired by the sweep; acknowledging it after its expiration consumes it."""
-    death = facts.death(copy.send)
-    if death is None or given_up(copy) or copy.discards():
+    death = facts.dies(copy.send)
+    if given_up(copy) or copy.discards():
         return
     for place, delivery in enumerate(copy.deliveries):
         ack = delivery.settlements[-1] if delivery.settlements else None
@@ -241,9 +243,7 @@ def browsers_remove_nothing(facts: Facts, look: Look) -> Findings:
     """A browser removes nothing, whatever it reports as expired."""
     copy, browser = look.copy, look.browser
     death = facts.death(copy.send)
-    if death is None or given_up(copy) or maybe_discarded(facts, copy, death):
-        return
-    if maybe_timed_out(facts, copy, facts.end_ns):
+    if death is None or given_up(copy) or maybe_discarded(facts, copy, death) or not facts.outlives(copy.send):
         return
     if copy.dead_letters or missing(facts, copy):
         what = "it is a dead letter" if copy.dead_letters else "it was never seen again"
