@@ -10,7 +10,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.due import due_of, is_delayed
-from brokerproof.conformance.facts.expiration import maybe_timed_out
+from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import scarce
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, SETTLED, Copy, Destination, Session
@@ -51,10 +51,10 @@ def absent(tables: Tables, copy: Copy) -> bool:
     return not maybe_timed_out(tables, copy, tables.end_ns)
 
 
-def unexplained(tables: Tables, copy: Copy, *, stepped: bool = False) -> bool:
+def unexplained(tables: Tables, copy: Copy, death: Death | None = None, *, stepped: bool = False) -> bool:
     """Whether a copy can have left its drained queue in no way that nobody sees, by its expiry apart: no rejection,
-    operator, restart, consumer that settles unseen, starvation, delay. ``stepped``: after a restart on a clock that was
-    stepped a delay is no excuse either.
+    operator, restart, consumer that settles unseen (but while it was dead, by ``death``), starvation, delay.
+    ``stepped``: after a restart on a clock that was stepped a delay is no excuse either.
     """
     event, dest = copy.send.event, copy.dest
     if dest.topic or copy.rejected or not drained(tables, dest):
@@ -64,8 +64,9 @@ def unexplained(tables: Tables, copy: Copy, *, stepped: bool = False) -> bool:
         return False
     if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
         return False
-    stuck = is_stuck(tables, dest)
-    return _is_due(tables, copy, stepped=stepped) and not stuck and not maybe_swallowed(tables, copy)
+    if is_stuck(tables, dest) or not _is_due(tables, copy, stepped=stepped):
+        return False
+    return not maybe_swallowed(tables, copy, death)
 
 
 def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:
@@ -99,12 +100,17 @@ def is_stuck(tables: Tables, dest: Destination) -> bool:
     return event is not None and event.seq > tables.drain_seq and bool(event.size)
 
 
-def maybe_swallowed(tables: Tables, copy: Copy) -> bool:
-    """Whether the broker may have settled it by writing it to a session that settles on writing and never got it."""
+def maybe_swallowed(tables: Tables, copy: Copy, death: Death | None = None) -> bool:
+    """Whether the broker may have settled it by writing it to a session that settles on writing and never got it;
+    ``death``: what is known of its death, after which nobody is written it.
+    """
     due = due_of(tables, copy.send) if is_delayed(copy.send) else None
     visible = due.visible if due is not None else copy.send.accepted
     for session in copy.dest.sessions:
         if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
+            continue
+        low_ns, high_ns = max(visible[0], session.opened[0]), gone_ns(tables, session)
+        if death is not None and low_ns <= high_ns < NEVER and dead(tables, death, low_ns, high_ns):
             continue
         if _may_have_taken(tables, copy, session, visible):
             return True

@@ -44,12 +44,12 @@ class Traffic:
             if event.result == "fail":
                 continue
             due = due_of(tables, send) if is_delayed(send) else None
-            self.visible_ns.append(due.span[0] if due is not None else event.t0)
             copy = send.copies.get(dest.name)
-            if not dest.topic and copy is not None:
-                gone = _gone_ns(copy)
-                if gone < NEVER:
-                    self.settled_ns.append(gone)
+            gone = _gone_ns(copy) if not dest.topic and copy is not None else NEVER
+            # What left before it was due, because it died, was never both visible and unsettled.
+            self.visible_ns.append(min(due.span[0] if due is not None else event.t0, gone))
+            if gone < NEVER:
+                self.settled_ns.append(gone)
         self.visible_ns.sort()
         self.settled_ns.sort()
 

@@ -47,12 +47,17 @@ def may_die(tables: Tables, send: Send) -> bool:
 
 def death_of(tables: Tables, send: Send) -> Death | None:
     """What is known of a message's death; None where it is not known that the broker took it over, or when."""
-    event = send.event
     if send.refused or not (send.confirmed or send.seen is not None):
         return None
     proof = send.seen if send.seen is not None and send.seen.t1 < send.accepted[1] else None
-    taken = (event.t0, proof.t1 if proof is not None else send.accepted[1])
-    seq = proof.seq if proof is not None else event.seq if send.transaction is None else NO_EVENT
+    taken = (send.event.t0, proof.t1 if proof is not None else send.accepted[1])
+    seq = proof.seq if proof is not None else send.event.seq if send.transaction is None else NO_EVENT
+    return death_if(tables, send, taken, seq)
+
+
+def death_if(tables: Tables, send: Send, taken: Span, seq: int) -> Death | None:
+    """The same for a message that the broker took over in a span, if it did; ``seq``: the event at its end."""
+    event = send.event
     if not may_die(tables, send):
         return Death(taken, seq, Force(0, 0), "")
     clock = tables.broker_clock

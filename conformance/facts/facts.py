@@ -5,7 +5,8 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.facts.credit import Credit
 from brokerproof.conformance.facts.delays import Delays
-from brokerproof.conformance.facts.expiration import Death, death_of
+from brokerproof.conformance.facts.expiration import Death, alive, dead, death_of
+from brokerproof.conformance.facts.expiries import Expiries, expiries
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.recording import record
 from brokerproof.conformance.facts.rows import Send
@@ -18,7 +19,7 @@ from brokerproof.conformance.facts.tightening import tighten
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_stamped", "credit", "delays")
+    __slots__ = ("_deaths", "_expiries", "_stamped", "credit", "delays")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -30,6 +31,7 @@ class Facts(Tables):
         self.delays = Delays(self, self.credit)
         self._deaths: dict[str, Death | None] = {}
         self._stamped: list[Stamped] | None = None
+        self._expiries: list[Expiries] | None = None
 
     def applies(self, dest: str) -> Applied:
         """What the tester declares about a destination: the only resolution."""
@@ -47,6 +49,29 @@ class Facts(Tables):
         if self._stamped is None:
             self._stamped = stamped(self)
         return self._stamped
+
+    def dies(self, send: Send) -> Death:
+        """The same of a message that is known to have been taken over, by a broker whose clock was read."""
+        death = self.death(send)
+        assert death is not None, f"nothing is known of the death of {send.message}"
+        return death
+
+    def dead_in_drain(self, send: Send) -> bool:
+        """Whether it was dead when the drain came for it and from then on, for certain."""
+        death, drain, end = self.death(send), self.phases.get("drain"), self.phases.get("end")
+        return death is not None and drain is not None and end is not None and dead(self, death, drain.t0, end.t1)
+
+    def outlives(self, send: Send) -> bool:
+        """Whether it lived by the broker's clock from its send to the end of the run, for certain."""
+        death, end, sent = self.death(send), self.phases.get("end"), send.event
+        return death is not None and end is not None and alive(self, death, sent.t0, end.t1, sent.seq)
+
+    @property
+    def expiries(self) -> list[Expiries]:
+        """What counters may and must say of expiry, at each reading (``expiries.py``)."""
+        if self._expiries is None:
+            self._expiries = expiries(self, self.death)
+        return self._expiries
 
     def wall(self, host: str, span: Span) -> Span | None:
         """Least and greatest wall time (ns since the epoch) of a host at some instant of a span: the extremes, because

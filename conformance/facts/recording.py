@@ -10,7 +10,7 @@ Readings: ``reading.py``; connections and sessions: ``attachments.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import (
@@ -75,6 +75,8 @@ from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
 Handler = Callable[[Any], None]
+#: What moves no message; neither does what a broker tells of itself, which names none.
+_STILL: Final = (Counters, ClockSample)
 
 
 def record(history: History, tables: Tables) -> None:
@@ -86,7 +88,7 @@ def record(history: History, tables: Tables) -> None:
     handlers = Recording(tables, announced).handlers()
     for event in history.events:
         kind = type(event)
-        if kind is not Counters:
+        if kind not in _STILL and (kind is not Arrive or event.message):  # type: ignore[attr-defined] # as compared
             tables.moved_seq = event.seq
         handler = handlers.get(kind)
         if handler is not None:

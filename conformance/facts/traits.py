@@ -22,13 +22,14 @@ class Traits:
     * ``awaits_receipt``: an ``ok`` is the broker's own answer.
     * ``checks_expiry``: it discards what its clock calls expired.
     * ``tells_given``: a consumer that closes says how far its application had got (JMS).
+    * ``stamps_expiration``: it turns a time to live into an expiration, by its host's clock (JMS).
     * ``gives_up_after``: deliveries of one message, rolled back each time, after which it rejects it; 0: never.
     * ``widens_window``: what the application was given makes room for another message before it is settled.
     """
 
     # fmt: off
     __slots__ = ("awaits_receipt", "checks_expiry", "gives_up_after", "known", "settles_by_itself",
-                 "settles_on_write", "tells_given", "widens_window")
+                 "settles_on_write", "stamps_expiration", "tells_given", "widens_window")
     # fmt: on
 
     def __init__(self, *, stomp: bool, jms: bool, checks_expiry: bool) -> None:
@@ -37,6 +38,7 @@ class Traits:
         self.settles_by_itself = jms
         self.awaits_receipt = stomp
         self.checks_expiry = checks_expiry
+        self.stamps_expiration = jms
         self.gives_up_after = JMS_DELIVERIES if jms else 0
         self.widens_window = not stomp
         self.tells_given = jms

@@ -36,27 +36,6 @@ def test_names() -> None:
     assert [is_aside(name) for name in ("q0", DLQ, OWN, TOLD)] == [False, False, True, True]
 
 
-@pytest.mark.parametrize(
-    ("names", "verdict"),
-    [(["a", "b"], HOLDS), (["a"], FAILS), (["a", "a"], FAILS), (["a", None], FAILS), (["a", "b", "c"], FAILS)],
-)
-def test_each_expiry_is_told_once(names: list[str | None], verdict: VerdictKind) -> None:
-    told = Tale().connect("p0").connect("c0").subscribe("c0/1", TOLD, ack="auto")
-    told.post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).post("p0/3").at(5000)
-    for name in names:
-        told.arrive("c0/1", "", original_id=name)
-    told.at(5001).rest("q0", expired=2)
-    assert judged(told.at(6000).close().finish(), "EXP-020") is verdict
-
-
-def test_who_came_late_or_was_cut_off_claims_nothing() -> None:
-    late = Tale().connect("p0").connect("c0").post("p0/1", ttl_ms=100).at(10).subscribe("c0/1", TOLD, ack="auto")
-    assert judged(late.at(5000).rest("q0", expired=1).close().finish(), "EXP-020") is SILENT
-    lost = Tale().connect("p0").connect("c0").subscribe("c0/1", TOLD, ack="auto").at(10).post("p0/1", ttl_ms=100)
-    lost.at(20).lose("c0").at(5000).rest("q0", expired=1)
-    assert judged(lost.close().finish(), "EXP-020") is SILENT
-
-
 # -- copies
 
 

@@ -1,0 +1,99 @@
+"""Deaths: what a dead letter may be a sign of, when it was not the broker's clock that called the message expired.
+
+Clients' libraries discard what *their* clock calls expired, and not all of them say so: what a library may have thrown
+away unseen stays a possibility, bounded by its host's clock and by its stay.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment import destinations as names
+from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.facts.absence import drained
+from brokerproof.conformance.facts.deliveries import may_be_given_up, settled
+from brokerproof.conformance.facts.expiration import Death
+from brokerproof.conformance.facts.policy import believes_clients
+from brokerproof.conformance.facts.rows import Copy, Destination, Session
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables
+
+
+def moved(copy: Copy) -> bool:
+    """Whether an operator may have moved it elsewhere, or back; perhaps with another expiration."""
+    return any(operation.op == "move" and operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
+
+
+def maybe_discarded(tables: Tables, copy: Copy, death: Death) -> bool:
+    """Whether a client called it expired, or its library may have thrown it away without anybody seeing it."""
+    if copy.called_expired or any(one.discards() for one in copy.send.copies.values() if one.dest is copy.dest):
+        return True
+    if not death.mortal or copy.send.event.life_ms > 0:
+        return False
+    return any(_may_discard_unseen(tables, copy, death, session) for session in copy.dest.sessions)
+
+
+def _may_discard_unseen(tables: Tables, copy: Copy, death: Death, session: Session) -> bool:
+    traits = session.traits
+    if traits.known and not traits.checks_expiry:
+        return False
+    if tables.simulated and not session.uncertain and session.end in {"", "close"}:
+        return False  # there each library says what it throws away, unless it vanishes
+    low_ns, high_ns = max(copy.send.event.t0, session.opened[0]), min(session.ended_ns, tables.end_ns or NEVER)
+    clock = tables.clock(session.client.name)
+    if not clock.known or high_ns >= NEVER:
+        return True
+    return low_ns <= high_ns and clock.bounds_ns(low_ns, high_ns)[1] >= death.low_ns
+
+
+def given_up(copy: Copy) -> bool:
+    """Whether its dead letter may have another reason than expiry: a rejection, a slow subscriber, an operator."""
+    if copy.dest.topic and copy.dest.applied.entry.pending_message_limit is not None:
+        return True
+    return moved(copy) or any(may_be_given_up(one) for one in copy.send.copies.values())
+
+
+def otherwise_dead(tables: Tables, copy: Copy, death: Death) -> bool:
+    """Whether its dead letter may have another reason than the broker's clock."""
+    if given_up(copy):
+        return True
+    # A durable subscriber's word is always believed: nobody else could be given its copy.
+    believed = believes_clients(tables.declared) or copy.dest.topic
+    return believed and maybe_discarded(tables, copy, death)
+
+
+def dead_letters_of(dest: Destination) -> str:
+    """The name of the queue to which its dead letters go, if it keeps any."""
+    return dest.applied.own_dead_letters() or names.DEAD_LETTERS
+
+
+def letter_is_due(tables: Tables, copy: Copy) -> bool:
+    """Whether the dead letter of a copy that expired must have been found: the strategy keeps one, somebody took all
+    that was on its queue, and no other copy of the message had one, which may be all that a message gets.
+    """
+    dest = copy.dest
+    if not dest.applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=True):
+        return False
+    if any(operation.t1 >= copy.send.event.t0 for operation in dest.purges):
+        return False
+    letters = tables.destinations.get(dead_letters_of(dest))
+    if (
+        letters is None
+        or letters.purges
+        or not drained(tables, letters)
+        or any(one.dead_letters for one in copy.send.copies.values())
+    ):
+        return False
+    return not any(session.auto and session.end for session in letters.sessions)
+
+
+def consumed_ns(tables: Tables, copy: Copy) -> int:
+    """By when an acknowledgement had consumed it, for certain; ``NEVER``: nobody knows of any."""
+    bound = NEVER
+    for delivery in copy.deliveries:
+        if not settled(tables, delivery):
+            continue
+        for ack in delivery.settlements:
+            if isinstance(ack, Ack) and ack.result == "ok":
+                transaction = tables.transactions[ack.tx] if ack.tx is not None else None
+                end = ack if transaction is None else transaction.end if transaction.committed else None
+                bound = min(bound, end.t1 if end is not None else NEVER)
+    return bound

@@ -1,0 +1,395 @@
+"""Expiry by the broker's clock, message by message: who gets it, what becomes of it, what its dead letter says.
+
+A claim exists only where its premise is certain: a message that may or may not have been dead on arrival is no case of
+EXP-001. That keeps programs that aim at the very millisecond from drowning in doubt. The lives of delayed messages
+before their release are the delay's affair (DLY-006). Counters: ``expiry_counters.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.facts.absence import drained, ended, unexplained
+from brokerproof.conformance.facts.clock import NO_EVENT
+from brokerproof.conformance.facts.contents import differences
+from brokerproof.conformance.facts.deaths import (
+    dead_letters_of,
+    given_up,
+    letter_is_due,
+    moved,
+    otherwise_dead,
+)
+from brokerproof.conformance.facts.expiration import (
+    Death,
+    alive,
+    dead,
+    death_if,
+    may_die,
+    maybe_restamped,
+)
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.presence import leaving_ns
+from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send
+from brokerproof.conformance.facts.spans import NS_PER_MS
+from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
+
+#: What an observer of one message's death can see past: its facts bound what these do to it.
+ANYTHING: Final = ("restart", "operator", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory",
+                   "limit", "redelivery", "repeated")  # fmt: skip
+CLOCKS: Final = ("clock", "stall")
+#: The worst rate error of a clock that elapsed time is compared with.
+RATE_PPM: Final = 200
+
+
+def is_delayed(send: Send) -> bool:
+    """Whether it is to wait before anybody may see it."""
+    return send.event.delay_ms > 0 or send.event.deliver_at_ms is not None
+
+
+def mortal_sends(facts: Facts) -> list[Send]:
+    """Messages that die, or may: the broker's clock was never read."""
+    found: list[Send] = []
+    for send in facts.sends.values():
+        if send.dest.kind == "dead-letters" or send.refused or not may_die(facts, send):
+            continue
+        death = facts.death(send)
+        unread = death is None and not facts.broker_clock.known and (send.confirmed or send.seen is not None)
+        if unread or (death is not None and death.mortal):
+            found.append(send)
+    return found
+
+
+def mortal_copies(facts: Facts) -> list[Copy]:
+    """Their copies, on queues and of subscriptions."""
+    return [copy for send in mortal_sends(facts) for copy in send.copies.values()]
+
+
+def mortal_on_queues(facts: Facts) -> list[Copy]:
+    """Their copies on queues."""
+    return [copy for copy in mortal_copies(facts) if not copy.dest.topic and facts.death(copy.send) is not None]
+
+
+def first_delivery(send: Send) -> Delivery | None:
+    """The first that no operator explains, of the first copy that has one."""
+    return next((copy.deliveries[0] for copy in send.copies.values() if copy.deliveries and not moved(copy)), None)
+
+
+def unread(facts: Facts, send: Send) -> Finding:
+    """Nothing can be said without the clock that decides."""
+    return unsure(send, why=f"the clock of broker host {facts.broker!r} was never sampled")
+
+
+@rule("EXP-001", over=mortal_sends, handles=ANYTHING, faults=CLOCKS)
+def dead_on_arrival_is_not_delivered(facts: Facts, send: Send) -> Findings:
+    """A message that has expired by the broker's clock when it arrives, after any time-stamping, is delivered to no
+    consumer.
+    """
+    death = facts.death(send)
+    if death is None:
+        yield unread(facts, send)
+        return
+    if not death.dead_at_first or is_delayed(send):
+        return
+    got = first_delivery(send)
+    if got is not None:
+        low_ns = facts.broker_clock.bounds_ns(*death.taken, send.event.seq, death.seq)[0]
+        why = f"{(low_ns - death.low_ns) // NS_PER_MS + 1} ms too late when the broker took it over"
+        yield broken("delivered", send, got, why=why, slack_ns=death.high_ns - 1 - low_ns)
+    elif "drain" in facts.phases:
+        yield held("not-delivered", death.skew)
+
+
+def immortals(facts: Facts) -> list[Copy]:
+    """Copies of messages without an expiration that arrived, or are dead letters."""
+    found: list[Copy] = []
+    for copy in facts.copies:
+        if (copy.deliveries or copy.dead_letters) and copy.dest.kind != "dead-letters":
+            death = facts.death(copy.send)
+            if death is not None and not death.mortal:
+                found.append(copy)
+    return found
+
+
+@rule("EXP-002", over=immortals, handles=ANYTHING, faults=CLOCKS)
+def without_expiration_it_lives(facts: Facts, copy: Copy) -> Findings:
+    """A message without expiration (0 or less) never expires: it is delivered or stays, and is never dead-lettered as
+    expired.
+    """
+    death = facts.death(copy.send)
+    if copy.dead_letters and death is not None and not otherwise_dead(facts, copy, death):
+        yield broken("dead-lettered", copy, copy.dead_letters[0], why="it has no expiration")
+        return
+    if not copy.deliveries:
+        return
+    period_ns = copy.dest.applied.expire_period_ms * NS_PER_MS
+    outlived = 0 < period_ns < copy.deliveries[0].event.t0 - copy.send.event.t1
+    yield held("delivered", "a message without expiration waited for longer than a sweep's period" if outlived else "")
+
+
+def handed_out(facts: Facts) -> list[Delivery | Send]:
+    """Deliveries of messages that die, and such messages that nobody got."""
+    found: list[Delivery | Send] = []
+    for send in mortal_sends(facts):
+        if not is_delayed(send):
+            copies = send.copies.values()
+            if any(copy.deliveries for copy in copies):
+                found += [delivery for copy in copies if not moved(copy) for delivery in copy.deliveries]
+            else:
+                found.append(send)
+    return found
+
+
+@rule("EXP-004", over=handed_out, handles=ANYTHING, faults=CLOCKS)
+def the_dead_are_not_dispatched(facts: Facts, row: Delivery | Send) -> Findings:
+    """A message that expired by the broker's clock while it was waiting is not dispatched afterwards, whether or not a
+    sweep has met it.
+    """
+    send = row.send if isinstance(row, Delivery) else row
+    death = facts.death(send)
+    if death is None:
+        yield unread(facts, send)
+    elif isinstance(row, Send):
+        if not death.dead_at_first and facts.dead_in_drain(send):
+            there = any(session.opened[0] < facts.phases["drain"].t0 for session in send.dest.sessions)
+            full = "a consumer's window was full, or it came late"
+            yield held("alive-or-not-dispatched", full if there else "nobody was subscribed while the message lived")
+    elif not death.dead_at_first:
+        found = assigned(facts, row, death, "alive-or-not-dispatched", "dispatched-dead")
+        event, client, lateness_ns = row.event, row.session.client, facts.declared.lateness_ms * NS_PER_MS
+        if found is not None:
+            yield found
+        elif dead(facts, death, event.t0 - lateness_ns, event.t1) and not client.stalled(row.assigned[0], event.t1):
+            why = "it had been dead for long when it arrived over a link that was not stalled"
+            yield unsure(send, row, why=why, width_ns=event.t1 - row.assigned[0])
+
+
+def assigned(facts: Facts, delivery: Delivery, death: Death, ok: str, wrong: str) -> Finding | None:
+    """Whether it lived when its consumer was given it; None: nobody knows."""
+    from_ns, event = delivery.assigned[0], delivery.event
+    low_ns = facts.broker_clock.bounds_ns(from_ns, event.t1, NO_EVENT, event.seq)[0]
+    if low_ns >= death.high_ns:
+        why = f"the broker's clock read {low_ns // NS_PER_MS} or more when it can have been assigned"
+        return broken(wrong, delivery.send, delivery, why=why, slack_ns=death.high_ns - 1 - low_ns)
+    if alive(facts, death, from_ns, event.t1, NO_EVENT, event.seq):
+        return held(ok, death.skew if delivery.send.event.life_ms else "", slack_ns=death.low_ns - low_ns)
+    return None
+
+
+@rule("EXP-005", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
+def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
+    """An expired persistent message of a queue is copied to the dead-letter queue exactly once, without expiration and
+    with its original destination; a non-persistent one is not, unless the broker is set to do so.
+    """
+    applied, letters = copy.dest.applied, copy.dead_letters
+    persistent = copy.send.event.persistent
+    kept = applied.keeps_dead_letter(persistent=persistent, expired=True)
+    died = "a persistent message died" if persistent else "a non-persistent message died"
+    if moved(copy):
+        return
+    if not letters:
+        waited = copy.send.confirmed and not copy.deliveries and ended(facts) and facts.dead_in_drain(copy.send)
+        if not waited or not unexplained(facts, copy, facts.dies(copy.send)):
+            return
+        if not kept:
+            yield held("no-copy", died)
+        elif letter_is_due(facts, copy):
+            yield broken("missing", copy, why="it died on its queue, nobody got it, and it has no dead letter")
+        return
+    event = letters[0].event
+    if not kept or event.dest != dead_letters_of(copy.dest):
+        yield broken("uninvited", copy, letters[0], why="the strategy keeps no such dead letter there")
+    elif event.expiration_ms > 0 or event.original_dest != copy.dest.name:
+        yield broken("wrong-fields", copy, letters[0])
+    elif len(letters) > 1 and not letters[1].event.redelivered:
+        yield broken("duplicate", copy, *letters[:2])
+    else:
+        yield held("one-copy", died)
+
+
+def dead_sends(facts: Facts) -> list[Send]:
+    """Messages whose producers were answered, and that were dead on arrival; but for refusals that living ones met."""
+    found: list[Send] = []
+    living: dict[str, bool] = {}
+    for send in facts.sends.values():
+        if send.event.result != "fail":
+            death = facts.death(send) if send.event.result == "ok" and may_die(facts, send) else None
+        else:
+            death = death_if(facts, send, (send.event.t0, send.event.t1), send.event.seq)
+        waits = send.event.result == "ok" and is_delayed(send)
+        if death is not None and death.dead_at_first and not waits and send.dest.kind != "dead-letters":
+            found.append(send)
+        elif send.event.result == "fail":
+            living[_refusal(send)] = True
+    return [send for send in found if send.event.result == "ok" or _is_telling(send) or _refusal(send) not in living]
+
+
+def _refusal(send: Send) -> str:
+    return send.event.refusal or ""
+
+
+def _is_telling(send: Send) -> bool:
+    """Whether its refusal speaks of expiry."""
+    return "expir" in _refusal(send).lower()
+
+
+@rule("EXP-006", over=dead_sends, handles=ANYTHING, faults=CLOCKS)
+def sending_the_dead_does_not_fail(facts: Facts, send: Send) -> Findings:
+    """The send of a message that is expired on arrival does not fail."""
+    if send.event.result == "ok":
+        death = facts.death(send)
+        yield held("accepted", death.skew if death is not None else "")
+    elif _is_telling(send):
+        yield broken("failed", send)
+    else:
+        yield unsure(send, why="it was dead on arrival, and its refusal does not say why")
+
+
+@rule("EXP-010", over=handed_out, handles=ANYTHING, faults=CLOCKS)
+def future_only_bounds_a_life(facts: Facts, row: Delivery | Send) -> Findings:
+    """Under futureOnly a message is not delivered later, in elapsed time since its acceptance, than its time to live
+    plus the lead that its producer's clock had over the broker's.
+    """
+    spec, clock = facts.declared.timestamping, facts.broker_clock
+    if spec is None or not spec.future_only or not isinstance(row, Delivery) or not clock.known:
+        return
+    send, event, from_ns = row.send, row.event, row.assigned[0]
+    sent, death = send.event, facts.dies(send)
+    stamp_ms = sent.timestamp_ms
+    if death.dead_at_first or sent.result != "ok" or sent.tx is not None or clock.jump_between(sent.t0, event.t1) < 0:
+        return
+    if stamp_ms is None or not 0 < stamp_ms < sent.expiration_ms:
+        return
+    lead_ms = max(0, stamp_ms - clock.bounds_ms(sent.t0, sent.t1, sent.seq, sent.seq)[0])
+    limit_ns = (sent.expiration_ms - stamp_ms + lead_ms + 1) * NS_PER_MS
+    least_ns, most_ns = from_ns - sent.t1, event.t1 - sent.t0
+    why = f"its time to live and the producer's lead of {lead_ms} ms were over"
+    if least_ns - least_ns * RATE_PPM // 1_000_000 >= limit_ns:
+        yield broken("longer", send, row, why=why, slack_ns=limit_ns - least_ns)
+    elif most_ns < limit_ns:
+        yield held("within", death.skew, slack_ns=limit_ns - most_ns)
+    elif (
+        event.t0 - sent.t1 - facts.declared.lateness_ms * NS_PER_MS >= limit_ns
+        and not row.session.client.stalled(from_ns, event.t1)
+    ):  # fmt: skip
+        yield unsure(send, row, why=why, width_ns=event.t1 - from_ns)
+
+
+@rule("EXP-012", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
+def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings:
+    """If a consumer leaves with messages that expired meanwhile, no other consumer receives them."""
+    drain, end = facts.phases.get("drain"), facts.phases.get("end")
+    if not copy.deliveries or drain is None or end is None or moved(copy):
+        return
+    first, death = copy.deliveries[0], facts.dies(copy.send)
+    session = first.session
+    from_ns = leaving_ns(session)
+    if first.fate != RETURNED or session.uncertain or any(delivery.settlement for delivery in copy.deliveries):
+        return
+    if not first.event.t1 <= from_ns < drain.t0 or not dead(facts, death, from_ns, end.t1):
+        return
+    later = next((delivery for delivery in copy.deliveries if delivery.session is not session), None)
+    if later is None:
+        if drained(facts, copy.dest):
+            how = session.end in {"close", "drop", "kill"}
+            yield held("to-nobody", f"its consumer left: {session.end}" if how else "")
+    elif not later.session.client.stalled(copy.send.event.t0, later.event.t1):
+        low_ns = facts.broker_clock.bounds_ns(from_ns, later.event.t1, NO_EVENT, later.event.seq)[0]
+        slack_ns = death.high_ns - 1 - low_ns
+        yield broken("handed-on", copy, first, later, why="it was dead when its consumer left", slack_ns=slack_ns)
+
+
+def found_dead(facts: Facts) -> list[Copy]:
+    """Copies that have dead letters, of messages that were to die."""
+    return [copy for copy in facts.copies if copy.dead_letters and copy.send.event.mortal()]
+
+
+@rule("EXP-015", over=found_dead, handles=ANYTHING)
+def dead_letters_tell_when_and_why(facts: Facts, copy: Copy) -> Findings:
+    """Dead letters of expired messages carry originalExpiration, dlqDeliveryFailureCause, timestamp, priority, body
+    and properties as documented.
+    """
+    sent, letter = copy.send.event, copy.dead_letters[0].event
+    if sent.body is None or letter.body is None or given_up(copy):
+        return
+    if any(isinstance(d.settlement, Ack) and d.settlement.tx is not None for d in copy.deliveries):
+        return
+    stamped = is_delayed(copy.send) or maybe_restamped(facts, copy.send)
+    wrong, expiration_ms = differences(facts, sent, letter), letter.original_expiration_ms
+    if not expiration_ms:
+        wrong.append("no originalExpiration")
+    else:
+        if not stamped and expiration_ms != sent.expiration_ms:
+            wrong.append(f"originalExpiration {expiration_ms} instead of {sent.expiration_ms}")
+        if str(expiration_ms) not in (letter.cause or ""):
+            wrong.append(f"cause {letter.cause!r}, which does not name {expiration_ms}")
+    if not stamped and sent.timestamp_ms and letter.timestamp_ms != sent.timestamp_ms:
+        wrong.append(f"timestamp {letter.timestamp_ms} instead of {sent.timestamp_ms}")
+    if wrong:
+        yield broken("incomplete", copy, copy.dead_letters[0], why=f"it has {', '.join(wrong)}")
+    else:
+        yield held("complete", "a client had seen it expire" if copy.deliveries else "the broker found it")
+
+
+def sent_to_dead_letters(facts: Facts) -> list[Copy]:
+    """What was sent to a dead-letter queue itself, with an expiration."""
+    return [copy for copy in facts.copies if copy.dest.kind == "dead-letters" and copy.send.event.expiration_ms > 0]
+
+
+@rule("EXP-017", over=sent_to_dead_letters, handles=ANYTHING)
+def no_dead_letter_of_a_dead_letter(facts: Facts, copy: Copy) -> Findings:
+    """A message that expires on the dead-letter queue itself disappears without a second copy."""
+    sent = copy.send.event
+    if maybe_restamped(facts, copy.send) or given_up(copy):
+        return
+    for delivery in copy.deliveries:
+        if delivery.event.expiration_ms != sent.expiration_ms or delivery.event.original_dest:
+            yield broken("copied", copy, delivery)
+            return
+    if not copy.deliveries and copy.send.confirmed and drained(facts, copy.dest) and facts.dead_in_drain(copy.send):
+        yield held("gone", "nobody took it in time")
+
+
+@rule("EXP-022", over=mortal_sends, handles=ANYTHING, faults=CLOCKS)
+def dead_before_its_commit(facts: Facts, send: Send) -> Findings:
+    """A transacted send that expires before the commit is delivered to nobody."""
+    transaction, death, end = send.transaction, facts.death(send), facts.phases.get("end")
+    if transaction is None or death is None or end is None or not send.confirmed or is_delayed(send):
+        return
+    commit = transaction.end
+    if commit is None or not dead(facts, death, commit.t0, end.t1, commit.seq):
+        return
+    got = first_delivery(send)
+    if got is None:
+        yield held("to-nobody", "it died before the commit")
+    else:
+        yield broken("delivered", send, commit, got)
+
+
+def relative_lives(facts: Facts) -> list[Copy]:
+    """Copies of messages with a time to live by the broker's clock, on queues."""
+    return [copy for copy in mortal_on_queues(facts) if copy.send.event.life_ms > 0]
+
+
+@rule("EXP-024", over=relative_lives, handles=ANYTHING, faults=CLOCKS)
+def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
+    """A message with a time to live by the broker's clock is given to consumers while that clock has advanced by no
+    more than that since acceptance, and not afterwards, whatever the clocks of producer and consumer say.
+    """
+    death, send = facts.dies(copy.send), copy.send
+    if moved(copy):
+        return
+    for delivery in copy.deliveries:
+        found = assigned(facts, delivery, death, "while-it-lived", "delivered-dead")
+        if found is not None:
+            yield found
+    if copy.dead_letters and not given_up(copy) and not copy.discards():
+        letter, sent = copy.dead_letters[0], send.event
+        high_ns = facts.broker_clock.bounds_ns(sent.t0, letter.event.t1, sent.seq, letter.event.seq)[1]
+        if high_ns < death.low_ns:
+            yield broken("died-early", send, letter, why="its time was not over", slack_ns=high_ns - death.low_ns)
+        else:
+            yield held("while-it-lived", "it died while it waited")
+    unseen = not copy.deliveries and not copy.dead_letters and send.confirmed and not is_delayed(send)
+    if unseen and facts.outlives(send) and unexplained(facts, copy):
+        yield broken("died-early", send, why="its time was longer than the run, and nobody got it")

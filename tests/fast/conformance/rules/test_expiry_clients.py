@@ -1,0 +1,228 @@
+"""Expiry by the clocks of clients, of relative lives, browsers and durables, on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from tests.fast.chronicle import DLQ, EPOCH_MS
+from tests.fast.histories import PLUGIN, Tale
+
+VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
+REQUIREMENTS = tuple(f"EXP-{number:03d}" for number in (7, 8, 11, 12, 15, 16, 17, 18, 19, 22, 23, 24, 25))
+AHEAD = "the consumer's clock was ahead of the broker's"
+BEHIND = "the consumer's clock was behind the broker's"
+AGREED = "the consumer's and the broker's clocks agreed"
+
+
+def verdicts(tale: Tale) -> dict[str, Verdict]:
+    return tale.verdicts(*REQUIREMENTS)
+
+
+def started(**declared: Any) -> Tale:
+    """c0/1 waits; requests take 0.1 ms; it is 10 ms."""
+    tale = Tale(**declared).at(1).connect("c0").connect("p0").subscribe("c0/1")
+    tale.request_ms = 0.1
+    return tale.at(10)
+
+
+def test_a_run_without_lives_exercises_nothing() -> None:
+    found = verdicts(started().post("p0/1").close().deliver("drain/1", "p0/1").finish())
+    assert {verdict.verdict for verdict in found.values()} == {NOT_EXERCISED}
+
+
+# -- EXP-011
+
+
+@pytest.mark.parametrize(("ack_ms", "expected"), [(111, SATISFIED), (110.5, NOT_EXERCISED), (110, NOT_EXERCISED)])
+def test_an_acknowledgement_after_the_expiration_consumes(ack_ms: float, expected: VerdictKind) -> None:
+    """Dead is more than the expiration of 110 ms."""
+    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1")
+    tale.at(ack_ms).ack("c0/1", "p0/1")
+    assert verdicts(tale.close(at_ms=500).finish())["EXP-011"].verdict is expected
+
+
+def test_a_dead_letter_of_what_was_acknowledged() -> None:
+    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(200).ack("c0/1", "p0/1")
+    found = verdicts(tale.close(at_ms=500).letter("p0/1").finish())["EXP-011"]
+    assert (found.verdict, found.outcome) == (VIOLATED, "dead-lettered")
+
+
+def test_delivered_again_after_a_late_acknowledgement() -> None:
+    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(200).ack("c0/1", "p0/1")
+    found = verdicts(tale.close(at_ms=500).deliver("drain/1", "p0/1", redelivered=True).finish())["EXP-011"]
+    assert (found.verdict, found.outcome) == (VIOLATED, "again")
+
+
+# -- EXP-012
+
+
+@pytest.mark.parametrize(("leave_ms", "expected"), [(111, VIOLATED), (110.9, NOT_EXERCISED)])
+def test_what_died_with_its_consumer_goes_to_nobody_else(leave_ms: float, expected: VerdictKind) -> None:
+    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(leave_ms).leave("c0/1")
+    tale.at(120).connect("c1").subscribe("c1/1").at(130).deliver("c1/1", "p0/1", redelivered=True)
+    found = verdicts(tale.close(at_ms=500).finish())["EXP-012"]
+    assert found.verdict is expected
+    if expected is VIOLATED:
+        assert found.slack_ns == -1, "the first nanosecond of the millisecond after"
+
+
+def test_it_went_to_nobody() -> None:
+    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(150).leave("c0/1")
+    found = verdicts(tale.close(at_ms=500).letter("p0/1").finish())["EXP-012"]
+    assert (found.verdict, found.situations) == (SATISFIED, ["its consumer left: close"])
+
+
+# -- EXP-024, EXP-025
+
+
+@pytest.mark.parametrize(("came_ms", "expected"), [(100, SATISFIED), (110, SATISFIED), (112, VIOLATED)])
+@pytest.mark.parametrize("ahead_ms", [-300_000, 300_000])
+def test_a_relative_life_ends_by_the_brokers_clock(ahead_ms: int, came_ms: float, expected: VerdictKind) -> None:
+    """Accepted in the millisecond 10, to live for 100: alive up to 110. The consumer comes just before."""
+    tale = Tale(skews={"p0": ahead_ms, "c0": -ahead_ms}).at(1).connect("p0").connect("c0")
+    tale.request_ms = 0.1
+    tale.at(10).post("p0/1", life_ms=100)
+    tale.at(came_ms).subscribe("c0/1").at(came_ms + 0.2).deliver("c0/1", "p0/1")
+    found = verdicts(tale.close(at_ms=500).finish())
+    assert found["EXP-024"].verdict is expected
+    assert found["EXP-025"].situations == [AHEAD if ahead_ms < 0 else BEHIND]
+
+
+def test_a_relative_life_that_ends_early() -> None:
+    tale = started().post("p0/1", life_ms=1000).close(at_ms=500).letter("p0/1")
+    found = verdicts(tale.finish())["EXP-024"]
+    assert (found.verdict, found.outcome) == (VIOLATED, "died-early")
+
+
+def test_a_ceiling_caps_a_relative_life() -> None:
+    spec = PLUGIN.__class__(ttl_ceiling_ms=50)
+    tale = started(timestamping=spec).post("p0/1", life_ms=1000).at(100).connect("c1").subscribe("c1/1")
+    tale.at(101).deliver("c1/1", "p0/1", expiration_ms=0)
+    assert verdicts(tale.close(at_ms=500).finish())["EXP-024"].verdict is VIOLATED
+
+
+@pytest.mark.parametrize(("shown", "expected"), [(False, SATISFIED), (True, VIOLATED)])
+def test_consumers_are_told_no_expiration(shown: bool, expected: VerdictKind) -> None:
+    tale = started(skews={"c0": 0}).post("p0/1", life_ms=1000).at(20)
+    tale.deliver("c0/1", "p0/1", expiration_ms=tale.wall_ms("b") + 990 if shown else 0)
+    found = verdicts(tale.close(at_ms=500).finish())["EXP-025"]
+    assert found.verdict is expected
+    if not shown:
+        assert found.situations == [AGREED]
+
+
+# -- EXP-022
+
+
+@pytest.mark.parametrize(
+    ("commit_ms", "arrives", "expected"),
+    [(111, True, VIOLATED), (111, False, SATISFIED), (110, True, NOT_EXERCISED)],
+)
+def test_what_died_before_its_commit_reaches_nobody(commit_ms: float, arrives: bool, expected: VerdictKind) -> None:
+    tale = started().begin("p0").post("p0/1", ttl_ms=100, tx="p0/tx1").at(commit_ms).commit("p0")
+    if arrives:
+        tale.at(commit_ms + 1).deliver("c0/1", "p0/1")
+    assert verdicts(tale.close(at_ms=500).finish())["EXP-022"].verdict is expected
+
+
+# -- EXP-016 to EXP-019
+
+
+def test_what_a_consumer_has_is_not_taken_away() -> None:
+    def told(via: str, expired: int) -> Tale:
+        story = Tale(skews={"c0": 0}).connect("p0").connect("c0", via).subscribe("c0/1")
+        story.post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1").consume("c0/1", "p0/1").at(5000)
+        return story.rest("q0", expired=expired).ack("c0/1", "p0/1").close(at_ms=6000).finish()
+
+    assert told("stomp", 0).verdicts(*REQUIREMENTS)["EXP-016"].verdict is SATISFIED
+    assert told("stomp", 1).verdicts(*REQUIREMENTS)["EXP-016"].verdict is VIOLATED
+
+
+def test_no_letter_of_a_letter() -> None:
+    def told(**copy: Any) -> VerdictKind:
+        story = Tale().connect("p0").post("p0/1", DLQ, ttl_ms=100).close(at_ms=5000)
+        if copy:
+            story.letter("p0/1", **copy)
+        return story.at(6000).finish().verdicts(*REQUIREMENTS)["EXP-017"].verdict
+
+    assert told() is SATISFIED
+    assert told(expiration_ms=0, original_dest=DLQ) is VIOLATED
+    assert told(expiration_ms=0, original_dest=None) is VIOLATED
+
+
+def test_a_browser_takes_nothing() -> None:
+    def told(fate: str) -> VerdictKind:
+        story = Tale(skews={"c0": 120_000}).connect("p0").connect("c0", "jms")
+        story.post("p0/1", ttl_ms=60_000).subscribe("c0/1", browser=True).leave("c0/1").close()
+        if fate == "dead":
+            story.letter("p0/1")
+        elif fate == "there":
+            story.deliver("drain/1", "p0/1")
+        return story.finish().verdicts(*REQUIREMENTS)["EXP-018"].verdict
+
+    assert [told("there"), told("dead"), told("gone")] == [SATISFIED, VIOLATED, VIOLATED]
+
+
+def test_each_durable_subscription_lets_its_copy_die() -> None:
+    def told(*, delivered: bool, subscribers: int = 2) -> VerdictKind:
+        names = [f"c{number}" for number in range(subscribers)]
+        story = Tale().connect("p0")
+        for name in names:
+            story.connect(name).subscribe(f"{name}/1", "t0", durable="d1").leave(f"{name}/1")
+        story.post("p0/1", "t0", ttl_ms=100).at(5000)
+        for name in names:
+            story.subscribe(f"{name}/2", "t0", durable="d1")
+        if delivered:
+            story.deliver("c0/2", "p0/1")
+        return story.at(6000).rest("t0").at(6001).close().finish().verdicts(*REQUIREMENTS)["EXP-019"].verdict
+
+    assert told(delivered=False) is SATISFIED
+    assert told(delivered=True) is VIOLATED
+    assert told(delivered=True, subscribers=1) is NOT_EXERCISED
+
+
+# -- EXP-015, EXP-023
+
+
+LETTER = {"body": 7, "original_expiration_ms": EPOCH_MS + 100, "cause": f"Expiration:{EPOCH_MS + 100}"}
+
+
+@pytest.mark.parametrize(
+    ("marks", "verdict"),
+    [
+        ({}, SATISFIED),
+        ({"original_expiration_ms": None}, VIOLATED),
+        ({"original_expiration_ms": EPOCH_MS}, VIOLATED),
+        ({"cause": None}, VIOLATED),
+        ({"cause": "rejected"}, VIOLATED),
+        ({"timestamp_ms": EPOCH_MS + 1}, VIOLATED),
+        ({"body": 8}, VIOLATED),
+        ({"priority": 0}, VIOLATED),
+        ({"body": None}, NOT_EXERCISED),
+    ],
+)
+def test_a_letter_tells_when_and_why(marks: dict[str, Any], verdict: VerdictKind) -> None:
+    told = Tale().post("p0/1", ttl_ms=100, body=7).close(at_ms=5000).letter("p0/1", **(LETTER | marks)).finish()
+    assert told.verdicts(*REQUIREMENTS)["EXP-015"].verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("via", "ttl_ms", "expiration_ms", "verdict"),
+    [
+        ("jms", 100, EPOCH_MS + 5100, SATISFIED),
+        ("jms", 100, EPOCH_MS + 5101, SATISFIED),
+        ("jms", 100, EPOCH_MS + 5099, VIOLATED),
+        ("jms", 100, EPOCH_MS + 5102, VIOLATED),
+        ("jms", 0, 0, SATISFIED),
+        ("jms", -5, EPOCH_MS + 5000, VIOLATED),
+        ("stomp", 100, EPOCH_MS, NOT_EXERCISED),
+    ],
+)
+def test_an_expiration_is_the_send_plus_the_life(
+    via: str, ttl_ms: int, expiration_ms: int, verdict: VerdictKind
+) -> None:
+    told = Tale(skews={"p0": 5000}).connect("p0", via).at(0).send("p0/1", ttl_ms=ttl_ms, expiration_ms=expiration_ms)
+    assert told.at(500).close().finish().verdicts(*REQUIREMENTS)["EXP-023"].verdict is verdict
