@@ -8,6 +8,7 @@ written to a consumer that settles on writing and never got it, or an operator o
 from __future__ import annotations
 
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.expiration import maybe_timed_out
 from brokerproof.conformance.facts.presence import gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import scarce
@@ -43,13 +44,15 @@ def absent(tables: Tables, copy: Copy) -> bool:
     event = send.event
     if copy.dead_letters or dest.topic or copy.rejected or not drained(tables, dest):
         return False
-    kept = event.persistent and tables.declared.persistent
+    kept = event.persistent and tables.remembers
     if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
         return False
     if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
         return False
     for delivery in copy.deliveries:
-        if delivery.fate in {SETTLED, DOUBTFUL, HELD} or delivery.settlement is not None:
+        # What was acknowledged is as before after the rollback of its transaction, unless a library gave it up.
+        tried = len(delivery.settlements) > delivery.rollbacks or (delivery.rollbacks > 0 and may_be_given_up(copy))
+        if delivery.fate in {SETTLED, DOUBTFUL, HELD} or tried:
             return False
         if delivery.event.seq > tables.drain_seq or (delivery.fate == LATE and delivery.session.ack == "auto"):
             return False

@@ -5,8 +5,8 @@ Rules
 * What a session held, unsettled, goes back to its queue when it ends (``_end``).
 * A session of a wildcard belongs to every destination that its pattern covers, those that are named later too.
 * A durable subscription is its host's (whose client id never changes) and begins with the session that made it; it
-  ends when it is unsubscribed, or when its name is used for another destination, selector or noLocal. One of unknown
-  result makes doubtful whatever it may have begun or ended.
+  ends when it is unsubscribed, or when its name is used for another destination, selector or noLocal. From an end of
+  unknown result on, and from a restart of a broker that need not remember, nobody knows whether it is there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Stall, Subscription
-from brokerproof.conformance.facts.settling import come_back, release, settle
+from brokerproof.conformance.facts.settling import come_back, give_back, release, settle
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 from brokerproof.conformance.facts.traits import traits_of
@@ -66,6 +66,9 @@ class Attachments:
             transaction.lost = event
             transaction.committed = False if transaction.end is None else None
             client.transaction = None
+            if transaction.committed is False and not transaction.mixed:
+                for delivery in transaction.settled:
+                    give_back(delivery, transaction)
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
                 self.tables.unsure[send.event.dest] = True
@@ -122,6 +125,10 @@ class Attachments:
                 self._end(session, "broker", event.t0, event.t1, event)
                 session.gone_ns = min(session.gone_ns, event.t1)
             self._connection_lost(client, event)
+        if not tables.declared.persistent:
+            for key, subscription in self._current.items():
+                subscription.sure_ns = min(subscription.sure_ns, event.t0)
+                self._doubted[key] = True
         for dest in tables.destinations.values():
             for copy in dest.copies:
                 if not (copy.send.event.persistent and tables.declared.persistent):
@@ -297,7 +304,7 @@ class Attachments:
         if found is None or not _is_same(found, event):
             if found is not None:
                 found.end, found.ended = event, True
-                found.doubtful = found.doubtful or not known
+                found.sure_ns = min(found.sure_ns, event.t0)
             name = f"{event.host}:{event.durable}:{len(self.tables.subscriptions)}"
             found = Subscription(name, session.client, event, doubtful=not known or key in self._doubted)
             self._current[key] = found
@@ -324,9 +331,11 @@ class Attachments:
             self._doubted.pop(key, None)
             if found is not None:
                 found.end, found.ended = event, True
+                found.sure_ns = min(found.sure_ns, event.t0)
                 del self._current[key]
         elif event.result == "unknown" and found is not None:
-            found.doubtful = self._doubted[key] = True
+            found.sure_ns = min(found.sure_ns, event.t0)
+            self._doubted[key] = True
 
 
 def _is_same(subscription: Subscription, event: Subscribe) -> bool:

@@ -6,8 +6,9 @@ from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.facts.credit import Credit
 from brokerproof.conformance.facts.expiration import Death, death_of
 from brokerproof.conformance.facts.policy import Applied
+from brokerproof.conformance.facts.publishing import Published
 from brokerproof.conformance.facts.recording import record
-from brokerproof.conformance.facts.rows import Send
+from brokerproof.conformance.facts.rows import Destination, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.tables import Tables
 from brokerproof.conformance.facts.tightening import tighten
@@ -16,7 +17,7 @@ from brokerproof.conformance.facts.tightening import tighten
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "credit")
+    __slots__ = ("_deaths", "_published", "credit")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -25,6 +26,7 @@ class Facts(Tables):
         #: Who had room for what (``credit.py``).
         self.credit = Credit(self)
         self._deaths: dict[str, Death | None] = {}
+        self._published: dict[str, Published] = {}
 
     def applies(self, dest: str) -> Applied:
         """What the tester declares about a destination: the only resolution."""
@@ -36,6 +38,13 @@ class Facts(Tables):
         if name not in self._deaths:
             self._deaths[name] = death_of(self, send)
         return self._deaths[name]
+
+    def published(self, dest: Destination) -> Published:
+        """What was published on a topic, in order (``publishing.py``)."""
+        found = self._published.get(dest.name)
+        if found is None:
+            found = self._published[dest.name] = Published(dest)
+        return found
 
     def wall(self, host: str, span: Span) -> Span | None:
         """Least and greatest wall time (ns since the epoch) of a host at some instant of a span: the extremes, because

@@ -55,7 +55,9 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     for session in dest.open.values():
         window = Window(session)
         reading.windows.append(window)
-        room = room or window.room()
+        if window.room():
+            room = True
+            session.rooms_ns.append(reading.event.t0)
     if room and dest.waiting:
         reading.waiting = list(dest.waiting.values())
 

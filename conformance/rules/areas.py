@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.rules import delivery, inactivity, raw_peers
+from brokerproof.conformance.rules import (
+    contents,
+    copies,
+    delivery,
+    durability,
+    durables,
+    inactivity,
+    onlookers,
+    raw_peers,
+    selection,
+    topics,
+    transactions,
+)
 from brokerproof.conformance.rules.rule import RULES
 
-AREAS = (delivery, inactivity, raw_peers)
+AREAS = (
+    contents,
+    copies,
+    delivery,
+    durability,
+    durables,
+    inactivity,
+    onlookers,
+    raw_peers,
+    selection,
+    topics,
+    transactions,
+)
 
 __all__ = ["AREAS", "RULES"]

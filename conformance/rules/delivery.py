@@ -8,6 +8,7 @@ from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import OPERATOR
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session
 from brokerproof.conformance.facts.spans import ms
@@ -109,7 +110,7 @@ def in_order(facts: Facts, session: Session) -> Findings:
         send, event = delivery.send, delivery.send.event
         if not send.confirmed or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
             continue
-        if delivery.is_dead_letter or delivery.is_moved:
+        if delivery.is_dead_letter or delivery.is_moved or delivery.marks & OPERATOR:
             continue
         # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
         loose = not event.persistent and not send.client.traits.awaits_receipt
