@@ -8,8 +8,9 @@ from brokerproof.conformance.facts.delays import Delays
 from brokerproof.conformance.facts.expiration import Death, alive, dead, death_of
 from brokerproof.conformance.facts.expiries import Expiries, expiries
 from brokerproof.conformance.facts.policy import Applied
+from brokerproof.conformance.facts.publishing import Published
 from brokerproof.conformance.facts.recording import record
-from brokerproof.conformance.facts.rows import Send
+from brokerproof.conformance.facts.rows import Destination, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.stamped import Stamped, stamped
 from brokerproof.conformance.facts.tables import Tables
@@ -19,7 +20,7 @@ from brokerproof.conformance.facts.tightening import tighten
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_expiries", "_stamped", "credit", "delays")
+    __slots__ = ("_deaths", "_expiries", "_published", "_stamped", "credit", "delays")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -32,6 +33,7 @@ class Facts(Tables):
         self._deaths: dict[str, Death | None] = {}
         self._stamped: list[Stamped] | None = None
         self._expiries: list[Expiries] | None = None
+        self._published: dict[str, Published] = {}
 
     def applies(self, dest: str) -> Applied:
         """What the tester declares about a destination: the only resolution."""
@@ -72,6 +74,13 @@ class Facts(Tables):
         if self._expiries is None:
             self._expiries = expiries(self, self.death)
         return self._expiries
+
+    def published(self, dest: Destination) -> Published:
+        """What was published on a topic, in order (``publishing.py``)."""
+        found = self._published.get(dest.name)
+        if found is None:
+            found = self._published[dest.name] = Published(dest)
+        return found
 
     def wall(self, host: str, span: Span) -> Span | None:
         """Least and greatest wall time (ns since the epoch) of a host at some instant of a span: the extremes, because

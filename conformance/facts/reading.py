@@ -69,6 +69,9 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
         dest.epoch.unclear = False  # what this reading itself says may still be of the time before
     reading.windows = [Window(session) for session in dest.open.values()]
     reading.wild = [Window(session) for session in tables.wild if not session.end and covers(session, dest)]
+    for window in reading.windows:
+        if window.room():
+            window.session.rooms_ns.append(event.t0)
     if dest.waiting and any(window.room() for window in (*reading.windows, *reading.wild)):
         reading.waiting = list(dest.waiting.values())
 

@@ -72,7 +72,7 @@ class Tables:
                  "durable_ends", "epoch", "ghosts", "header", "limits", "marks", "moved_seq",
                  "operations", "pauses", "phase", "phases", "polls", "probes", "readings", "rejected", "resets",
                  "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle", "simulated", "subscriptions",
-                 "transactions", "uncommitted", "unproved", "unsure", "wild")
+                 "transactions", "uncommitted", "unproved", "unsure", "virtual_queues", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
@@ -121,6 +121,8 @@ class Tables:
         self.settle: list[Reading] = []
         self.rests_ns: list[int] = []
         self.wild: list[Session] = []
+        #: Virtual topic -> the queues that consume from it, where such topics are promised.
+        self.virtual_queues: dict[str, list[Destination]] = {}
         #: Rejected messages whose dead letter was not seen yet; bytes that queues are known to keep; bytes ever sent.
         self.rejected = 0
         self.charged = 0
@@ -140,6 +142,9 @@ class Tables:
             topic = kind != "temporary" and names.is_topic(name)
             found = Destination(name, kind, Applied(self.declared, name), topic=topic)
             self.destinations[name] = found
+            virtual = names.virtual_topic_of(name)
+            if virtual not in {"", name} and "virtual-topics" in self.header.capabilities:
+                self.virtual_queues.setdefault(virtual, []).append(found)
             for session in self.wild:
                 if covers(session, found):
                     found.sessions.append(session)
@@ -170,6 +175,11 @@ class Tables:
         return found
 
     @property
+    def remembers(self) -> bool:
+        """Whether persistent messages outlive the broker's process."""
+        return self.declared.persistent or "persistent" in self.header.capabilities
+
+    @property
     def broker_clock(self) -> Clock:
         """The one that decides about expiry."""
         return self.clock(self.broker)
@@ -185,6 +195,11 @@ class Tables:
         """The end of the run; 0 if it never came to that."""
         phase = self.phases.get("end")
         return phase.t0 if phase is not None else 0
+
+    def attended(self, dest: Destination, at_ns: int) -> bool:
+        """Whether a destination had a consumer by then, for certain, since the broker's last start."""
+        since_ns = self.restarts[-1].t1 if self.restarts else 0
+        return any(session.known and since_ns <= session.opened[1] <= at_ns for session in dest.sessions)
 
     def restarted(self, t0: int, t1: int) -> bool:
         """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""

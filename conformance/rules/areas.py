@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from brokerproof.conformance.rules import (
+    contents,
+    copies,
     dead_letters,
     delay,
     delay_asked,
     delay_release,
     delay_waiting,
     delivery,
+    durability,
+    durables,
     expiry,
     expiry_clients,
     expiry_counters,
@@ -18,18 +22,23 @@ from brokerproof.conformance.rules import (
     memory_paging,
     memory_room,
     memory_usage,
+    onlookers,
     raw_peers,
     redelivery,
     redelivery_marks,
     restamping,
+    selection,
     timestamping,
+    topics,
+    transactions,
 )
 from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
-AREAS = (dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, expiry, expiry_clients,
-         expiry_counters, giving_up, inactivity, memory, memory_paging, memory_room, memory_usage, raw_peers,
-         redelivery, redelivery_marks, restamping, timestamping)
+AREAS = (contents, copies, dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, durability,
+         durables, expiry, expiry_clients, expiry_counters, giving_up, inactivity, memory, memory_paging,
+         memory_room, memory_usage, onlookers, raw_peers, redelivery, redelivery_marks, restamping, selection,
+         timestamping, topics, transactions)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.durability import DurabilityOracle
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -16,7 +15,7 @@ SILENT = VerdictKind.NOT_EXERCISED
 
 
 def kind(story: Chronicle, requirement: str) -> VerdictKind:
-    return story.judge(DurabilityOracle)[requirement].verdict
+    return story.verdicts(requirement)[requirement].verdict
 
 
 def sent(*messages: str, **fields: Any) -> Chronicle:
@@ -32,7 +31,7 @@ def sent(*messages: str, **fields: Any) -> Chronicle:
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_confirmed_message_that_is_gone_after_a_restart_is_lost(how: str) -> None:
     lost = sent("p0/1").restart(how).drain("q0").end()
-    verdict = lost.judge(DurabilityOracle)["GEN-080"]
+    verdict = lost.verdicts("GEN-080")["GEN-080"]
     assert (verdict.verdict, verdict.outcome) == (FAILS, "lost")
     assert how in verdict.text
     assert kind(sent("p0/1").restart(how).drain("q0").arrive("drain/1", "p0/1").end(), "GEN-080") is HOLDS
