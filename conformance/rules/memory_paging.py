@@ -204,9 +204,7 @@ def caching_stops_at_the_mark(facts: Facts, reading: Reading) -> Findings:
     mark = (dest.applied.entry.high_water_percent or MARK_PERCENT) * limit
     largest = 100 * reading.epoch.largest
     others = reading.sent_bytes - reading.sent_here_bytes
-    why = (
-        f"{used * 100 // limit} % of {limit} bytes are in use by {reading.kept} messages; the mark is {mark // limit} %"
-    )
+    why = f"{reading.kept} messages use {used * 100 // limit} % of {limit} bytes; the mark is {mark // limit} %"
     if used * 100 > mark + largest:
         yield broken("past-the-mark", reading, why=why)
     elif reading.charged * 100 >= mark + 2 * largest and 100 * limit - mark >= largest:

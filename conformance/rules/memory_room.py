@@ -55,9 +55,7 @@ def accepted_beyond_memory(facts: Facts, send: Send) -> Findings:
         return
     for copy in send.copies.values():
         if copy.accepted_beyond and missing(facts, copy):
-            yield broken(
-                "lost", send, why="more than a memory limit holds had been accepted, and it was never seen again"
-            )
+            yield broken("lost", send, why="more than a limit holds had been accepted, and it was never seen again")
         elif copy.accepted_beyond and (copy.deliveries or copy.dead_letters):
             yield held("kept", "more had been accepted than the limit holds")
 

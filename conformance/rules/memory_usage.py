@@ -32,9 +32,7 @@ def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
             return
         used = limit * event.memory_percent // 100
     if used > limit + facts.epoch.largest:
-        yield broken(
-            "over", reading, why=f"{used} bytes of memory are in use ({used * 100 // limit} % of {limit} bytes)"
-        )
+        yield broken("over", reading, why=f"{used} bytes of memory are in use; the limit is {limit} bytes")
     elif used > limit:
         yield held("one-message-over", "the limit was exceeded by one message")
     elif used * 10 > limit * 9:
@@ -159,8 +157,8 @@ def following(facts: Facts) -> list[Reading]:
     """The same of those without a limit of their own, once an operator has changed the broker's."""
     if not facts.limits:
         return []
-    end_ns = facts.limits[0].t1
-    return [r for r in shown_limits(facts) if r.event.t0 >= end_ns and r.dest and not r.dest.applied.memory_limit_bytes]
+    seq = facts.limits[0].seq
+    return [r for r in shown_limits(facts) if r.event.seq > seq and r.dest and not r.dest.applied.memory_limit_bytes]
 
 
 @rule("MEM-013", over=following, handles=ANYTHING)
