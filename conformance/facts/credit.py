@@ -6,8 +6,7 @@ over that time,
 1. at least one session was attached for certain, and its window had room for certain: its prefetch is not less than the
    number of messages that can have been visible and unsettled there at any instant of it;
 2. no other session of the destination can have swallowed it: none came or went unclearly, none left, no stalled link;
-3. no link was stalled at all if somebody is served synchronously (the dispatching thread may wait for it);
-4. nothing else excuses the broker: a process that stood still, a restart, scarce memory, a session that chooses.
+3. nothing else excuses the broker: a process that stood still, a restart, scarce memory, a session that chooses.
 
 On topics only sessions that were attached before the send count, and each must get it.
 """
@@ -120,9 +119,7 @@ class Credit:
             traffic = self._traffic[dest.name] = Traffic(self._tables, dest)
         return traffic.most(t0, t1)
 
-    def waiting(
-        self, send: Send, dest: Destination, span: Span, *, excused: int = EXCUSES | marks.MEMORY
-    ) -> list[Session]:
+    def waiting(self, send: Send, dest: Destination, span: Span, *, excused: int = EXCUSES) -> list[Session]:
         """The sessions that waited for a message with room in their windows, if the destination was calm from the
         beginning of ``span`` until the lateness after its end; else none. ``excused``: marks that excuse the broker.
         """
@@ -132,8 +129,6 @@ class Credit:
         if end is None or until_ns > end.t1 or not dest.sessions:
             return []
         if tables.marks.on(dest.name, (from_ns, until_ns)) & excused:
-            return []
-        if any(session.sync for session in tables.sessions.values()) and _any_stall(tables, from_ns, until_ns):
             return []
         attached: list[Session] = []
         for session in dest.sessions:
@@ -168,10 +163,6 @@ class Credit:
     def _most_for(self, session: Session, t0: int, t1: int) -> int:
         """The same on all destinations of a wildcard."""
         return sum(self.most(dest, t0, t1) for dest in self._tables.destinations.values() if session in dest.sessions)
-
-
-def _any_stall(tables: Tables, t0: int, t1: int) -> bool:
-    return any(client.stalled(t0, t1) for client in tables.clients.values())
 
 
 def arrived_ns(send: Send, dest: Destination, waiting: list[Session]) -> Span:

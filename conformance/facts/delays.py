@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Final
 
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.credit import Credit
+from brokerproof.conformance.facts.credit import EXCUSES, Credit
 from brokerproof.conformance.facts.due import Due, due_of, is_delayed
 from brokerproof.conformance.facts.expiration import alive, death_of, may_die
 from brokerproof.conformance.facts.rows import Destination, Send, Session
@@ -110,12 +110,13 @@ def _later(one: Due, other: Due) -> Due:
 class Delays:
     """Answers for one run."""
 
-    __slots__ = ("_awaited", "_backlogs", "_credit", "_dues", "_scheduled", "_tables")
+    __slots__ = ("_all", "_awaited", "_backlogs", "_credit", "_dues", "_scheduled", "_tables")
 
     def __init__(self, tables: Tables, credit: Credit) -> None:
         self._tables = tables
         self._credit = credit
         self._dues: dict[str, Due | None] = {}
+        self._all: list[Due] | None = None
         self._awaited: list[Awaited] | None = None
         self._backlogs: dict[str, Backlog] = {}
         self._scheduled: dict[str, Scheduled] = {}
@@ -126,6 +127,13 @@ class Delays:
         if name not in self._dues:
             self._dues[name] = due_of(self._tables, send)
         return self._dues[name]
+
+    def waits(self) -> list[Due]:
+        """Messages that had to wait, for all that is known."""
+        if self._all is None:
+            dues = [self.due(send) for send in self._tables.sends.values() if is_delayed(send) and not send.refused]
+            self._all = [due for due in dues if due is not None and due.delayed]
+        return self._all
 
     def backlog(self, dest: Destination) -> Backlog:
         """What had to wait on a destination."""
@@ -168,14 +176,21 @@ class Delays:
             row = Awaited(due, dest, due.visible[1] + lateness_ns)
             if last_ns > row.until_ns:
                 _look_back(ahead, row)
-            if (due.delayed or row.longer is not None) and self.is_owed(send, dest, row.until_ns):
-                row.sessions = self._credit.waiting(send, dest, due.visible)
-                if row.sessions:
-                    found.append(row)
+            if (due.delayed or row.longer is not None) and self.await_it(row):
+                found.append(row)
             if due.delayed:
                 ahead.append(due)
                 last_ns = max(last_ns, due.span[0])
         return found
+
+    def await_it(self, row: Awaited, span: Span | None = None, *, excused: int = EXCUSES) -> bool:
+        """Note who waited for a message that was visible from some instant of ``span`` on, and was owed; whether
+        anybody did.
+        """
+        send, dest = row.due.send, row.dest
+        if self.is_owed(send, dest, row.until_ns):
+            row.sessions = self._credit.waiting(send, dest, span or row.due.visible, excused=excused)
+        return bool(row.sessions)
 
     def is_owed(self, send: Send, dest: Destination, until_ns: int) -> bool:
         """Whether a confirmed message lived, and was kept on a destination, to that time, if nobody settled it."""

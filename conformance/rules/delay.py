@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from brokerproof.conformance.facts.absence import missing, unexplained, would_be_dead_letter
@@ -31,23 +30,15 @@ def delayed(facts: Facts) -> list[Send]:
     return [send for send in facts.sends.values() if is_delayed(send)]
 
 
-def waits(facts: Facts) -> Iterator[Due]:
-    """Messages that had to wait, for all that is known."""
-    for send in delayed(facts):
-        due = facts.delays.due(send)
-        if due is not None and due.delayed and not send.refused:
-            yield due
-
-
 def first_arrivals(facts: Facts) -> list[Delivery]:
     """The first arrival of each copy of a message that had to wait, at a broker that knows delays."""
-    dues = waits(facts) if facts.declared.delay_support else []
+    dues = facts.delays.waits() if facts.declared.delay_support else []
     return [copy.deliveries[0] for due in dues for copy in due.send.copies.values() if copy.deliveries]
 
 
 def queue_waits(facts: Facts) -> list[Copy]:
     """Copies on queues of messages that had to wait."""
-    return [copy for due in waits(facts) for copy in due.send.copies.values() if not copy.dest.topic]
+    return [copy for due in facts.delays.waits() for copy in due.send.copies.values() if not copy.dest.topic]
 
 
 # -- too early
@@ -235,7 +226,7 @@ def not_lost(facts: Facts, copy: Copy) -> Findings:
 def mortal_waits(facts: Facts) -> list[Delivery | Send]:
     """Arrivals of messages that had to wait and can die, and messages that never arrived."""
     rows: list[Delivery | Send] = []
-    for due in waits(facts) if facts.declared.delay_support else []:
+    for due in facts.delays.waits() if facts.declared.delay_support else []:
         if may_die(facts, due.send):
             arrivals = [delivery for copy in due.send.copies.values() for delivery in copy.deliveries]
             rows += arrivals or [due.send]

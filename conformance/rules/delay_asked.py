@@ -44,9 +44,7 @@ def same_at_both_ends(facts: Facts, delivery: Delivery) -> Findings:
     if read_ms != sent_ms:
         yield broken("changed", send, delivery, why=f"the sender read {sent_ms}, the receiver {read_ms}")
     elif fits is False:
-        yield broken(
-            "otherwise", send, delivery, why=f"the delivery time {sent_ms} is not that of the send plus the delay"
-        )
+        yield broken("otherwise", send, delivery, why=f"{sent_ms} is not the time of the send plus the delay")
     else:
         yield held("as-sent", "the delay was added to the time of the send" if fits else "")
 
@@ -103,7 +101,5 @@ def negative_never_wraps(facts: Facts, send: Send) -> Findings:
         yield held("refused", "refused")
     elif due is not None and not send.dest.topic:
         row = Awaited(due, send.dest, due.visible[1] + facts.declared.lateness_ms * NS_PER_MS)
-        if facts.delays.is_owed(send, send.dest, row.until_ns):
-            row.sessions = facts.credit.waiting(send, send.dest, due.visible)
-        if row.sessions:
+        if facts.delays.await_it(row):
             yield from in_time(row, "taken-as-none", "taken as none", late="wrapped")

@@ -13,12 +13,11 @@ from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.occupancy import Occupancy
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
-from brokerproof.conformance.facts.pressure import scarce
+from brokerproof.conformance.facts.pressure import full_spans, scarce
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
-from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, in_time, queue_waits, waits
+from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, in_time, queue_waits
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import durables
 
@@ -32,7 +31,7 @@ WAITING_RESTART: Final = "the broker was restarted while it waited"
 
 def topic_arrivals(facts: Facts) -> list[Delivery]:
     """Arrivals of delayed publications at subscribers of whom it is known when they began."""
-    copies = [copy for due in waits(facts) for copy in due.send.copies.values() if copy.deliveries]
+    copies = [copy for due in facts.delays.waits() for copy in due.send.copies.values() if copy.deliveries]
     return [copy.deliveries[0] for copy in copies if copy.subscription is not None and _began(copy.subscription)]
 
 
@@ -238,15 +237,13 @@ def on_time_after_a_pause(facts: Facts, row: tuple[Copy, Pause]) -> Findings:
     until_ns = pause.t1 + facts.declared.lateness_ms * NS_PER_MS
     if due is None or any(p is not pause and p.t0 <= until_ns and p.t1 >= pause.t0 for p in facts.pauses):
         return
-    span = due.visible[0], pause.t1
-    waiting = facts.credit.waiting(send, copy.dest, span, excused=EXCUSES & ~marks.PAUSE)
-    if not waiting or not facts.delays.is_owed(send, copy.dest, until_ns):
+    awaited = Awaited(due, copy.dest, until_ns)
+    if not facts.delays.await_it(awaited, (due.visible[0], pause.t1), excused=EXCUSES & ~marks.PAUSE):
         return
     found = [delivery for delivery in copy.deliveries if delivery.event.t0 <= until_ns]
     if not found:
-        yield broken(
-            "late", send, pause, *copy.deliveries[:1], waiting[0], why="it did not arrive in time after a pause"
-        )
+        why = "it did not arrive in time after the pause"
+        yield broken("late", send, pause, *copy.deliveries[:1], *awaited.sessions[:1], why=why)
     elif len(found) > 1 and repeated(facts, found[0], found[1]):
         yield broken("twice", send, *found[:2], why="it was due while the broker's process stood still")
     else:
@@ -258,18 +255,15 @@ def beside_full(facts: Facts) -> list[Awaited]:
     limited = [dest for dest in facts.destinations.values() if dest.applied.memory_limit_bytes and not dest.topic]
     if not limited or facts.limits or scarce(facts) or facts.declared.generation.get("memory", "fair") != "fair":
         return []
-    occupied = [Occupancy(facts, dest) for dest in limited if dest.sent_bytes > dest.applied.memory_limit_bytes]
+    full = [span for dest in limited for span in full_spans(facts, dest)]
     rows = []
-    for copy in queue_waits(facts) if occupied else []:
+    for copy in queue_waits(facts) if full else []:
         due = facts.delays.due(copy.send)
-        if due is None or not copy.send.confirmed or copy.dest.applied.memory_limit_bytes:
-            continue
-        row = Awaited(due, copy.dest, due.visible[1] + facts.declared.lateness_ms * NS_PER_MS)
-        span = due.visible[0], row.until_ns
-        if any(one.full(span) for one in occupied) and facts.delays.is_owed(copy.send, copy.dest, row.until_ns):
-            row.sessions = facts.credit.waiting(copy.send, copy.dest, due.visible, excused=EXCUSES & ~marks.MEMORY)
-            rows += [row] if row.sessions else []
-    return rows
+        if due is not None and copy.send.confirmed and not copy.dest.applied.memory_limit_bytes:
+            row = Awaited(due, copy.dest, due.visible[1] + facts.declared.lateness_ms * NS_PER_MS)
+            if any(low <= due.visible[0] and row.until_ns < high for low, high in full):
+                rows.append(row)
+    return [row for row in rows if facts.delays.await_it(row, excused=EXCUSES & ~marks.MEMORY)]
 
 
 @rule("DLY-034", over=beside_full, faults=FAULTS)
@@ -336,7 +330,5 @@ def again_at_once(facts: Facts, row: tuple[Delivery, Delivery | None]) -> Findin
         yield held("at-once", "after a rollback" if first.rollbacks else "its consumer had left")
     elif again is None or again.event.t0 > until_ns:
         when = "never" if again is None else f"{ms(again.event.t0 - from_ns)} later"
-        rest = [again] if again is not None else []
-        yield broken(
-            "waited-again", send, first, first.session, *rest, why=f"somebody waited, and it came again {when}"
-        )
+        why = f"somebody waited, and it came again {when}"
+        yield broken("waited-again", send, first, first.session, *([again] if again is not None else []), why=why)

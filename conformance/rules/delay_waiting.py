@@ -251,9 +251,8 @@ def not_before_the_commit(facts: Facts, send: Send) -> Findings:
         elif ended(facts):
             yield held("as-committed", "rolled back")
     elif transaction.end is not None and seen is not None and seen.t1 < transaction.end.t0:
-        yield broken(
-            "before-commit", send, seen, transaction, why=f"{ms(transaction.end.t0 - seen.t1)} before its commit"
-        )
+        why = f"{ms(transaction.end.t0 - seen.t1)} before its commit"
+        yield broken("before-commit", send, seen, transaction, why=why)
     elif transaction.committed and transaction.end is not None and seen is not None:
         over = due.span[1] < transaction.end.t0
         yield held("as-committed", "the delay was over before the commit" if over else "committed")
