@@ -230,41 +230,10 @@ class Session:
     """
 
     # fmt: off
-    __slots__ = (
-        "ack",
-        "arrivals",
-        "auto",
-        "client",
-        "closed",
-        "connection",
-        "deliveries",
-        "dest",
-        "doubted",
-        "end",
-        "end_connection",
-        "ended_ns",
-        "event",
-        "freed_ns",
-        "gone_ns",
-        "held",
-        "known",
-        "leave",
-        "lost_ns",
-        "marks",
-        "name",
-        "opened",
-        "overdrawn",
-        "prefetch",
-        "seen",
-        "selective",
-        "subscription",
-        "sync",
-        "tried",
-        "uncertain",
-        "undone",
-        "wanted",
-        "wild",
-    )
+    __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
+                 "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
+                 "marks", "name", "opened", "overdrawn", "prefetch", "seen", "selective", "subscription", "sync",
+                 "tried", "uncertain", "undone", "wild")
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
