@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of, is_delayed
 from brokerproof.conformance.facts.expiration import maybe_timed_out
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, rest_after
@@ -44,7 +45,9 @@ def absent(tables: Tables, copy: Copy) -> bool:
     if copy.dead_letters or not unexplained(tables, copy):
         return False
     for delivery in copy.deliveries:
-        if delivery.fate in {SETTLED, DOUBTFUL, HELD} or delivery.settlement is not None:
+        # What was acknowledged is as before after the rollback of its transaction, unless a library gave it up.
+        tried = len(delivery.settlements) > delivery.rollbacks or (delivery.rollbacks > 0 and may_be_given_up(copy))
+        if delivery.fate in {SETTLED, DOUBTFUL, HELD} or tried:
             return False
         if delivery.event.seq > tables.drain_seq or (delivery.fate == LATE and delivery.session.ack == "auto"):
             return False
@@ -59,7 +62,7 @@ def unexplained(tables: Tables, copy: Copy, *, stepped: bool = False) -> bool:
     event, dest = copy.send.event, copy.dest
     if dest.topic or copy.rejected or not drained(tables, dest):
         return False
-    kept = event.persistent and tables.declared.persistent
+    kept = event.persistent and tables.remembers
     if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
         return False
     if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
@@ -73,7 +76,7 @@ def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:
     dest, event = copy.dest, copy.send.event
     if dest.topic or not dest.applied.keeps_dead_letter(persistent=event.persistent, expired=True):
         return False
-    if tables.restarted(event.t0, NEVER) and not (event.persistent and tables.declared.persistent):
+    if tables.restarted(event.t0, NEVER) and not (event.persistent and tables.remembers):
         return False
     letters = tables.destination(dest.applied.own_dead_letters() or DEAD_LETTERS)
     if letters.purges or (is_stuck(tables, letters)) or not drained(tables, letters):

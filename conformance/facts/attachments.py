@@ -5,8 +5,8 @@ Rules
 * What a session held, unsettled, goes back to its queue when it ends (``_end``).
 * A session of a wildcard belongs to every destination that its pattern covers, those that are named later too.
 * A durable subscription is its host's (whose client id never changes) and begins with the session that made it; it
-  ends when it is unsubscribed, or when its name is used for another destination, selector or noLocal. One of unknown
-  result makes doubtful whatever it may have begun or ended.
+  ends when it is unsubscribed, or when its name is used for another destination, selector or noLocal. From an end of
+  unknown result on, and from a restart of a broker that need not remember, nobody knows whether it is there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Stall, Subscription
-from brokerproof.conformance.facts.settling import come_back, expect_no_letter, no_longer_open, release, settle
+from brokerproof.conformance.facts.settling import (
+    come_back,
+    expect_no_letter,
+    give_back,
+    no_longer_open,
+    release,
+    settle,
+)
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers
 from brokerproof.conformance.facts.traits import traits_of
@@ -68,6 +75,9 @@ class Attachments:
             transaction.lost = event
             transaction.committed = False if transaction.end is None else None
             client.transaction = None
+            if transaction.committed is False and not transaction.mixed:
+                for delivery in transaction.settled:
+                    give_back(delivery, transaction)
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
                 if send.event.result == "ok" and transaction.end is None:
@@ -128,6 +138,10 @@ class Attachments:
         tables.uncommitted.clear()
         tables.unsure.clear()
         tables.epoch.restart()
+        if not tables.declared.persistent:
+            for key, subscription in self._current.items():
+                subscription.sure_ns = min(subscription.sure_ns, event.t0)
+                self._doubted[key] = True
         for dest in tables.destinations.values():
             dest.epoch.restart()
             for copy in dest.copies:
@@ -310,7 +324,7 @@ class Attachments:
             if found is not None:
                 self._ended[key] = True
                 found.end, found.ended = event, True
-                found.doubtful = found.doubtful or not known
+                found.sure_ns = min(found.sure_ns, event.t0)
             name = f"{event.host}:{event.durable}:{len(self.tables.subscriptions)}"
             found = Subscription(name, session.client, event, doubtful=not known or key in self._doubted)
             found.again = key in self._ended
@@ -339,9 +353,11 @@ class Attachments:
             if found is not None:
                 self._ended[key] = True
                 found.end, found.ended = event, True
+                found.sure_ns = min(found.sure_ns, event.t0)
                 del self._current[key]
         elif event.result == "unknown" and found is not None:
-            found.doubtful = self._doubted[key] = True
+            found.sure_ns = min(found.sure_ns, event.t0)
+            self._doubted[key] = True
 
 
 def heard(client: Client, event: Event) -> None:

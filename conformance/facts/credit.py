@@ -70,14 +70,48 @@ def _gone_ns(copy: Copy) -> int:
     return min([bound, *(delivery.event.t1 for delivery in copy.dead_letters)])
 
 
-class Credit:
-    """Answers for one run; keeps what it has counted per destination."""
+class Load:
+    """Messages of one session over time, as sorted instants."""
 
-    __slots__ = ("_tables", "_traffic")
+    __slots__ = ("_freed_ns", "_sent_ns")
+
+    def __init__(self, tables: Tables, session: Session) -> None:
+        #: From when on each may have been in its window; when it had certainly left it.
+        self._sent_ns = sorted([delivery.send.event.t0 for delivery in session.deliveries])
+        self._freed_ns = sorted([_freed_ns(tables, delivery) for delivery in session.deliveries])
+
+    def most(self, t0: int, t1: int) -> int:
+        """The most messages that it can have held at an instant of ``[t0, t1]``."""
+        return bisect_right(self._sent_ns, t1) - bisect_right(self._freed_ns, t0)
+
+
+def _freed_ns(tables: Tables, delivery: Delivery) -> int:
+    settlement = delivery.settlement
+    if settlement is None or not settled(tables, delivery):
+        return NEVER
+    return settlement.t1 if delivery.session.traits.awaits_receipt else rest_after(tables, settlement.t1)
+
+
+class Credit:
+    """Answers for one run; keeps what it has counted per destination and session."""
+
+    __slots__ = ("_loads", "_tables", "_traffic")
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._traffic: dict[str, Traffic] = {}
+        self._loads: dict[str, Load] = {}
+
+    def surely_free(self, session: Session, t0: int, t1: int) -> bool:
+        """Whether a session was there and had a free slot all the time of ``[t0, t1]``, for certain."""
+        if session.event is None or not session.known or session.event.t1 > t0 or session.lost_ns <= t1:
+            return False
+        if session.prefetch == 0 or session.client.stalled(t0, t1) or rest_after(self._tables, t1) >= session.ended_ns:
+            return False
+        load = self._loads.get(session.name)
+        if load is None:
+            load = self._loads[session.name] = Load(self._tables, session)
+        return load.most(t0, t1) < session.prefetch
 
     def most(self, dest: Destination, t0: int, t1: int) -> int:
         """The most messages that can have been visible and unsettled there at an instant of ``[t0, t1]``."""
@@ -157,19 +191,3 @@ def arrived_ns(send: Send, dest: Destination, waiting: list[Session]) -> Span:
             return NEVER, NEVER
         low, high = max(low, found.t0), max(high, found.t1)
     return low, high
-
-
-def surely_free(tables: Tables, session: Session, from_ns: int, to_ns: int) -> bool:
-    """Whether a session was there and had a free slot all the time, for certain."""
-    if session.event is None or session.event.t1 > from_ns or session.lost_ns <= to_ns:
-        return False
-    if session.prefetch == 0 or session.client.stalls or rest_after(tables, to_ns) >= session.ended_ns:
-        return False
-    held = 0
-    for delivery in session.deliveries:
-        settlement = delivery.settlement
-        if delivery.send.event.t0 > to_ns:
-            continue
-        if settlement is None or settlement.t1 > from_ns or not settled(tables, delivery):
-            held += 1
-    return held < session.prefetch

@@ -133,7 +133,7 @@ def _event(event: Event) -> str:
         return f"operator's {event.op} of {event.dest} ({event.result}) {at}"
     if isinstance(event, Fault):
         what = event.target or event.link or "the broker"
-        by = f" by {event.jump_ms} ms" if event.jump_ms is not None else ""
+        by = f" by {event.jump_ms} ms" if event.jump_ms is not None else f" ({event.how})" if event.how else ""
         return f"{event.fault} of {what}{by} {at}"
     if isinstance(event, Leave):
         return f"{event.consumer or event.host} left ({event.how}) {at}"

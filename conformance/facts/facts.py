@@ -7,8 +7,9 @@ from brokerproof.conformance.facts.credit import Credit
 from brokerproof.conformance.facts.delays import Delays
 from brokerproof.conformance.facts.expiration import Death, death_of
 from brokerproof.conformance.facts.policy import Applied
+from brokerproof.conformance.facts.publishing import Published
 from brokerproof.conformance.facts.recording import record
-from brokerproof.conformance.facts.rows import Send
+from brokerproof.conformance.facts.rows import Destination, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.stamped import Stamped, stamped
 from brokerproof.conformance.facts.tables import Tables
@@ -18,7 +19,7 @@ from brokerproof.conformance.facts.tightening import tighten
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_stamped", "credit", "delays")
+    __slots__ = ("_deaths", "_published", "_stamped", "credit", "delays")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -30,6 +31,7 @@ class Facts(Tables):
         self.delays = Delays(self, self.credit)
         self._deaths: dict[str, Death | None] = {}
         self._stamped: list[Stamped] | None = None
+        self._published: dict[str, Published] = {}
 
     def applies(self, dest: str) -> Applied:
         """What the tester declares about a destination: the only resolution."""
@@ -47,6 +49,13 @@ class Facts(Tables):
         if self._stamped is None:
             self._stamped = stamped(self)
         return self._stamped
+
+    def published(self, dest: Destination) -> Published:
+        """What was published on a topic, in order (``publishing.py``)."""
+        found = self._published.get(dest.name)
+        if found is None:
+            found = self._published[dest.name] = Published(dest)
+        return found
 
     def wall(self, host: str, span: Span) -> Span | None:
         """Least and greatest wall time (ns since the epoch) of a host at some instant of a span: the extremes, because

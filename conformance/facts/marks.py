@@ -29,7 +29,7 @@ KINDS: Final[dict[str, str]] = {
     "limit": "an operator changed the memory limits",
     "no-clock": "a clock that decides was never read",
     "redelivery": "the broker itself tries rejected messages again",
-    "repeated": "its client sent it again over another connection",
+    "repeated": "it was sent there more than once",
 }
 BITS: Final[dict[str, int]] = {kind: 1 << place for place, kind in enumerate(KINDS)}
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from brokerproof.conformance.facts.rows import Copy, Delivery, Session
+from brokerproof.conformance.experiment.history import Event
+from brokerproof.conformance.facts.rows import Client, Copy, Delivery, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -51,6 +52,19 @@ def leaving_ns(session: Session) -> int:
     return bound
 
 
+def kept_connection(tables: Tables, client: Client, t0: int, t1: int) -> bool:
+    """Whether no end of a client's connection was seen between two instants."""
+    for ends in (client.closes, client.ends):
+        place = bisect_left(ends, t0, key=_ended_ns)
+        if place < len(ends) and ends[place].t0 <= t1:
+            return False
+    return not tables.restarted(t0, t1)
+
+
+def _ended_ns(event: Event) -> int:
+    return event.t1
+
+
 def undisturbed(tables: Tables, session: Session) -> bool:
     """It stayed to the end, or was closed in the drain, when nothing was on its way any more."""
     if session.uncertain:
@@ -59,6 +73,20 @@ def undisturbed(tables: Tables, session: Session) -> bool:
         return True
     drain = tables.phases.get("drain")
     return drain is not None and session.end == "close" and leaving_ns(session) >= drain.t0
+
+
+def roomy_ns(tables: Tables, session: Session) -> list[int]:
+    """Instants, rising, at which nothing was moving while a session was there and had room, for certain: all that it
+    was owed by then had reached it.
+    """
+    if not session.known or session.event is None:
+        return []
+    rooms = session.rooms_ns[bisect_left(session.rooms_ns, session.event.t1) :]
+    if len(session.deliveries) >= session.prefetch:
+        return rooms
+    rests = tables.rests_ns
+    found = rests[bisect_left(rests, session.event.t1) : bisect_left(rests, session.lost_ns)]
+    return rooms if rooms[-1:] > found[-1:] else found
 
 
 def sessions_of(copy: Copy) -> list[Session]:

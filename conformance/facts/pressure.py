@@ -20,7 +20,8 @@ def mark_pressure(tables: Tables) -> None:
     if 0 < limit * PRESSURE_PERCENT < tables.sent_bytes * 100:
         sent = 0
         for send in tables.sends.values():
-            sent += send.event.size + OVERHEAD_MAX_BYTES
+            times = len(send.copies) if send.dest.kind in {"composite", "virtual"} else 1
+            sent += max(1, times) * (send.event.size + OVERHEAD_MAX_BYTES)
             if sent * 100 > limit * PRESSURE_PERCENT:
                 tables.marks.put(marks.MEMORY, "", (send.event.t0, NEVER))
                 break
@@ -64,3 +65,10 @@ def limit_at(tables: Tables, reading: Reading) -> int:
     if last.result != "ok" or last.t1 > event.t0 or tables.restarted(last.t0, event.t1):
         return -1
     return last.limit_bytes if last.limit_bytes is not None else -1
+
+
+def scarce_ns(tables: Tables, dest: Destination) -> int:
+    """From when on a broker may rightly hold a destination's messages back for want of memory; ``NEVER``: never."""
+    return min(
+        [low for kind in (marks.MEMORY, marks.LIMIT) for low, _ in tables.marks.spans(kind, dest.name)], default=NEVER
+    )

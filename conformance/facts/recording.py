@@ -153,10 +153,10 @@ class Recording:
             return  # the same message once more: what was sent first counts
         send.connection = send.client.connection
         bytes_max = event.size + OVERHEAD_MAX_BYTES
-        tables.sent_bytes += bytes_max
         tables.epoch.send(event)
         timed = event.mortal() or event.delay_ms > 0 or event.deliver_at_ms is not None
-        for part in self._parts(event.dest):
+        for part in tables.parts(event):
+            tables.sent_bytes += bytes_max
             part.sends.append(send)
             part.epoch.send(event)
             part.sent_bytes += bytes_max
@@ -180,16 +180,12 @@ class Recording:
             if event is None:
                 return None
             send = tables.sends[message] = Send(event, tables.client(event.host), tables.destination(event.dest))
-            for part in self._parts(event.dest):
-                if not part.topic:
+            for part in tables.parts(event):
+                if part.name in send.copies:
+                    tables.marks.put(marks.REPEATED, part.name, (event.t0, NEVER))
+                elif not part.topic:
                     self._copy(send, part.name, part, None)
         return send
-
-    def _parts(self, dest: str) -> list[Destination]:
-        """The destinations that a name stands for."""
-        if not names.is_composite(dest):
-            return [self.tables.destination(dest)]
-        return [self.tables.destination(part) for part in names.parts_of(dest)]
 
     def _copy(self, send: Send, holder: str, dest: Destination, subscription: Subscription | None) -> Copy:
         copy = send.copies[holder] = Copy(send, holder, dest, subscription)
@@ -267,9 +263,11 @@ class Recording:
         """Which of a message's copies this is."""
         tables = self.tables
         subscription = session.subscription
-        holder = subscription.name if dest.topic and subscription is not None else dest.name
-        if dest.topic and subscription is None:
-            holder = session.name  # its receipt is still to come, or it consumes from a wildcard
+        holder = dest.name
+        if dest.topic:
+            # Without a subscription its receipt is still to come; one to a wildcard gets a copy from each topic.
+            holder = subscription.name if subscription is not None else session.name
+            holder = f"{holder} of {dest.name}" if session.wild else holder
         found = send.copies.get(holder)
         if found is not None:
             return found
@@ -427,7 +425,7 @@ class Recording:
     def _withdraw(self, send: Send) -> None:
         """Its transaction was rolled back."""
         send.refused = True
-        for part in self._parts(send.event.dest):
+        for part in self.tables.parts(send.event):
             part.epoch.undone = True
 
     # -- operators, browsers, phases
@@ -494,8 +492,7 @@ def _settled_after(copy: Copy, true_ns: int) -> bool:
 
 
 def _is_copied(send: Send, dest: Destination) -> bool:
-    """Whether what was sent to that name becomes a copy on this queue."""
-    kind = send.dest.kind
-    if kind == "composite":
-        return dest.name in names.parts_of(send.dest.name)
-    return kind == "virtual" and names.virtual_topic_of(dest.name) == send.dest.name
+    """Whether what was sent to that name becomes a copy on this destination."""
+    if send.dest.kind not in {"composite", "virtual"}:
+        return False
+    return any(part in {dest.name, names.virtual_topic_of(dest.name)} for part in names.parts_of(send.dest.name))

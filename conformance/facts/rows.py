@@ -208,10 +208,11 @@ class Delivery:
 
 class Subscription:
     """Who is owed copies of a topic's messages: a durable subscription from its beginning to its end, or the one
-    session of a consumer that is not durable. ``doubtful``: nobody knows when it began or ended.
+    session of a consumer that is not durable. ``doubtful``: nobody knows when it began or ended. ``sure_ns``: it was
+    there until then, for certain.
     """
 
-    __slots__ = ("again", "begin", "client", "doubtful", "durable", "end", "ended", "name", "sessions")
+    __slots__ = ("again", "begin", "client", "doubtful", "durable", "end", "ended", "name", "sessions", "sure_ns")
 
     def __init__(self, name: str, client: Client, begin: Subscribe | None, *, doubtful: bool) -> None:
         self.name = name
@@ -224,6 +225,7 @@ class Subscription:
         #: What ended it: an ``unsubscribe``, or another subscription of the same name.
         self.end: Subscribe | Unsubscribe | None = None
         self.ended = False
+        self.sure_ns = NEVER
         self.sessions: list[Session] = []
 
 
@@ -234,10 +236,10 @@ class Session:
     """
 
     # fmt: off
-    __slots__ = ("ack", "arrivals", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
+    __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
                  "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
-                 "marks", "name", "opened", "overdrawn", "prefetch", "seen", "selective", "subscription", "sync",
-                 "tried", "uncertain", "undone", "wanted", "wild")
+                 "marks", "name", "opened", "overdrawn", "prefetch", "rooms_ns", "seen", "selective", "subscription",
+                 "sync", "tried", "uncertain", "undone", "wild")
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
@@ -273,6 +275,8 @@ class Session:
         self.gone_ns = NEVER
         #: Times before which a slot of its window cannot have been freed, one per message that it settled, sorted.
         self.freed_ns: list[int] = []
+        #: Readings at rest of its destination at which it had room, rising.
+        self.rooms_ns: list[int] = []
         self.marks = 0
         self.describe_by(event)
 

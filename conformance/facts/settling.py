@@ -11,7 +11,17 @@ from __future__ import annotations
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.policy import gets_expiration
-from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, RETURNED, SETTLED, Copy, Delivery, Send
+from brokerproof.conformance.facts.rows import (
+    DOUBTFUL,
+    HELD,
+    LATE,
+    RETURNED,
+    SETTLED,
+    Copy,
+    Delivery,
+    Send,
+    Transaction,
+)
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.tables import Tables
 
@@ -105,6 +115,15 @@ def undo(delivery: Delivery) -> None:
         session.held += 1
         session.undone += 1
         session.overdrawn = True
+
+
+def give_back(delivery: Delivery, transaction: Transaction) -> None:
+    """The transaction that settled it was rolled back when their connection was lost."""
+    gone = delivery.session.end not in {"", "close"}  # of a consumer that said goodbye nobody knows what that did
+    if gone and delivery.transaction is transaction and delivery.fate == DOUBTFUL:
+        delivery.rollbacks += 1
+        delivery.fate = HELD
+        come_back(delivery)
 
 
 def come_back(delivery: Delivery) -> None:

@@ -22,6 +22,7 @@ from brokerproof.conformance.experiment.history import (
     Unsubscribe,
     Visit,
 )
+from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.clock import Clock
 from brokerproof.conformance.facts.epochs import Epoch
@@ -72,7 +73,7 @@ class Tables:
                  "durable_ends", "epoch", "ghosts", "header", "limits", "marks", "moved_seq",
                  "operations", "pauses", "phase", "phases", "polls", "probes", "readings", "rejected", "resets",
                  "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle", "simulated", "subscriptions",
-                 "transactions", "uncommitted", "unproved", "unsure", "wild")
+                 "transactions", "uncommitted", "unproved", "unsure", "virtual_queues", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
@@ -121,6 +122,8 @@ class Tables:
         self.settle: list[Reading] = []
         self.rests_ns: list[int] = []
         self.wild: list[Session] = []
+        #: Virtual topic -> the queues that consume from it, where such topics are promised.
+        self.virtual_queues: dict[str, list[Destination]] = {}
         #: Rejected messages whose dead letter was not seen yet; bytes that queues are known to keep; bytes ever sent.
         self.rejected = 0
         self.charged = 0
@@ -140,6 +143,9 @@ class Tables:
             topic = kind != "temporary" and names.is_topic(name)
             found = Destination(name, kind, Applied(self.declared, name), topic=topic)
             self.destinations[name] = found
+            virtual = names.virtual_topic_of(name)
+            if virtual not in {"", name} and "virtual-topics" in self.header.capabilities:
+                self.virtual_queues.setdefault(virtual, []).append(found)
             for session in self.wild:
                 if covers(session, found):
                     found.sessions.append(session)
@@ -170,6 +176,11 @@ class Tables:
         return found
 
     @property
+    def remembers(self) -> bool:
+        """Whether persistent messages outlive the broker's process."""
+        return self.declared.persistent or "persistent" in self.header.capabilities
+
+    @property
     def broker_clock(self) -> Clock:
         """The one that decides about expiry."""
         return self.clock(self.broker)
@@ -185,6 +196,25 @@ class Tables:
         """The end of the run; 0 if it never came to that."""
         phase = self.phases.get("end")
         return phase.t0 if phase is not None else 0
+
+    def parts(self, event: SendEvent) -> list[Destination]:
+        """The destinations that a message goes to: those that its destination names, and each queue of a virtual topic
+        that had a consumer; one twice if it is named, too.
+        """
+        name = event.dest
+        if not names.is_composite(name) and name not in self.virtual_queues:
+            return [self.destination(name)]
+        found: list[Destination] = []
+        for part in names.parts_of(name):
+            found.append(self.destination(part))
+            queues = self.virtual_queues.get(part, ())
+            found += [q for q in queues if q.name in names.parts_of(name) or self.attended(q, event.t0)]
+        return found
+
+    def attended(self, dest: Destination, at_ns: int) -> bool:
+        """Whether a destination had a consumer by then, for certain, since the broker's last start."""
+        since_ns = self.restarts[-1].t1 if self.restarts else 0
+        return any(session.known and since_ns <= session.opened[1] <= at_ns for session in dest.sessions)
 
     def restarted(self, t0: int, t1: int) -> bool:
         """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""
