@@ -1,4 +1,4 @@
-"""Who may be given what, on hand-written histories: what fails, what holds, what proves nothing."""
+"""PRE-006, PRE-011 and DLY-011 on hand-written histories."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DestinationSpec
-from brokerproof.conformance.experiment.history import Browse, Poll, Send
+from brokerproof.conformance.experiment.history import Poll
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles import wishes
 from brokerproof.conformance.oracles.onlookers import OnlookerOracle
-from brokerproof.conformance.oracles.selection import SelectionOracle
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -20,8 +17,7 @@ SILENT = VerdictKind.NOT_EXERCISED
 
 
 def said(story: Chronicle, requirement: str) -> VerdictKind:
-    oracle = SelectionOracle if requirement in SelectionOracle.requirements else OnlookerOracle
-    return story.judge(oracle)[requirement].verdict
+    return story.judge(OnlookerOracle)[requirement].verdict
 
 
 def begun(*hosts: str, **declared: Any) -> Chronicle:
@@ -29,139 +25,6 @@ def begun(*hosts: str, **declared: Any) -> Chronicle:
     for host in ("p0", "c0", "c1", *hosts):
         story.connect(host)
     return story
-
-
-@pytest.mark.parametrize(
-    ("selector", "kind", "priority", "truth"),
-    [
-        ("kind = 'a'", "a", 4, True),
-        ("kind = 'a'", "b", 4, False),
-        ("kind = 'a'", "", 4, None),
-        ("kind <> 'a'", "", 4, None),
-        ("NOT kind = 'a'", "", 4, None),
-        ("kind IS NULL", "", 4, True),
-        ("kind IS NOT NULL", "", 4, False),
-        ("kind IN ('a', 'b')", "b", 4, True),
-        ("kind NOT IN ('a', 'b')", "b", 4, False),
-        ("kind IN ('a')", "", 4, None),
-        ("JMSPriority > 4", "", 5, True),
-        ("JMSPriority > 4 AND kind = 'a'", "", 3, False),
-        ("JMSPriority > 4 OR kind = 'a'", "", 3, None),
-        ("(JMSPriority <= 4) OR (kind = 'z')", "", 3, True),
-    ],
-)
-def test_wishes(selector: str, kind: str, priority: int, truth: bool | None) -> None:
-    wish = wishes.read(selector)
-    assert wish is not None
-    assert wish(Send(1, 0, 0, "p0", "ok", "p0/1", "q0", message_kind=kind, priority=priority)) is truth
-
-
-@pytest.mark.parametrize(
-    "selector", ["", "kind", "size > 3", "kind = 3", "kind LIKE 'a%'", "kind = 'a' OR", "(kind = 'a'"]
-)
-def test_what_cannot_be_judged_is_not(selector: str) -> None:
-    assert wishes.read(selector) is None
-
-
-@pytest.mark.parametrize(("kind", "verdict"), [("a", HOLDS), ("b", FAILS), ("", FAILS)])
-def test_a_selector_rules_out_what_is_not_true(kind: str, verdict: VerdictKind) -> None:
-    story = begun().subscribe("c0/1", selector="kind = 'a'").send("p0/1", message_kind=kind).arrive("c0/1", "p0/1")
-    assert said(story, "GEN-020") is verdict
-
-
-def test_what_a_selector_wants_is_not_hidden_at_rest() -> None:
-    def story(**fields: Any) -> Chronicle:
-        told = begun().send("p0/1", message_kind="b").send("p0/2", message_kind="a")
-        return told.subscribe("c0/1", selector="kind = 'a'", **fields)
-
-    assert said(story().rest(size=2), "GEN-021") is FAILS
-    assert said(story().arrive("c0/1", "p0/2").rest(size=2), "GEN-021") is HOLDS
-    assert said(story().read(size=2), "GEN-021") is SILENT
-    assert said(story(priority=-1).rest(size=2), "GEN-021") is SILENT
-
-
-def test_no_local_counts_on_queues() -> None:
-    story = begun().subscribe("c0/1", no_local=True).send("c0/1").arrive("c0/1", "c0/1")
-    assert said(story, "GEN-022") is FAILS
-    story = begun().subscribe("c0/1", no_local=True).send("p0/1").arrive("c0/1", "p0/1")
-    assert said(story, "GEN-022") is HOLDS
-    story = begun().send("c0/1").lose("c0").connect("c0").subscribe("c0/2", no_local=True).arrive("c0/2", "c0/1")
-    assert said(story, "GEN-022") is SILENT
-
-
-def test_nobody_shares_with_an_exclusive_consumer() -> None:
-    def story(**fields: Any) -> Chronicle:
-        return begun().subscribe("c0/1", exclusive=True).subscribe("c1/1", **fields).send("p0/1")
-
-    assert said(story().arrive("c0/1", "p0/1"), "GEN-023") is HOLDS
-    assert said(story().arrive("c1/1", "p0/1"), "GEN-023") is FAILS
-    assert said(story(exclusive=True).arrive("c1/1", "p0/1"), "GEN-023") is FAILS
-    assert said(story(exclusive=True, priority=1).arrive("c1/1", "p0/1"), "GEN-023") is not FAILS
-    assert said(story().leave("c0/1").arrive("c1/1", "p0/1"), "GEN-023") is not FAILS
-    early = begun().send("p0/1").subscribe("c1/1").subscribe("c0/1", exclusive=True).arrive("c1/1", "p0/1")
-    assert said(early, "GEN-023") is not FAILS
-
-
-def test_a_group_stays_with_its_consumer() -> None:
-    def story() -> Chronicle:
-        told = begun().subscribe("c0/1").subscribe("c1/1")
-        return told.send("p0/1", group="g").arrive("c0/1", "p0/1").send("p0/2", group="g")
-
-    assert said(story().arrive("c0/1", "p0/2"), "GEN-024") is HOLDS
-    assert said(story().arrive("c1/1", "p0/2"), "GEN-024") is FAILS
-    assert said(story().leave("c0/1").arrive("c1/1", "p0/2"), "GEN-024") is SILENT
-    early = begun().subscribe("c0/1").subscribe("c1/1").send("p0/1", group="g").send("p0/2", group="g")
-    assert said(early.arrive("c0/1", "p0/1").arrive("c1/1", "p0/2"), "GEN-024") is SILENT
-
-
-def test_the_higher_consumer_is_served_first_if_it_has_room() -> None:
-    def story(prefetch: int) -> Chronicle:
-        told = begun().subscribe("c0/1", prefetch=prefetch, priority=5).subscribe("c1/1")
-        return told.send("p0/1").arrive("c0/1", "p0/1").send("p0/2")
-
-    assert said(story(2).arrive("c1/1", "p0/2").rest(size=2), "GEN-025") is FAILS
-    assert said(story(1).arrive("c1/1", "p0/2").rest(size=2), "GEN-025") is not FAILS
-    assert said(story(2).arrive("c1/1", "p0/2"), "GEN-025") is not FAILS
-    assert said(story(2).arrive("c0/1", "p0/2").rest(size=2), "GEN-025") is HOLDS
-
-
-def test_messages_of_higher_priority_come_first_where_the_broker_says_so() -> None:
-    def story(first: str, second: str, *, prioritized: bool = True) -> VerdictKind:
-        told = begun(destinations=[DestinationSpec(prioritized_messages=prioritized)])
-        told.send("p0/1", priority=2).send("p0/2", priority=8).subscribe("c0/1").arrive("c0/1", first, second)
-        return said(told, "GEN-008")
-
-    assert story("p0/1", "p0/2") is FAILS
-    assert story("p0/2", "p0/1") is HOLDS
-    assert story("p0/1", "p0/2", prioritized=False) is SILENT
-
-
-def test_equals_share_evenly() -> None:
-    def story(*consumers: str) -> Chronicle:
-        told = begun().subscribe("c0/1").subscribe("c1/1")
-        for number, consumer in enumerate(consumers, start=1):
-            told.send(f"p0/{number}").arrive(consumer, f"p0/{number}")
-        return told.rest(size=len(consumers)).end()
-
-    assert said(story("c0/1", "c1/1", "c0/1"), "GEN-010") is HOLDS
-    assert said(story("c0/1", "c0/1"), "GEN-010") is FAILS
-    assert said(begun().send("p0/1").send("p0/2").subscribe("c0/1").rest(size=2), "GEN-010") is SILENT
-
-
-def browsed(*messages: str, complete: bool = True) -> Chronicle:
-    story = begun().send("p0/1").send("p0/2").subscribe("c0/1", browser=True, ack="auto")
-    story._add(Browse, "c0", dest="q0", messages=list(messages), consumer="c0/1", complete=complete)
-    return story
-
-
-def test_a_browser_is_shown_everything_in_order() -> None:
-    assert said(browsed("p0/1", "p0/2"), "GEN-026") is HOLDS
-    assert said(browsed("p0/1"), "GEN-026") is FAILS
-    assert said(browsed("p0/2", "p0/1"), "GEN-026") is FAILS
-    assert said(browsed("p0/1", complete=False), "GEN-026") is SILENT
-    taken = begun().send("p0/1").subscribe("c1/1").arrive("c1/1", "p0/1").ack("c1/1", "p0/1")
-    taken.subscribe("c0/1", browser=True)._add(Browse, "c0", dest="q0", messages=[], consumer="c0/1", complete=True)
-    assert said(taken, "GEN-026") is SILENT
 
 
 def test_a_pull_brings_one_message() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Unsubscribe
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.topics import TopicsOracle
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -32,11 +31,11 @@ def hosts(**declared: Any) -> Story:
 
 
 def kind(story: Chronicle, requirement: str) -> VerdictKind:
-    return story.judge(TopicsOracle)[requirement].verdict
+    return story.verdicts(requirement)[requirement].verdict
 
 
 def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
-    verdict = story.judge(TopicsOracle)[requirement]
+    verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
@@ -50,7 +49,7 @@ def away() -> Story:
 def test_what_is_published_while_nobody_is_there_is_owed() -> None:
     assert kind(away().arrive("c0/2", "p0/1").rest("t0"), "GEN-013") is HOLDS
     assert outcome(away().rest("t0"), "GEN-013") == (FAILS, "missed")
-    assert "durable subscription 'd1' of c0 on t0" in away().rest("t0").judge(TopicsOracle)["GEN-013"].text
+    assert "durable subscription 'd1' of c0 on t0" in away().rest("t0").verdicts("GEN-013")["GEN-013"].text
 
 
 @pytest.mark.parametrize(

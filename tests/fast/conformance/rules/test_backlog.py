@@ -8,7 +8,6 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import DestinationSpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.backlog import BacklogOracle
 from tests.fast.chronicle import EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -32,7 +31,7 @@ def gets(story: Chronicle, *messages: str) -> Chronicle:
 
 
 def outcome(story: Chronicle) -> tuple[VerdictKind, str]:
-    verdict = story.judge(BacklogOracle)["GEN-050"]
+    verdict = story.verdicts("GEN-050")["GEN-050"]
     return verdict.verdict, verdict.outcome
 
 

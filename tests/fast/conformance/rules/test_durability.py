@@ -1,4 +1,4 @@
-"""GEN-080 to GEN-082 on hand-written histories."""
+"""GEN-007 and GEN-080 to GEN-082 on hand-written histories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.durability import DurabilityOracle
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -16,7 +15,7 @@ SILENT = VerdictKind.NOT_EXERCISED
 
 
 def kind(story: Chronicle, requirement: str) -> VerdictKind:
-    return story.judge(DurabilityOracle)[requirement].verdict
+    return story.verdicts(requirement)[requirement].verdict
 
 
 def sent(*messages: str, **fields: Any) -> Chronicle:
@@ -32,7 +31,7 @@ def sent(*messages: str, **fields: Any) -> Chronicle:
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_confirmed_message_that_is_gone_after_a_restart_is_lost(how: str) -> None:
     lost = sent("p0/1").restart(how).drain("q0").end()
-    verdict = lost.judge(DurabilityOracle)["GEN-080"]
+    verdict = lost.verdicts("GEN-080")["GEN-080"]
     assert (verdict.verdict, verdict.outcome) == (FAILS, "lost")
     assert how in verdict.text
     assert kind(sent("p0/1").restart(how).drain("q0").arrive("drain/1", "p0/1").end(), "GEN-080") is HOLDS
@@ -97,3 +96,19 @@ def test_order_is_not_judged_where_something_else_explains_it() -> None:
     assert kind(ranks.arrive("c0/1", "p0/2", "p0/1").end(), "GEN-082") is SILENT
     new = sent("p0/1").restart().send("p0/2", persistent=True).subscribe("c0/1").arrive("c0/1", "p0/2", "p0/1")
     assert kind(new.end(), "GEN-082") is SILENT, "GEN-003 judges what was sent after the restart"
+
+
+# -- GEN-007
+
+
+def restarted(*, back: str = "p0/2") -> Chronicle:
+    """Of two messages the first was settled before a restart; ``back`` comes afterwards."""
+    told = Chronicle(persistent=True).connect("p0").connect("c0").send("p0/1").send("p0/2")
+    told.subscribe("c0/1", prefetch=1).arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1").restart()
+    return told.drain("q0").arrive("drain/1", *back.split()).end()
+
+
+def test_what_a_restart_remembers() -> None:
+    assert kind(restarted(), "GEN-007") is HOLDS
+    assert kind(restarted(back=""), "GEN-007") is FAILS
+    assert kind(restarted(back="p0/1 p0/2"), "GEN-007") is FAILS

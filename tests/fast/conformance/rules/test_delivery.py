@@ -1,4 +1,4 @@
-"""GEN-001 to GEN-006 and GEN-027 on hand-written histories."""
+"""GEN-001 to GEN-006, GEN-012 and GEN-027 on hand-written histories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from brokerproof.conformance.oracles.delivery import DeliveryOracle
 from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -17,7 +16,7 @@ SILENT = VerdictKind.NOT_EXERCISED
 
 
 def judge(story: Chronicle) -> dict[str, Verdict]:
-    return story.judge(DeliveryOracle)
+    return story.verdicts("GEN-001", "GEN-002", "GEN-003", "GEN-004", "GEN-005", "GEN-006", "GEN-012", "GEN-027")
 
 
 def kind(story: Chronicle, requirement: str) -> VerdictKind:
@@ -275,7 +274,7 @@ def test_a_refused_message_never_arrives() -> None:
     told = Chronicle().connect("c0").subscribe("c0/1").send("p0/1", result="fail", refusal="no")
     verdict = judge(told.arrive("c0/1", "p0/1"))["GEN-006"]
     assert (verdict.verdict, verdict.outcome) == (FAILS, "delivered")
-    assert "(no)" in verdict.text
+    assert "refused: no" in verdict.text
     assert kind(Chronicle().send("p0/1", result="fail").drain("q0").end(), "GEN-006") is HOLDS
     assert kind(Chronicle().send("p0/1", result="fail"), "GEN-006") is SILENT
 
@@ -297,3 +296,32 @@ def test_several_subscribers_of_what_was_sent_again_are_no_duplicates() -> None:
     told.send("p0/1", "t0", again=True).arrive("c0/1", "p0/1").arrive("c1/1", "p0/1")
     assert outcome(told.drain("q0").end(), "GEN-027") == (HOLDS, "once")
     assert kind(told, "GEN-012") is SILENT
+
+
+# -- GEN-012
+
+
+def perhaps(*, topic: bool = False, result: str = "unknown", twice: bool = True) -> Chronicle:
+    dest = "t0" if topic else "q0"
+    told = Chronicle().connect("p0").connect("c0").subscribe("c0/1", dest, ack="individual")
+    told.send("p0/1", dest, result=result).arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1")
+    if twice:
+        told.arrive("c0/1", "p0/1")
+    return told.drain("q0", DLQ).end()
+
+
+@pytest.mark.parametrize("topic", [False, True])
+def test_a_send_of_unknown_result_happens_once_at_most(topic: bool) -> None:
+    assert kind(perhaps(topic=topic), "GEN-012") is FAILS
+    assert kind(perhaps(topic=topic, twice=False), "GEN-012") is HOLDS
+    assert kind(perhaps(topic=topic, result="ok"), "GEN-012") is SILENT
+
+
+# -- operators
+
+
+def test_a_purged_message_is_not_lost_and_a_later_one_is() -> None:
+    story = Chronicle().connect("p0").send("p0/1").operate("purge", "q0")
+    assert kind(story.drain("q0", DLQ).end(), "GEN-001") is SILENT
+    story = Chronicle().connect("p0").send("p0/1").operate("purge", "q0").send("p0/2")
+    assert kind(story.drain("q0", DLQ).end(), "GEN-001") is FAILS

@@ -1,0 +1,141 @@
+"""What a broker that was restarted still knows (GEN-007, GEN-080 to GEN-082)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from brokerproof.conformance.experiment.history import Ack, Event, Fault, Kill, Start
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.absence import ended, missing
+from brokerproof.conformance.facts.deliveries import settled
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.publishing import taken
+from brokerproof.conformance.facts.rows import Copy, Delivery, Session
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import queue_copies
+
+#: Whatever an operator, the broker itself or a choosy consumer has a hand in has an order of its own.
+BLIND = marks.OPERATOR | marks.SELECTIVE | marks.REDELIVERY | marks.REPEATED
+
+
+def _t0(event: Event) -> int:
+    return event.t0
+
+
+def _down_after(facts: Facts, true_ns: int) -> Event | None:
+    """The first time that the broker went down at or after an instant."""
+    later = facts.restarts[bisect_left(facts.restarts, true_ns, key=_t0) :]
+    return next((event for event in later if not isinstance(event, Start)), None)
+
+
+def _is_kill(down: Event) -> bool:
+    return isinstance(down, Kill) or (isinstance(down, Fault) and down.how == "kill")
+
+
+def persistent(facts: Facts) -> list[Copy]:
+    """Persistent copies on queues that were sent before the broker's last restart."""
+    if not facts.restarts:
+        return []
+    last_ns = facts.restarts[-1].t0
+    copies = [copy for copy in queue_copies(facts) if copy.send.event.persistent and not copy.send.refused]
+    return [copy for copy in copies if copy.send.event.t0 <= last_ns and not copy.marks & marks.REPEATED]
+
+
+@rule("GEN-080", over=persistent, handles=KINDS, faults=("restart",))
+def confirmed_survives(facts: Facts, copy: Copy) -> Findings:
+    """A persistent message whose sending was confirmed survives a restart of the broker, also after a kill at any
+    instant.
+    """
+    down = _down_after(facts, copy.send.accepted[1]) if copy.send.confirmed else None
+    if down is None:
+        return
+    if missing(facts, copy):
+        yield broken("lost", copy, down, why="nobody has seen it since")
+    elif ended(facts) and (copy.deliveries or copy.dead_letters):
+        waiting = all(delivery.event.t0 > down.t0 for delivery in copy.deliveries)
+        how = "killed" if _is_kill(down) else "stopped"
+        yield held("survived", f"{how} while it was waiting" if waiting else f"{how} after it had been delivered")
+
+
+@rule("GEN-081", over=persistent, handles=KINDS, faults=("restart",))
+def settled_stays_away(facts: Facts, copy: Copy) -> Findings:
+    """A message whose acknowledgement was confirmed does not come back after a restart of the broker."""
+    for place, delivery in enumerate(copy.deliveries):
+        down = _down_after(facts, _settled_ns(facts, delivery))
+        if down is None:
+            continue
+        for later in copy.deliveries[place + 1 :]:
+            if later.dest is delivery.dest and later.session.opened[0] >= down.t0:
+                yield broken("came-back", delivery, *delivery.settlements, down, later)
+                return
+        if ended(facts):
+            yield held("stays-away", f"the broker was {'killed' if _is_kill(down) else 'stopped'}")
+
+
+def _settled_ns(facts: Facts, delivery: Delivery) -> int:
+    """When the broker had confirmed its acknowledgement; ``NEVER``: not for certain."""
+    settlement = delivery.settlement
+    if not isinstance(settlement, Ack) or settlement.result != "ok" or not settled(facts, delivery):
+        return NEVER
+    if settlement.tx is None:
+        return settlement.t1 if delivery.session.traits.awaits_receipt else NEVER
+    transaction = facts.transactions[settlement.tx]
+    return transaction.end.t1 if transaction.committed and transaction.end is not None else NEVER
+
+
+def all_persistent(facts: Facts) -> list[list[Copy]]:
+    """The same, as one row."""
+    return [persistent(facts)]
+
+
+@rule("GEN-007", over=all_persistent, faults=("restart",))
+def both_halves(facts: Facts, copies: list[Copy]) -> Findings:
+    """Persistent messages survive a restart of the broker, settled ones do not come back."""
+    survived: list[Finding] = []
+    settled_once = False
+    for copy in copies:
+        stays = list(settled_stays_away(facts, copy))
+        survives = list(confirmed_survives(facts, copy))
+        survived += [finding for finding in survives if finding.holds]
+        settled_once = settled_once or any(finding.holds for finding in stays)
+        yield from (finding for finding in (*survives, *stays) if not finding.holds)
+    if settled_once:
+        for situation in dict.fromkeys(finding.situation for finding in survived):
+            yield held("remembered", situation)
+
+
+def returned(facts: Facts) -> list[Session]:
+    """Consumers of queues that came after a restart."""
+    first_ns = facts.restarts[0].t1 if facts.restarts else NEVER
+    sessions = [s for s in facts.sessions.values() if len(s.deliveries) > 1 and s.opened[0] >= first_ns]
+    return [s for s in sessions if not s.dest.topic and not s.wild and s.dest.kind != "dead-letters"]
+
+
+@rule("GEN-082", over=returned, handles=[kind for kind in KINDS if kind != "selective"], faults=("restart",))
+def waiting_in_order(facts: Facts, session: Session) -> Findings:
+    """Messages that were waiting when the broker was restarted are delivered in their order."""
+    down = facts.restarts[bisect_right(facts.restarts, session.opened[0], key=_t1) - 1]
+    newest: dict[tuple[object, ...], Delivery] = {}
+    for delivery in session.deliveries:
+        send, event, copy = delivery.send, delivery.send.event, delivery.copy
+        if not taken(send) or not event.persistent or event.delay_ms or event.deliver_at_ms is not None:
+            continue
+        if send.accepted[1] > down.t0 or delivery.dest is not copy.dest or copy.deliveries[0] is not delivery:
+            continue
+        key = (event.host, event.priority, event.group)
+        before = newest.get(key)
+        if before is None or before.send.accepted[0] <= send.accepted[0]:
+            newest[key] = delivery
+            if before is not None:
+                yield held("in-order", "both were waiting")
+        elif send.accepted[1] <= before.send.accepted[0] and not (copy.marks | before.copy.marks) & BLIND:
+            since = [other for other in session.dest.sessions if other is not session and other.opened[0] >= down.t0]
+            if not any(other.opened[0] <= delivery.event.t1 for other in since):
+                yield broken("overtaken", send, before.send, down, before, delivery)
+                return
+
+
+def _t1(event: Event) -> int:
+    return event.t1

@@ -1,0 +1,169 @@
+"""Durable subscriptions, and noLocal: GEN-013, GEN-022, GEN-040 to GEN-044."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+
+from brokerproof.conformance.experiment.history import Discard
+from brokerproof.conformance.facts.deliveries import repeated
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere, rest_after, roomy_ns
+from brokerproof.conformance.facts.pressure import scarce_ns
+from brokerproof.conformance.facts.publishing import owed, taken
+from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session, Subscription
+from brokerproof.conformance.facts.selectors import surely_wants
+from brokerproof.conformance.facts.spans import ms
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import durables
+
+#: What an observer of one subscription can see past: others take nothing from it.
+PAST = ("restart", "operator", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory", "limit",
+        "repeated")  # fmt: skip
+
+
+@rule("GEN-013", over=durables)
+def kept_while_away(facts: Facts, subscription: Subscription) -> Findings:
+    """A durable subscription gets what is published while its subscriber is away."""
+    begin, sessions = subscription.begin, subscription.sessions
+    if begin is None or subscription.doubtful or sessions[0].wild:
+        return
+    dest = sessions[0].dest
+    until_ns = min(subscription.sure_ns, scarce_ns(facts, dest))
+    rests = sorted(ns for session in sessions for ns in roomy_ns(facts, session)[-1:] if ns < until_ns)
+    came_ns = [session.opened[0] for session in sessions]
+    for send in facts.published(dest).between(begin.t1, rests[-1] if rests else -1):
+        if not owed(facts, send, rests[-1]) or not surely_wants(sessions[0], send):
+            continue
+        copy = send.copies.get(subscription.name)
+        if copy is None or not copy.deliveries:
+            if not any(_may_have_swallowed(facts, session, send) for session in sessions):
+                yield broken("missed", send, subscription, why=f"it had not come at rest at {ms(rests[-1])}")
+                return
+            continue
+        latest = bisect_right(came_ns, send.event.t0) - 1
+        there = latest >= 0 and send.event.t1 <= sessions[latest].lost_ns
+        yield held("complete", "a subscriber was there" if there else "nobody was connected to it")
+
+
+def _may_have_swallowed(facts: Facts, session: Session, send: Send) -> bool:
+    """Whether the broker may have settled it by writing it to a subscriber that never got it."""
+    if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
+        return False
+    if gone_ns(facts, session) < send.accepted[0]:
+        return False
+    return not session.known or rest_after(facts, max(send.accepted[1], session.opened[1])) >= session.lost_ns
+
+
+def durable_copies(facts: Facts) -> list[Copy]:
+    """Durable subscriptions' copies that arrived."""
+    copies = [copy for copy in facts.copies if copy.subscription is not None and copy.subscription.durable]
+    return [copy for copy in copies if copy.deliveries]
+
+
+@rule("GEN-040", over=durable_copies, handles=PAST)
+def settled_is_settled(facts: Facts, copy: Copy) -> Findings:
+    """What a durable subscription has settled does not come to it again, and one subscriber at a time has a message."""
+    for first, second in pairwise(copy.deliveries):
+        if repeated(facts, first, second):
+            yield broken("again", first, second)
+            return
+        yield held("once", "a subscriber left it unsettled")
+
+
+def durable_sessions(facts: Facts) -> list[Session]:
+    """Subscribers of durable subscriptions."""
+    return [session for subscription in durables(facts) for session in subscription.sessions]
+
+
+@rule("GEN-041", over=durable_sessions, handles=PAST)
+def returned_comes_first(_facts: Facts, session: Session) -> Findings:
+    """What a durable subscriber left unsettled comes first when it is back, in the order of the topic."""
+    newest: dict[tuple[object, ...], Delivery] = {}
+    for delivery in session.deliveries:
+        send, event = delivery.send, delivery.send.event
+        if not taken(send) or send.timed or session.seen[send.message] is not delivery:
+            continue
+        key = (event.dest, event.host, event.priority, event.persistent)
+        before = newest.get(key)
+        if before is None or before.send.accepted[0] <= send.accepted[0]:
+            newest[key] = delivery
+        if before is None or not any(one.fate == RETURNED for one in delivery.copy.deliveries):
+            continue
+        if send.accepted[1] > before.send.accepted[0]:
+            yield held("in-order")
+        elif not _was_pledged(delivery.copy):
+            yield broken("overtaken", send, before.send, before, delivery)
+            return
+
+
+def _was_pledged(copy: Copy) -> bool:
+    """Somebody acknowledged it in a transaction: it comes back when that ends, and not when its session does."""
+    settlements = [settlement for delivery in copy.deliveries for settlement in delivery.settlements]
+    return any(not isinstance(one, Discard) and one.tx is not None for one in settlements)
+
+
+@rule("GEN-042", over=durable_copies, handles=PAST)
+def marked_when_it_comes_again(facts: Facts, copy: Copy) -> Findings:
+    """A message that a durable subscriber had and left unsettled is marked as redelivered when it comes again; one that
+    nobody had is not.
+    """
+    first = copy.deliveries[0]
+    if first.event.redelivered and not maybe_elsewhere(facts, first):
+        yield broken("marked", first, why="no subscriber had had it before")
+    for one, other in pairwise(copy.deliveries):
+        had = one.fate == RETURNED and one.consumed is not None and one.settlement is None
+        if not had or other.session.opened[0] < one.event.t0 or facts.restarted(one.event.t0, other.event.t1):
+            continue
+        if other.event.redelivered:
+            yield held("marked-again")
+        else:
+            yield broken("unmarked", one, other)
+
+
+@rule("GEN-043", over=durable_copies, handles=PAST)
+def nothing_older(_facts: Facts, copy: Copy) -> Findings:
+    """A durable subscription gets nothing that was published before it began, also if another of its name went
+    before.
+    """
+    subscription, send = copy.subscription, copy.send
+    if subscription is None or subscription.begin is None or subscription.doubtful or not taken(send) or send.timed:
+        return
+    if send.accepted[1] < subscription.begin.t0:
+        yield broken("retroactive", send, subscription, copy.deliveries[0])
+    else:
+        yield held("later-only")
+
+
+def not_local(facts: Facts) -> list[Session]:
+    """Consumers that asked for nothing of their own connection."""
+    return [session for session in facts.sessions.values() if session.event is not None and session.event.no_local]
+
+
+def _foreign(session: Session, outcome: str, situation: str) -> Findings:
+    for delivery in session.deliveries:
+        send, event = delivery.send, delivery.send.event
+        if delivery.is_dead_letter:
+            continue
+        own = send.client is session.client
+        if own and not session.durable():
+            own = send.connection == session.connection and event.result == "ok" and not event.again
+        if own:
+            yield broken("own", session, send, delivery)
+            return
+        if delivery.dest.topic or send.client is not session.client:
+            yield held(outcome, situation)
+
+
+@rule("GEN-044", over=not_local, handles=(*PAST, "redelivery"))
+def others_only(_facts: Facts, session: Session) -> Findings:
+    """A topic subscriber with noLocal does not get what its own connection publishes."""
+    if session.dest.topic:
+        yield from _foreign(session, "others-only", "of a durable subscription" if session.durable() else "")
+
+
+@rule("GEN-022", over=not_local, handles=(*PAST, "redelivery"))
+def nothing_of_its_own(_facts: Facts, session: Session) -> Findings:
+    """A consumer of a queue that asked for no messages of its own connection (noLocal) gets none."""
+    if not session.dest.topic:
+        yield from _foreign(session, "foreign", "a message of another host came")

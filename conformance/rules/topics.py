@@ -1,0 +1,201 @@
+"""Topics and their subscribers, and consumers of wildcards: GEN-004, GEN-045, GEN-046, GEN-050."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, pattern_of
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.absence import maybe_swallowed
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.presence import roomy_ns
+from brokerproof.conformance.facts.pressure import scarce_ns
+from brokerproof.conformance.facts.publishing import owed, taken
+from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Send, Session, Window
+from brokerproof.conformance.facts.selectors import surely_wants
+from brokerproof.conformance.facts.spans import ms
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+#: What an observer of one subscriber can see past: others take nothing from it.
+PAST = ("restart", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory", "limit", "repeated")
+
+
+def subscribers(facts: Facts) -> list[Session]:
+    """Consumers of topics that attached for certain."""
+    return [s for s in facts.sessions.values() if s.known and s.dest.topic and s.dest.kind != "advisory"]
+
+
+@rule("GEN-004", over=subscribers, handles=PAST)
+def everybody_once(facts: Facts, session: Session) -> Findings:
+    """A topic's message reaches every consumer that was subscribed while it was sent, exactly once, and nobody who
+    subscribed later.
+    """
+    seen: dict[tuple[str, str], Delivery] = {}
+    for delivery in session.deliveries:
+        key = (delivery.event.message, delivery.dest.name)
+        if key in seen:
+            yield broken("twice", seen[key], delivery)
+            return
+        seen[key] = delivery
+        if not session.durable() and _is_retroactive(delivery.send, session.opened[0]):
+            yield broken("retroactive", delivery.send, session, delivery)
+            return
+    if not session.wild and not session.durable():
+        yield from _missed(facts, session)
+
+
+def _is_retroactive(send: Send, begun_ns: int) -> bool:
+    """Whether a message was published before a subscription began, for certain."""
+    delayed = send.event.delay_ms or send.event.deliver_at_ms is not None
+    return taken(send) and not delayed and send.accepted[1] < begun_ns
+
+
+def _missed(facts: Facts, session: Session) -> Findings:
+    """Whatever was published before a reading at rest at which it had room has reached it by then."""
+    dest, rests, until_ns = session.dest, roomy_ns(facts, session), scarce_ns(facts, session.dest)
+    if not rests or _is_limited(dest):
+        return
+    for send in facts.published(dest).between(session.opened[1], rests[-1]):
+        rest_ns = rests[bisect_left(rests, send.accepted[1])]
+        if rest_ns >= until_ns or not owed(facts, send, rest_ns) or not surely_wants(session, send):
+            continue
+        delivery = session.seen.get(send.message)
+        if delivery is None or delivery.event.t0 > rest_ns:
+            rows = (send, session) if delivery is None else (send, session, delivery)
+            yield broken("missed", *rows, why=f"it had not come at rest at {ms(rest_ns)}")
+            return
+        yield held("exactly-once", "several subscribers" if len(send.copies) > 1 else "one subscriber")
+
+
+def wildcards(facts: Facts) -> list[Session]:
+    """Consumers of wildcards that attached for certain."""
+    return [session for session in facts.wild if session.known and session.event is not None]
+
+
+@rule("GEN-045", over=wildcards, handles=(*PAST, "operator"))
+def everything_covered(facts: Facts, session: Session) -> Findings:
+    """A consumer of a wildcard gets messages from every destination that it covers, also from those created later."""
+    rests = roomy_ns(facts, session)
+    for dest in facts.destinations.values() if rests else ():
+        if session in dest.sessions and dest is not session.dest and not _is_limited(dest):
+            yield from _covered(facts, session, dest, rests)
+
+
+def _covered(facts: Facts, session: Session, dest: Destination, rests: list[int]) -> Findings:
+    from_ns = session.opened[1] if dest.topic or session is not _latest(facts, dest) else 0
+    until_ns = scarce_ns(facts, dest)
+    for send in facts.published(dest).between(from_ns, rests[-1]):
+        rest_ns = rests[bisect_left(rests, send.accepted[1])]
+        if rest_ns >= until_ns or not owed(facts, send, rest_ns) or not surely_wants(session, send):
+            continue
+        copy = send.copies.get(dest.name)
+        if send.message not in session.seen if dest.topic else _waits(facts, copy, rest_ns):
+            yield broken("missed", send, session, dest, why=f"it had not come at rest at {ms(rest_ns)}")
+            return
+        yield held("complete", "topics" if dest.topic else "queues")
+
+
+def _latest(facts: Facts, dest: Destination) -> Session | None:
+    """The last wildcard consumer that takes whatever waits: what was sent before it came is judged with this one."""
+    takers = (session for session in reversed(dest.sessions) if session.wild and not session.selective)
+    return next((session for session in takers if roomy_ns(facts, session)), None)
+
+
+def _waits(facts: Facts, copy: Copy | None, rest_ns: int) -> bool:
+    """Whether a queue's copy had gone to nobody, for certain, and nothing but the wildcard's consumer is to blame."""
+    if copy is None or copy.deliveries or copy.dead_letters or not copy.send.event.persistent:
+        return False
+    excuses = marks.OPERATOR | marks.REDELIVERY
+    if facts.marks.on(copy.dest.name, (copy.send.event.t0, rest_ns)) & excuses or maybe_swallowed(facts, copy):
+        return False
+    return not any(session.selective for session in copy.dest.sessions)
+
+
+def wild_arrivals(facts: Facts) -> list[Delivery]:
+    """What arrived at consumers of wildcards."""
+    return [delivery for session in wildcards(facts) for delivery in session.deliveries]
+
+
+@rule("GEN-046", over=wild_arrivals, handles=(*PAST, "operator", "redelivery"))
+def nothing_else(_facts: Facts, delivery: Delivery) -> Findings:
+    """A consumer of a wildcard gets nothing from other destinations, and each message of a topic once."""
+    session, topic, at = delivery.session, delivery.session.dest.topic, delivery.event.dest
+    first = next(one for one in (*delivery.copy.deliveries, delivery) if one.session is session)
+    if at == DEAD_LETTERS or pattern_of(at) != session.dest.name:
+        yield broken("strange", session, delivery)
+    elif topic and first is not delivery:
+        yield broken("twice", first, delivery)
+    else:
+        yield held("covered", "from a topic" if topic else "from a queue")
+
+
+def limited(facts: Facts) -> list[Destination]:
+    """Topics on which a slow subscriber may lose messages."""
+    return [dest for dest in facts.destinations.values() if _is_limited(dest)]
+
+
+def _is_limited(dest: Destination) -> bool:
+    return dest.topic and dest.applied.entry.pending_message_limit is not None
+
+
+@rule("GEN-050", over=limited)
+def newest_kept(facts: Facts, dest: Destination) -> Findings:
+    """A topic subscriber with a pending message limit of n that is too slow keeps the newest n messages, and no
+    more.
+    """
+    limit = dest.applied.entry.pending_message_limit or 0
+    for session in dest.sessions:
+        if _is_judged(session):
+            yield from _newest(facts, session, limit)
+    for streak in _full(dest):
+        sends = facts.published(dest).between(streak.first.event.t1, streak.last.event.t0)
+        got = [send for send in sends if not send.timed and send.message in streak.session.seen]
+        if len(got) > limit:
+            rows = (streak.first, streak.last, streak.session, got[0])
+            yield broken("hoarded", *rows, why=f"{len(got)} of {len(sends)} came, and only {limit} may wait")
+        elif len(sends) > limit:
+            yield held("newest-kept", "its window was full")
+
+
+class _Streak:
+    """From one reading at rest to another a session's window was full, and nothing was settled."""
+
+    __slots__ = ("first", "last", "session", "tried")
+
+    def __init__(self, reading: Reading, window: Window) -> None:
+        self.session = window.session
+        self.tried = window.tried
+        self.first = self.last = reading
+
+
+def _full(dest: Destination) -> list[_Streak]:
+    found: list[_Streak] = []
+    current: dict[str, _Streak] = {}
+    for reading in dest.readings:
+        for window in reading.windows:
+            session, streak = window.session, current.get(window.session.name)
+            if not _is_judged(session) or window.held < session.prefetch or window.doubted:
+                current.pop(session.name, None)
+            elif streak is not None and streak.tried == window.tried:
+                streak.last = reading
+            else:
+                current[session.name] = _Streak(reading, window)
+                found.append(current[session.name])
+    return found
+
+
+def _is_judged(session: Session) -> bool:
+    return session.known and not session.selective and not session.wild and session.ack != "auto"
+
+
+def _newest(facts: Facts, session: Session, limit: int) -> Findings:
+    """At rest with room for more, a message after which fewer than n others were published has arrived."""
+    rests = [rest_ns for rest_ns in roomy_ns(facts, session) if rest_ns < scarce_ns(facts, session.dest)][-1:]
+    published = facts.published(session.dest)
+    for send in published.between(session.opened[1], rests[0] if rests else -1):
+        if not owed(facts, send, rests[0]) or published.later(send, rests[0]) >= limit:
+            continue
+        if send.message not in session.seen:
+            yield broken("newest-lost", send, session, why=f"of the newest {limit}, and not there at {ms(rests[0])}")
+            return
+        yield held("newest-kept", "what came last")
