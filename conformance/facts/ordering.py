@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from brokerproof.conformance.facts.marks import OPERATOR
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.rows import Delivery, Session
 from brokerproof.conformance.facts.tables import Tables
@@ -18,7 +19,7 @@ def neighbours(tables: Tables, session: Session) -> Iterator[tuple[Delivery, Del
         send, event = delivery.send, delivery.send.event
         if not send.confirmed or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
             continue
-        if delivery.is_dead_letter or delivery.is_moved:
+        if delivery.is_dead_letter or delivery.is_moved or delivery.marks & OPERATOR:
             continue
         # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
         loose = not event.persistent and not send.client.traits.awaits_receipt

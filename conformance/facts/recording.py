@@ -157,7 +157,7 @@ class Recording:
         bytes_max = event.size + OVERHEAD_MAX_BYTES
         tables.epoch.send(event)
         timed = event.mortal() or event.delay_ms > 0 or event.deliver_at_ms is not None
-        for part in self._parts(event):
+        for part in tables.parts(event):
             tables.sent_bytes += bytes_max
             part.sends.append(send)
             part.epoch.send(event)
@@ -182,26 +182,12 @@ class Recording:
             if event is None:
                 return None
             send = tables.sends[message] = Send(event, tables.client(event.host), tables.destination(event.dest))
-            for part in self._parts(event):
-                if not part.topic:
+            for part in tables.parts(event):
+                if part.name in send.copies:
+                    tables.marks.put(marks.REPEATED, part.name, (event.t0, NEVER))
+                elif not part.topic:
                     self._copy(send, part.name, part, None)
         return send
-
-    def _parts(self, event: SendEvent) -> list[Destination]:
-        """The destinations that a message goes to: those that its destination names, and the queues of a virtual topic
-        that had a consumer.
-        """
-        tables, name = self.tables, event.dest
-        if not names.is_composite(name) and name not in tables.virtual_queues:
-            return [tables.destination(name)]
-        found: dict[str, Destination] = {}
-        for part in names.parts_of(name):
-            for dest in (tables.destination(part), *tables.virtual_queues.get(part, ())):
-                if dest.name in found:
-                    tables.marks.put(marks.REPEATED, dest.name, (event.t0, NEVER))
-                if dest.name == part or tables.attended(dest, event.t0):
-                    found[dest.name] = dest
-        return list(found.values())
 
     def _copy(self, send: Send, holder: str, dest: Destination, subscription: Subscription | None) -> Copy:
         copy = send.copies[holder] = Copy(send, holder, dest, subscription)
@@ -441,7 +427,7 @@ class Recording:
     def _withdraw(self, send: Send) -> None:
         """Its transaction was rolled back."""
         send.refused = True
-        for part in self._parts(send.event):
+        for part in self.tables.parts(send.event):
             part.epoch.undone = True
 
     # -- operators, browsers, phases

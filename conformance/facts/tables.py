@@ -22,6 +22,7 @@ from brokerproof.conformance.experiment.history import (
     Unsubscribe,
     Visit,
 )
+from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.clock import Clock
 from brokerproof.conformance.facts.epochs import Epoch
@@ -195,6 +196,20 @@ class Tables:
         """The end of the run; 0 if it never came to that."""
         phase = self.phases.get("end")
         return phase.t0 if phase is not None else 0
+
+    def parts(self, event: SendEvent) -> list[Destination]:
+        """The destinations that a message goes to: those that its destination names, and each queue of a virtual topic
+        that had a consumer; one twice if it is named, too.
+        """
+        name = event.dest
+        if not names.is_composite(name) and name not in self.virtual_queues:
+            return [self.destination(name)]
+        found: list[Destination] = []
+        for part in names.parts_of(name):
+            found.append(self.destination(part))
+            queues = self.virtual_queues.get(part, ())
+            found += [q for q in queues if q.name in names.parts_of(name) or self.attended(q, event.t0)]
+        return found
 
     def attended(self, dest: Destination, at_ns: int) -> bool:
         """Whether a destination had a consumer by then, for certain, since the broker's last start."""

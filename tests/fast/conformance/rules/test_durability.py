@@ -1,4 +1,4 @@
-"""GEN-080 to GEN-082 on hand-written histories."""
+"""GEN-007 and GEN-080 to GEN-082 on hand-written histories."""
 
 from __future__ import annotations
 
@@ -96,3 +96,19 @@ def test_order_is_not_judged_where_something_else_explains_it() -> None:
     assert kind(ranks.arrive("c0/1", "p0/2", "p0/1").end(), "GEN-082") is SILENT
     new = sent("p0/1").restart().send("p0/2", persistent=True).subscribe("c0/1").arrive("c0/1", "p0/2", "p0/1")
     assert kind(new.end(), "GEN-082") is SILENT, "GEN-003 judges what was sent after the restart"
+
+
+# -- GEN-007
+
+
+def restarted(*, back: str = "p0/2") -> Chronicle:
+    """Of two messages the first was settled before a restart; ``back`` comes afterwards."""
+    told = Chronicle(persistent=True).connect("p0").connect("c0").send("p0/1").send("p0/2")
+    told.subscribe("c0/1", prefetch=1).arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1").restart()
+    return told.drain("q0").arrive("drain/1", *back.split()).end()
+
+
+def test_what_a_restart_remembers() -> None:
+    assert kind(restarted(), "GEN-007") is HOLDS
+    assert kind(restarted(back=""), "GEN-007") is FAILS
+    assert kind(restarted(back="p0/1 p0/2"), "GEN-007") is FAILS
