@@ -12,8 +12,8 @@ import msgspec
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED
 from brokerproof.conformance.experiment.history import History, read_history
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, concluded
-from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.failure import witness_lines
 
 #: More inconclusive verdicts than this share (percent of the decided ones) is exit code 3.

@@ -25,8 +25,8 @@ from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.strategies import steps
-from brokerproof.conformance.judge import Judge
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.failure import failure_text
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
@@ -74,10 +74,7 @@ class WorldMachine(RuleBasedStateMachine):
         if self.world is None:
             return
         history = self.world.close()
-        judge = Judge(history.header, wanted=None)
-        for event in history.events:
-            judge.feed(event)
-        verdicts = judge.finish()
+        verdicts = judge_history(history)
         bad = [verdict for verdict in verdicts if verdict.verdict is VerdictKind.VIOLATED]
         if bad:
             program = self.frame.with_steps(self.taken_steps)

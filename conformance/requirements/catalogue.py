@@ -3,7 +3,7 @@
 Rules:
 
 * An id is ``AREA-nnn``; it is assigned once and never used again.
-* ``status = "judged"`` needs an oracle and at least one mutant that dies; ``planned`` promises nothing.
+* ``status = "judged"`` needs a rule and at least one mutant that dies; ``planned`` promises nothing.
 * Several outcomes may be acceptable, each with its grade: ``ok``, ``acceptable`` or ``violated``.
 * Anything unknown is refused with the file and the field: a catalogue that silently ignores a typing error proves
   nothing.
@@ -70,7 +70,6 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     source: list[Source]
     status: Literal["planned", "judged"]
     needs: list[str] = []
-    oracle: str | None = None
     outcomes: list[Outcome] = []
     situations: list[str] = []
     mutants: list[str] = []
@@ -127,7 +126,7 @@ class Catalogue:
             ) from None
 
     def judged(self) -> list[Requirement]:
-        """Those that an oracle judges."""
+        """Those that a rule judges."""
         return [requirement for requirement in self._by_id.values() if requirement.status == "judged"]
 
     def select(self, pattern: str | None) -> list[str]:
@@ -160,8 +159,8 @@ def parse_requirements(data: bytes, name: str) -> list[Requirement]:
 def _check(requirement: Requirement, name: str) -> None:
     if requirement.area not in AREAS:
         raise CatalogueError(f"{name}: {requirement.id} is in no known area; areas are {', '.join(AREAS)}")
-    if requirement.status == "judged" and not (requirement.oracle and requirement.outcomes and requirement.mutants):
-        raise CatalogueError(f"{name}: {requirement.id} is judged, so it needs an oracle, outcomes and mutants")
+    if requirement.status == "judged" and not (requirement.outcomes and requirement.mutants):
+        raise CatalogueError(f"{name}: {requirement.id} is judged, so it needs outcomes and mutants")
     if not requirement.source:
         raise CatalogueError(
             f"{name}: {requirement.id} has no source; name a seed's sentence, a clause or an observation"

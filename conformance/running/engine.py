@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: New objects that make the garbage collector look: a run makes thousands, and nearly all of them live until its end.

@@ -33,8 +33,8 @@ from brokerproof.conformance.experiment.steps.consume import Take
 from brokerproof.conformance.experiment.steps.passage import Advance
 from brokerproof.conformance.experiment.steps.visit import Pause, Visit
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from brokerproof.conformance.judge import judge_history
 from brokerproof.conformance.known import apply_known
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.worlds.live.laboratory import Laboratory

@@ -32,7 +32,7 @@ from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.steps import Take as TakeStep
 from brokerproof.conformance.experiment.steps import Unsubscribe as UnsubscribeStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.base import DRAIN_HOST
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld

@@ -1,7 +1,7 @@
 """Guard: the catalogue is honest (DESIGN section 4).
 
-A judged requirement has an oracle that exists and claims it, and mutants that exist and name it; seeds' sentences carry
-their hash; ids never come back. That the mutants really die is shown by tests/quality/test_mutants.py.
+A judged requirement has a rule whose docstring is its sentence, and mutants that exist and name it; sentences of seeds
+carry their hash; ids never come back. That mutants really die is shown by tests/quality/test_mutants.py.
 """
 
 from __future__ import annotations
@@ -11,24 +11,19 @@ import re
 from pathlib import Path
 
 from brokerproof.conformance.mutants import MUTANTS
-from brokerproof.conformance.oracles import ORACLES
 from brokerproof.conformance.requirements.baseline import BASELINE
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.requirements.sources import stale_sources
+from brokerproof.conformance.rules.areas import RULES
 
 
-def test_judged_requirements_have_oracles_that_claim_them() -> None:
-    claimed = {requirement: oracle.name for oracle in ORACLES for requirement in oracle.requirements}
-    for requirement in default_catalogue().judged():
-        assert claimed.get(requirement.id) == requirement.oracle, (
-            f"{requirement.id}: no oracle {requirement.oracle!r} claims it"
-        )
+def test_every_judged_requirement_has_a_rule_and_no_other_has() -> None:
+    assert sorted(RULES) == sorted(requirement.id for requirement in default_catalogue().judged())
 
 
-def test_oracles_claim_nothing_unknown() -> None:
-    judged = {requirement.id for requirement in default_catalogue().judged()}
-    for oracle in ORACLES:
-        assert set(oracle.requirements) <= judged, f"oracle {oracle.name} claims {set(oracle.requirements) - judged}"
+def test_docstrings_are_the_catalogues_sentences() -> None:
+    sentences = {requirement.id: requirement.sentence for requirement in default_catalogue()}
+    assert {name: rule.sentence for name, rule in RULES.items()} == {name: sentences[name] for name in RULES}
 
 
 def test_mutants_exist_and_name_requirements() -> None:

@@ -16,7 +16,8 @@ ROOMS = (
     "conformance/worlds/simulated",
     "conformance/experiment",
     "conformance/generate",
-    "conformance/oracles",
+    "conformance/facts",
+    "conformance/rules",
 )
 BANNED_MODULES = {"time", "random", "uuid", "secrets", "os", "datetime", "threading", "asyncio", "socket"}
 BANNED_CALLS = {"hash", "id"}

@@ -10,7 +10,7 @@ from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.history import Fault
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.parity import compare, paced
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld

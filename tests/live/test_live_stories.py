@@ -187,7 +187,7 @@ def test_a_known_deviation_still_fails_and_turns_nothing_red(stage: Stage, requi
 
 
 def test_the_other_stories_violate_nothing(stage: Stage) -> None:
-    from brokerproof.conformance.judge import judge_history
+    from brokerproof.conformance.rules.judge import judge_history
 
     known = load_known("activemq 5.17.2").by_requirement
     for name in in_order():

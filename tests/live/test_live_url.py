@@ -18,7 +18,7 @@ from brokerproof.conformance.experiment.history import ClockSample, Counters, Sk
 from brokerproof.conformance.experiment.steps import Clock
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.live import plan_of
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory

@@ -37,7 +37,7 @@ from brokerproof.conformance.experiment.steps import Advance, AnyStep, Clock, Se
 from brokerproof.conformance.experiment.steps import Leave as LeaveStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.live import run_live
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
