@@ -11,6 +11,7 @@ from brokerproof.conformance.rules import (
     delivery,
     giving_up,
     inactivity,
+    inflight,
     memory,
     memory_paging,
     memory_room,
@@ -24,8 +25,9 @@ from brokerproof.conformance.rules import (
 from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
-AREAS = (dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, giving_up, inactivity, memory,
-         memory_paging, memory_room, memory_usage, raw_peers, redelivery, redelivery_marks, restamping, timestamping)
+AREAS = (dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, giving_up, inactivity, inflight,
+         memory, memory_paging, memory_room, memory_usage, raw_peers, redelivery, redelivery_marks, restamping,
+         timestamping)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]
