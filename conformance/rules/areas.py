@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.rules import (
+    acknowledgement,
     dead_letters,
     delay,
     delay_asked,
@@ -16,6 +17,7 @@ from brokerproof.conformance.rules import (
     memory_paging,
     memory_room,
     memory_usage,
+    prefetch,
     raw_peers,
     redelivery,
     redelivery_marks,
@@ -25,9 +27,9 @@ from brokerproof.conformance.rules import (
 from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
-AREAS = (dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, giving_up, inactivity, inflight,
-         memory, memory_paging, memory_room, memory_usage, raw_peers, redelivery, redelivery_marks, restamping,
-         timestamping)
+AREAS = (acknowledgement, dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, giving_up,
+         inactivity, inflight, memory, memory_paging, memory_room, memory_usage, prefetch, raw_peers, redelivery,
+         redelivery_marks, restamping, timestamping)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]
