@@ -48,9 +48,14 @@ def transactions(facts: Facts) -> list[Transaction]:
 
 def queue_readings(facts: Facts) -> list[Reading]:
     """Counters of queues, in order."""
-    return [reading for reading in facts.readings if reading.dest is not None and not reading.dest.topic]
+    return facts.queue_readings
 
 
 def broker_readings(facts: Facts) -> list[Reading]:
     """The broker's own counters, in order."""
     return facts.broker_readings
+
+
+def queues_at_rest(facts: Facts) -> list[Reading]:
+    """Counters of queues that were read while nothing moved, in order."""
+    return facts.queue_rests
