@@ -1,10 +1,5 @@
-"""What applies to a destination: the one policy entry of those that a tester declares, and what follows from it.
-
-Rules
-* Exactly one entry applies; entries are not merged. The most specific wins: element by element from the left a name
-  beats ``*`` beats ``>``; of equals the first. None: the defaults.
-* A pattern may say ``queue://`` or ``topic://``; then it covers only these, and beats the same pattern without.
-* Property-tested against the reference broker's own resolution (``tests/fast/conformance/test_facts_policy.py``).
+"""What applies to a destination: the one policy entry of those that a tester declares (``experiment/policies.py``), and
+what follows from it for its messages.
 """
 
 from __future__ import annotations
@@ -17,45 +12,12 @@ from brokerproof.conformance.experiment.configuration import (
     DestinationSpec,
     TimeStampingSpec,
 )
-from brokerproof.conformance.experiment.destinations import is_topic, own_letters_of
+from brokerproof.conformance.experiment.destinations import own_letters_of
 from brokerproof.conformance.experiment.history import Send
+from brokerproof.conformance.experiment.policies import entry_for
 
-_RANKS: Final = {">": 2, "*": 1}
-PREFIXES: Final = ("queue://", "topic://")
 #: How much of a limit may be in use before anybody may be kept waiting for memory.
 PRESSURE_PERCENT: Final = 50
-
-
-def matches(pattern: str, dest: str) -> bool:
-    """Whether a pattern covers a destination's name: ``*`` is one element, a last ``>`` all that follow, or none."""
-    kind = "topic://" if is_topic(dest) else "queue://"
-    for prefix in PREFIXES:
-        if pattern.startswith(prefix):
-            if prefix != kind:
-                return False
-            pattern = pattern[len(prefix) :]
-    wanted, given = pattern.split("."), dest.split(".")
-    if wanted[-1] == ">":
-        wanted.pop()
-        given = given[: len(wanted)]
-    return len(given) == len(wanted) and all(want in {"*", have} for want, have in zip(wanted, given, strict=True))
-
-
-def specificity(pattern: str) -> tuple[list[int], int]:
-    """Sort key: smaller is more specific."""
-    for prefix in PREFIXES:
-        if pattern.startswith(prefix):
-            return [_RANKS.get(element, 0) for element in pattern[len(prefix) :].split(".")], 0
-    return [_RANKS.get(element, 0) for element in pattern.split(".")], 1
-
-
-def entry_for(declared: DeclaredSpec, dest: str) -> DestinationSpec | None:
-    """The one entry that applies; None: none does."""
-    best: DestinationSpec | None = None
-    for entry in declared.destinations:
-        if matches(entry.match, dest) and (best is None or specificity(entry.match) < specificity(best.match)):
-            best = entry
-    return best
 
 
 class Applied:

@@ -1,7 +1,7 @@
 """Oracle: the windows that consumers get without asking, and what must not change them. Judges PRE-004, PRE-008 to
 PRE-010 and INF-016.
 
-Model. A consumer's window is what ``granted.py`` says; the ``subscribe`` event has it, and what was asked
+Model. A consumer's window is what ``experiment/policies.py`` says; the ``subscribe`` event has it, and what was asked
 for. A rolled-back transaction leaves it as it was.
 
 Analyses:
@@ -19,7 +19,7 @@ Analyses:
    gets more than its prefetch.
 
 Not checked: consumers of unknown result, that choose, that left, or were in doubt (transactions in 1 and 2); where
-memory may be scarce. Must change together: ``granted.py``, ``prefetch.py``.
+memory may be scarce.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from brokerproof.conformance.experiment.destinations import is_pattern
 from brokerproof.conformance.experiment.history import Abort, Ack, Nack
-from brokerproof.conformance.oracles.granted import UNASKED, default_window, policy_window
+from brokerproof.conformance.experiment.policies import UNASKED, default_window, policy_window
 from brokerproof.conformance.oracles.inference import BookOracle, ms
 from brokerproof.conformance.oracles.prefetch import PAGE
 from brokerproof.conformance.oracles.records import LATE, Consumer, Queue, Read, matches
@@ -89,9 +89,9 @@ class WindowOracle(BookOracle):
             or consumer.end == "drop"
         ):
             return
-        entries = self.books.header.declared.destinations
+        declared = self.books.header.declared
         durable, browser = bool(subscribe.durable), subscribe.browser
-        said = policy_window(entries, queue.name, durable=durable, browser=browser)
+        said = policy_window(declared, queue.name, durable=durable, browser=browser)
         if subscribe.selector or subscribe.no_local or subscribe.exclusive or subscribe.priority or read.ticking:
             return
         default = default_window(queue.name, durable=durable, browser=browser)

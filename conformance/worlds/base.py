@@ -36,11 +36,11 @@ from brokerproof.conformance.experiment.history import (
     Skipped,
 )
 from brokerproof.conformance.experiment.history import Acknowledge as Acknowledged
+from brokerproof.conformance.experiment.policies import UNASKED, policy_window
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState, WorldState
 from brokerproof.conformance.experiment.steps.consume import Subscribe
 from brokerproof.conformance.experiment.steps.protocol import settled_by
-from brokerproof.conformance.oracles.granted import UNASKED, policy_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,7 +207,7 @@ class World(ABC):
 
     def asked_for(self, dest: str, step: Subscribe) -> int | None:
         """What a ``subscribe`` event tells of the prefetch that was asked for: nothing if that is simply its window."""
-        said = policy_window(self.program.broker.destinations, dest, durable=bool(step.durable), browser=step.browser)
+        said = policy_window(self.program.broker, dest, durable=bool(step.durable), browser=step.browser)
         return step.prefetch if step.prefetch == UNASKED or said is not None else None
 
     def record_fault(self, fault: str, t0: int, evidence: dict[str, int] | None, **parameters: object) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec
 from brokerproof.conformance.experiment.history import Browse
+from brokerproof.conformance.experiment.policies import DURABLE, QUEUE, TOPIC, UNASKED, window_of
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.oracles.figures import FiguresOracle
-from brokerproof.conformance.oracles.granted import DURABLE, QUEUE, TOPIC, UNASKED, window_of
 from brokerproof.conformance.oracles.windows import WindowOracle
 from tests.fast.histories import Tale
 
@@ -47,7 +47,7 @@ def given(tale: Tale, count: int, consumer: str = "c0/1", size: int = 9) -> Tale
     ],
 )
 def test_what_a_policy_replaces(dest: str, asked: int, durable: bool, expected: int) -> None:
-    assert window_of(POLICY, dest, asked, durable=durable, browser=False) == expected
+    assert window_of(BrokerSpec(destinations=POLICY), dest, asked, durable=durable, browser=False) == expected
 
 
 @pytest.mark.parametrize(("prefetch", "held", "expected"), [(5, 5, SATISFIED), (5, 4, VIOLATED), (5, 6, VIOLATED)])

@@ -19,7 +19,7 @@ from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.destinations import is_temporary
 from brokerproof.conformance.experiment.history import Abort, Begin, Commit, Connect, Operate, Unsubscribe
-from brokerproof.conformance.oracles.granted import UNASKED
+from brokerproof.conformance.experiment.policies import UNASKED
 from brokerproof.conformance.worlds.base import NotOfferedError
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS
 from brokerproof.conformance.worlds.live.observer import Observer

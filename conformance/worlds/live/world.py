@@ -45,10 +45,10 @@ from brokerproof.conformance.experiment.history import (
     Skipped,
     Subscribe,
 )
+from brokerproof.conformance.experiment.policies import UNASKED, window_of
 from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState
 from brokerproof.conformance.experiment.steps.fault import Clock
 from brokerproof.conformance.experiment.steps.passage import Advance
-from brokerproof.conformance.oracles.granted import UNASKED, window_of
 from brokerproof.conformance.worlds.base import NotOfferedError
 from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.agent import OWN_MS
@@ -191,9 +191,7 @@ class LiveWorld(Conduct):
             answer.result,
             name,
             dest,
-            window_of(
-                self.program.broker.destinations, dest, step.prefetch, durable=bool(step.durable), browser=step.browser
-            ),
+            window_of(self.program.broker, dest, step.prefetch, durable=bool(step.durable), browser=step.browser),
             step.dispatch,
             step.ack,
             answer.refusal,

@@ -11,8 +11,8 @@ from brokerproof.conformance.agents.protocol import LAST_MS, OWN_TEMPORARY, numb
 from brokerproof.conformance.brokers.translation import logical
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.experiment.policies import UNASKED
 from brokerproof.conformance.experiment.steps.protocol import ACK_TYPES, ends_of, settled_by
-from brokerproof.conformance.oracles.granted import UNASKED
 from brokerproof.conformance.worlds.simulated.host import ClientHost, Stamps, body_of, suite_id
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 from brokerproof.reference_broker.session.notice import Delivered, Discarded, Notice

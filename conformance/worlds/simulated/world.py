@@ -34,9 +34,9 @@ from brokerproof.conformance.experiment.history import (
     Subscribe,
     Unsubscribe,
 )
+from brokerproof.conformance.experiment.policies import window_of
 from brokerproof.conformance.experiment.state import ClientState, ConsumerState, HostState
 from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
-from brokerproof.conformance.oracles.granted import window_of
 from brokerproof.conformance.worlds.base import DRAIN_HOST, STRANGER, NotOfferedError
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS
 from brokerproof.conformance.worlds.simulated.host import REQUEST_NS, ClientHost
@@ -162,9 +162,7 @@ class SimulatedWorld(Stage):
             result,
             name,
             dest,
-            window_of(
-                self.program.broker.destinations, dest, step.prefetch, durable=bool(step.durable), browser=step.browser
-            ),
+            window_of(self.program.broker, dest, step.prefetch, durable=bool(step.durable), browser=step.browser),
             step.dispatch,
             step.ack,
             refusal,

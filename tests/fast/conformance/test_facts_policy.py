@@ -5,10 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokerproof.conformance.experiment.configuration import DeclaredSpec, DestinationSpec
-from brokerproof.conformance.facts.policy import Applied, entry_for
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DeclaredSpec, DestinationSpec
+from brokerproof.conformance.experiment.destinations import is_topic
+from brokerproof.conformance.experiment.policies import DURABLE, QUEUE, TOPIC, UNASKED, entry_for, window_of
+from brokerproof.conformance.facts.policy import Applied
 from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.events import Subscribe
 from brokerproof.reference_broker.core.matching import policy_for
+from brokerproof.reference_broker.core.prefetch import Prefetch
 
 ELEMENTS = st.sampled_from(["q0", "q1", "t0", "tv0", "A"])
 NAMES = st.lists(ELEMENTS, min_size=1, max_size=3).map(".".join)
@@ -41,3 +45,24 @@ def test_a_narrower_entry_hides_the_broader_one_whole() -> None:
     )
     assert Applied(declared, "q0").memory_limit_bytes == 0
     assert Applied(declared, "q1").memory_limit_bytes == 4096
+
+
+@given(
+    st.lists(st.tuples(patterns(), st.sampled_from([None, 1, 7])), max_size=4),
+    st.sampled_from(["q0", "t0", "A.q0", "A.t0"]),
+    st.sampled_from([UNASKED, QUEUE, DURABLE, TOPIC, 5]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_same_window_as_the_broker_gives(
+    matches: list[tuple[str, int | None]], dest: str, asked: int, durable: bool, browser: bool
+) -> None:
+    entries = [DestinationSpec(match, queue_prefetch=own, durable_topic_prefetch=own) for match, own in matches]
+    found = window_of(BrokerSpec(destinations=entries), dest, asked, durable=durable, browser=browser)
+    name = ("topic://" if is_topic(dest) else "queue://") + dest
+    policies = [
+        DestinationPolicy(match, queue_prefetch=own or QUEUE, durable_topic_prefetch=own or DURABLE)
+        for match, own in matches
+    ]
+    event = Subscribe("c", "c/1", name, prefetch=asked, durable="d" if durable else "", browser=browser)
+    assert found == Prefetch().granted(event, policy_for(name, policies))
