@@ -83,8 +83,9 @@ class StompUrlAdapter(Adapter):
             return f"{self.url} is reached over STOMP only, and {', '.join(jms)} want JMS (transport)"
         if program.broker_host().clock.offset_ms or program.broker_host().clock.drift_ppm:
             return f"the clock of the broker at {self.url} cannot be skewed"
-        if not _fits(program.broker, stamps=self.found().stamps):
-            return f"the broker at {self.url} cannot be configured as the program asks: {program.broker}"
+        lacking = _lacking(program.broker, stamps=self.found().stamps)
+        if lacking:
+            return f"the broker at {self.url} cannot be configured as the program asks: {', '.join(lacking)}"
         return ""
 
     def effective(self, program: Program) -> Program:
@@ -101,11 +102,21 @@ class StompUrlAdapter(Adapter):
         return StompUrlEndpoint(self.label, self._port)
 
 
-def _fits(wanted: BrokerSpec, *, stamps: bool) -> bool:
-    """Whether a broker as it comes is what a program asks for."""
-    default = BrokerSpec()
-    plain = msgspec.structs.replace(wanted, timestamping=None, destinations=default.destinations, generation={})
-    return plain == default and wanted.timestamping == (TimeStampingSpec() if stamps else None)
+def _lacking(wanted: BrokerSpec, *, stamps: bool) -> list[str]:
+    """Settings that a program asks for and a broker as it comes does not have, by name. Nobody relies on a sweep, and
+    generations are not asked for but told apart.
+    """
+    plugin = TimeStampingSpec() if stamps else None
+    alike = msgspec.structs.replace(BrokerSpec(), timestamping=plugin, generation=wanted.generation, destinations=[])
+    found = _differing(msgspec.structs.replace(wanted, destinations=[]), alike)
+    for entry in wanted.destinations:
+        plain = DestinationSpec(entry.match, entry.expire_period_ms)
+        found += [f"{name} of {entry.match}" for name in _differing(entry, plain)]
+    return found
+
+
+def _differing(one: msgspec.Struct, other: msgspec.Struct) -> list[str]:
+    return [name for name in one.__struct_fields__ if getattr(one, name) != getattr(other, name)]
 
 
 def _port_of(url: str) -> int:

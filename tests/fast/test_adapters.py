@@ -10,10 +10,12 @@ import pytest
 from brokerproof.conformance.brokers import ADAPTERS, find_adapter, make_adapter
 from brokerproof.conformance.brokers.activemq import generation_of, options_of, release_of
 from brokerproof.conformance.brokers.base import Endpoint
+from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.reference import ReferenceAdapter, configuration, policy_pattern
 from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 from brokerproof.conformance.brokers.through import ThroughEndpoint
 from brokerproof.conformance.brokers.translation import broker_config
+from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import UsageError
@@ -93,6 +95,26 @@ def test_the_stomp_url_refuses_jms_and_says_who() -> None:
     refusal = StompUrlAdapter("stomp://127.0.0.1:61613").refusal(mixed)
     assert "p0" in refusal
     assert "transport" in refusal
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("policy-replaces-the-default-stomp", "queue_prefetch of >, durable_topic_prefetch of >"),
+        ("letters-discarding", "dead_letter of q0"),
+        ("live-future-only", "timestamping"),
+        ("live-delay", ""),
+    ],
+)
+def test_a_running_broker_is_not_asked_for_a_policy_that_it_never_got(
+    name: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = StompUrlAdapter("stomp://127.0.0.1:61613")
+    monkeypatch.setattr(adapter, "found", lambda: Found([], stamps=False))
+    program = {**programs(), **{known: story.program for known, story in stories().items()}}[name]
+    refusal = adapter.refusal(program)
+    assert refusal.endswith(reason)
+    assert bool(refusal) == bool(reason)
 
 
 def test_through_openwire_every_host_is_played_by_our_jms_client() -> None:

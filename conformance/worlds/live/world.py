@@ -191,7 +191,7 @@ class LiveWorld(Conduct):
             answer.result,
             name,
             dest,
-            window_of(self.program.broker, dest, step.prefetch, durable=bool(step.durable), browser=step.browser),
+            window_of(self.effective.broker, dest, step.prefetch, durable=bool(step.durable), browser=step.browser),
             step.dispatch,
             step.ack,
             answer.refusal,
