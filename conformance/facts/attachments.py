@@ -25,7 +25,8 @@ from brokerproof.conformance.experiment.history import (
     Unsubscribe,
 )
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Stall, Subscription
+from brokerproof.conformance.facts.ledger import Browser
+from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Subscription
 from brokerproof.conformance.facts.settling import (
     come_back,
     expect_no_letter,
@@ -33,9 +34,11 @@ from brokerproof.conformance.facts.settling import (
     no_longer_open,
     release,
     settle,
+    unpledge,
 )
 from brokerproof.conformance.facts.spans import NEVER
-from brokerproof.conformance.facts.tables import Tables, covers
+from brokerproof.conformance.facts.stalls import Stall
+from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 from brokerproof.conformance.facts.traits import traits_of
 
 
@@ -75,8 +78,9 @@ class Attachments:
             transaction.lost = event
             transaction.committed = False if transaction.end is None else None
             client.transaction = None
-            if transaction.committed is False and not transaction.mixed:
-                for delivery in transaction.settled:
+            for delivery in transaction.settled:
+                unpledge(delivery)
+                if transaction.committed is False and not transaction.mixed:
                     give_back(delivery, transaction)
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
@@ -85,6 +89,7 @@ class Attachments:
         temporary = self.tables.destinations.get(names.temporary_of(client.name))
         if temporary is not None:
             self.tables.marks.put(marks.OPERATOR, temporary.name, (event.t0, NEVER))
+            temporary.ledger.restart()
             for copy in temporary.copies:
                 release(self.tables, copy)
 
@@ -98,6 +103,7 @@ class Attachments:
         client.closes.append(event)
         client.connected = False
         client.connection += 1
+        self._look_away(name, None)
         for session in list(client.open.values()):
             session.closed = event
             session.uncertain = True
@@ -117,6 +123,7 @@ class Attachments:
 
     def _host_gone(self, client: Client, how: str, event: Event) -> None:
         client.ends.append(event)
+        self._look_away(client.name, None)
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
@@ -138,12 +145,14 @@ class Attachments:
         tables.uncommitted.clear()
         tables.unsure.clear()
         tables.epoch.restart()
+        tables.lookers.clear()
         if not tables.declared.persistent:
             for key, subscription in self._current.items():
                 subscription.sure_ns = min(subscription.sure_ns, event.t0)
                 self._doubted[key] = True
         for dest in tables.destinations.values():
             dest.epoch.restart()
+            dest.ledger.restart()
             for copy in dest.copies:
                 if not (copy.send.event.persistent and tables.declared.persistent):
                     release(tables, copy)
@@ -162,7 +171,7 @@ class Attachments:
             self._broker_down(event)
         elif event.link is not None and event.fault == "stall":
             client = self.tables.client(event.link)
-            client.stall = Stall(event, client)
+            client.stall = Stall(event, client.last_request_ns, client.last_heard_ns)
             client.stalls.append(client.stall)
             for session in client.open.values():
                 self._suspect(session, event.t0)
@@ -194,6 +203,12 @@ class Attachments:
             heard(client, event)
         if event.browser:
             tables.browsers[event.consumer] = event
+            # What a browser over a library of its own holds is that library's affair.
+            holds = event.ack != "auto" and client.traits.awaits_receipt
+            sure = event.result == "ok" and client.traits.awaits_receipt and not names.is_pattern(event.dest)
+            tables.lookers[event.consumer] = Browser(event, holds=holds, sure=sure)
+            for dest in tables.destinations.values():
+                dest.ledger.browsed += looks_at(event, dest)
             tables.epoch.touched += 1
             tables.destination(event.dest).epoch.touched += 1
             tables.marks.put(marks.BROWSER, event.dest, (event.t0, NEVER))
@@ -276,6 +291,10 @@ class Attachments:
         if event.consumer is None:
             self._host_gone(self.tables.client(event.host), event.how, event)
             return
+        if event.result == "ok":
+            self._look_away(event.host, event.consumer)
+        elif event.consumer in self.tables.lookers:
+            self.tables.lookers[event.consumer].sure = False
         session = self.tables.sessions.get(event.consumer)
         if session is None:
             return
@@ -284,6 +303,13 @@ class Attachments:
             session.lost_ns = min(session.lost_ns, event.t0)
         else:
             self._end(session, event.how, event.t0, event.t1, event)
+
+    def _look_away(self, host: str, name: str | None) -> None:
+        """A browser left; ``name`` None: all of that host."""
+        lookers = self.tables.lookers
+        for one in [one for one, browser in lookers.items() if browser.event.host == host and name in {None, one}]:
+            browser = lookers.pop(one)
+            self.tables.destination(browser.event.dest).ledger.shown += browser.shown
 
     def _end(self, session: Session, how: str, low_ns: int, high_ns: int, event: Event) -> None:
         """It is gone from ``low_ns`` on, or the broker will come to think so; what it held goes back."""
@@ -294,7 +320,10 @@ class Attachments:
         session.leave = event
         session.end_connection = session.client.connection
         session.ended_ns = high_ns
-        session.dest.ended += 1
+        for dest in self.tables.dests_of(session):
+            dest.ended += 1
+            dest.ledger.departed += 1
+            dest.ledger.stirred = True
         session.dest.open.pop(session.name, None)
         session.client.open.pop(session.name, None)
         session.held = session.doubted = session.undone = 0

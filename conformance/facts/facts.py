@@ -14,13 +14,14 @@ from brokerproof.conformance.facts.rows import Destination, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.stamped import Stamped, stamped
 from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.facts.tally import Tally
 from brokerproof.conformance.facts.tightening import tighten
 
 
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_expiries", "_published", "_stamped", "credit", "delays")
+    __slots__ = ("_deaths", "_expiries", "_published", "_stamped", "credit", "delays", "tally")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -30,6 +31,8 @@ class Facts(Tables):
         self.credit = Credit(self)
         #: What waited for its delivery time, and who for it (``delays.py``).
         self.delays = Delays(self, self.credit)
+        #: What counters can be (``tally.py``).
+        self.tally = Tally(self)
         self._deaths: dict[str, Death | None] = {}
         self._stamped: list[Stamped] | None = None
         self._expiries: list[Expiries] | None = None

@@ -18,8 +18,9 @@ from typing import Final
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.history import Closed, Connect, Event
-from brokerproof.conformance.facts.rows import Client, Stall
+from brokerproof.conformance.facts.rows import Client
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
+from brokerproof.conformance.facts.stalls import Stall
 from brokerproof.conformance.facts.tables import Tables
 
 #: Words by which a close says that it is about silence.

@@ -8,7 +8,8 @@ from __future__ import annotations
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
 from brokerproof.conformance.facts.rows import Destination, Reading, Window
-from brokerproof.conformance.facts.tables import Tables, covers
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
 
 def read(tables: Tables, event: Counters) -> None:
@@ -36,6 +37,7 @@ def read(tables: Tables, event: Counters) -> None:
         reading.empty = _is_empty(tables, event)
         tables.broker_readings.append(reading)
     else:
+        reading.before = dest.readings[-1] if dest.readings else None
         _look(tables, reading, dest)
         dest.readings.append(reading)
 
@@ -64,7 +66,11 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     reading.timed = dest.timed > 0
     if not reading.at_rest:
         return
-    event = reading.event
+    event, last = reading.event, dest.rested
+    reading.base = last if last is not None and last.ledger.stretch == reading.ledger.stretch else None
+    if event.size is not None or event.enqueued is not None or event.in_flight is not None:  # else it is not there yet
+        dest.rested = reading
+    dest.ledger.act, dest.ledger.stirred = None, False
     if event.size == 0 and not event.in_flight and not event.scheduled:
         dest.epoch.unclear = False  # what this reading itself says may still be of the time before
     reading.windows = [Window(session) for session in dest.open.values()]
@@ -72,8 +78,47 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     roomy = [window.session for window in (*reading.windows, *reading.wild) if window.room()]
     for session in roomy:
         session.rooms_ns.append(event.t0)
+    _count_in_flight(tables, reading, dest)
+    _compare(reading)
     if dest.waiting and roomy:
         reading.waiting = list(dest.waiting.values())
+
+
+def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> None:
+    """What is in flight, now that nothing moves. Of sessions of unknown existence nothing is certain."""
+    ledger, unknown, guessed, doubt = reading.ledger, 0, 0, 0
+    for window in (*reading.windows, *reading.wild):
+        if not window.session.known:
+            unknown += window.held + window.doubted
+            guessed += max(window.session.prefetch, window.held + window.doubted)
+    for browser in tables.lookers.values():
+        if looks_at(browser.event, dest):
+            ledger.browsing += browser.shown if browser.sure and browser.holds else 0
+            doubt += 0 if browser.sure else NEVER
+    low = max(0, ledger.held + ledger.pledged - unknown)
+    high = ledger.held + ledger.doubted - unknown + guessed + ledger.ghosts + doubt
+    ledger.in_flight = (low + ledger.browsing, min(NEVER, high + ledger.browsing))
+
+
+def _compare(reading: Reading) -> None:
+    """Whether as much has come, less what went, as is there: compared with the reading at rest before, or with 0."""
+    base, event = reading.base, reading.event
+    excess, earlier = _excess(event), _excess(base.event) if base is not None else 0
+    if excess is None or earlier is None or reading.ledger.unaccounted:
+        return
+    if base is not None or reading.ledger.from_start:
+        kept, before = event.scheduled or 0, (base.event.scheduled or 0) if base is not None else 0
+        counting = (excess == earlier) + 2 * (excess - kept == earlier - before)
+        counting &= base.ledger.counting if base is not None else 3
+        reading.ledger.conserved = counting > 0
+        reading.ledger.counting = counting or 3
+
+
+def _excess(event: Counters) -> int | None:
+    """What a destination has counted in, not out, and does not have."""
+    if event.enqueued is None or event.dequeued is None or event.size is None:
+        return None
+    return event.enqueued - event.dequeued - event.size
 
 
 def _is_empty(tables: Tables, event: Counters) -> bool:

@@ -47,6 +47,7 @@ from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.attachments import Attachments, heard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
+from brokerproof.conformance.facts.operating import operate
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.rows import (
@@ -61,15 +62,19 @@ from brokerproof.conformance.facts.rows import (
     Send,
     Session,
     Subscription,
+    Transaction,
 )
 from brokerproof.conformance.facts.settling import (
     accept,
+    enlist,
     expect_no_letter,
     hold,
     no_longer_open,
     release,
+    roll_back,
     settle,
-    undo,
+    take,
+    unpledge,
 )
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
@@ -139,7 +144,7 @@ class Recording:
             Commit: self._ended,
             Abort: self._ended,
             Browse: self._browse,
-            Operate: self._operate,
+            Operate: lambda event: operate(tables, event),
             Poll: tables.polls.append,
             Visit: tables.probes.append,
         }
@@ -156,13 +161,17 @@ class Recording:
         send.connection = send.client.connection
         bytes_max = event.size + OVERHEAD_MAX_BYTES
         tables.epoch.send(event)
-        timed = event.mortal() or event.delay_ms > 0 or event.deliver_at_ms is not None
+        delayed = event.delay_ms > 0 or event.deliver_at_ms is not None
+        timed = event.mortal() or delayed or gets_expiration(tables.declared)
         for part in tables.parts(event):
             tables.sent_bytes += bytes_max
             part.sends.append(send)
             part.epoch.send(event)
             part.sent_bytes += bytes_max
             part.timed += timed
+            part.ledger.sent += 1
+            part.ledger.loose += event.result != "fail" and (event.result != "ok" or event.tx is not None or delayed)
+            part.ledger.stirred = part.ledger.stirred or part.topic
             part.priorities[event.priority] = True
             if event.group:
                 tables.marks.put(marks.SELECTIVE, part.name, (event.t0, NEVER))
@@ -226,6 +235,8 @@ class Recording:
         send = self._row(event.message)
         if send is None:
             tables.ghosts.append(event)
+            dest.ledger.ghosts += 1
+            dest.ledger.arrived += 1
             return
         if send.seen is None:
             send.seen = event
@@ -243,6 +254,7 @@ class Recording:
         session.deliveries.append(delivery)
         session.seen[event.message] = delivery
         dest.arrived += 1
+        dest.ledger.arrived += fate != LATE or not tables.restarts
         if delivery.is_dead_letter:
             self._dead_letter(copy, delivery)
         else:
@@ -256,10 +268,7 @@ class Recording:
         expect_no_letter(self.tables, copy)
         copy.dead_letters.append(delivery)
         release(self.tables, copy)
-        if delivery.fate == HELD:
-            delivery.session.held += 1
-        elif delivery.fate == DOUBTFUL:
-            delivery.session.doubted += 1
+        take(delivery)
 
     def _copy_at(self, send: Send, dest: Destination, session: Session, event: Arrive) -> Copy:
         """Which of a message's copies this is."""
@@ -308,15 +317,12 @@ class Recording:
         session = tables.sessions.get(event.consumer)
         if session is None:
             return
-        transaction = None
-        if event.tx is not None:
-            transaction = tables.transaction(event.tx, event.host)
-            transaction.acks.append(event)
-            transaction.mixed = transaction.mixed or event.result == "fail" or isinstance(event, Nack)
+        transaction = self._part_of(event) if event.tx is not None else None
         fate = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
         for message in event.messages:
             delivery = _settled_by(session, message, event)
             if delivery is None:
+                session.dest.ledger.stirred = True
                 continue
             if not session.traits.widens_window:
                 session.freed_ns.append(event.t0)
@@ -328,9 +334,18 @@ class Recording:
                 self._reject(delivery, event, fate)
             else:
                 settle(tables, delivery, fate)
-            if transaction is not None and event.result == "ok":
-                transaction.settled.append(delivery)
-                delivery.transaction = transaction
+            if transaction is not None:
+                enlist(delivery, transaction, event.result)
+
+    def _part_of(self, event: Ack | Nack) -> Transaction:
+        """The transaction that it is part of."""
+        transaction = self.tables.transaction(event.tx or "", event.host)
+        transaction.acks.append(event)
+        if not transaction.mixed and (event.result == "fail" or isinstance(event, Nack)):
+            transaction.mixed = True
+            for delivery in transaction.settled:
+                unpledge(delivery)
+        return transaction
 
     def _settled_by(self, delivery: Delivery, event: Ack | Nack | Discard) -> None:
         """The first try counts, or what came after a refusal, or a discard after a rollback."""
@@ -378,6 +393,11 @@ class Recording:
 
     def _acknowledge(self, event: Acknowledge) -> None:
         self.tables.acknowledges.append(event)
+        session = self.tables.sessions.get(event.consumer)
+        if session is not None:
+            ledger = session.dest.ledger
+            ledger.stirred = ledger.stirred or ledger.act is not None
+            ledger.act = event
         for message in event.messages if event.type == "expired" else ():
             delivery = self._delivery(event.consumer, message)
             if delivery is not None:
@@ -411,18 +431,22 @@ class Recording:
                 self._withdraw(send)
             elif send.event.result == "ok":
                 accept(tables, send, (event.t0, event.t1))
-        for delivery in transaction.settled if event.result == "ok" else ():
-            if delivery.transaction is not transaction:
+        self._settlements_ended(transaction)
+
+    def _settlements_ended(self, transaction: Transaction) -> None:
+        """What was acknowledged in it is settled, or held as before, or nobody knows."""
+        for delivery in transaction.settled:
+            unpledge(delivery)
+            if delivery.transaction is not transaction or transaction.committed is None:
                 continue
             delivery.transaction = None
-            if committed:
-                if not isinstance(delivery.settlement, Nack) or self._ends_by_reject(delivery):
-                    settle(tables, delivery, SETTLED)
-                continue
-            delivery.rollbacks += 1
-            gives_up = delivery.session.traits.gives_up_after
-            if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
-                undo(delivery)
+            if not transaction.committed:
+                roll_back(delivery)
+            elif not isinstance(delivery.settlement, Nack) or self._ends_by_reject(delivery):
+                settle(self.tables, delivery, SETTLED)
+        for delivery in transaction.tried if transaction.committed is False else ():
+            if delivery.transaction is None:
+                roll_back(delivery)
 
     def _withdraw(self, send: Send) -> None:
         """Its transaction was rolled back."""
@@ -432,38 +456,13 @@ class Recording:
 
     # -- operators, browsers, phases
 
-    def _operate(self, event: Operate) -> None:
-        """Messages may have gone from a queue: nobody knows which."""
-        tables = self.tables
-        tables.operations.append(event)
-        tables.epoch.operate(event)
-        if event.result == "fail":
-            return
-        if event.op != "limit":
-            tables.destination(event.dest).epoch.operate(event)
-        if event.op == "limit":
-            tables.limits.append(event)
-            tables.marks.put(marks.LIMIT, "", (event.t0, NEVER))
-        elif event.op == "reset":
-            tables.resets.append(event)
-        else:
-            for name in (event.dest, event.to) if event.op == "move" else (event.dest,):
-                dest = tables.destination(name)
-                dest.purges.append(event)
-                if name != event.dest:
-                    dest.epoch.operate(event)
-                tables.marks.put(marks.OPERATOR, name, (event.t0, event.t1))
-            source = tables.destination(event.dest)
-            for copy in list(source.waiting.values()):
-                release(tables, copy)
-            for copy in source.copies if tables.rejected else ():
-                if copy.dead_letter_due and _settled_after(copy, event.t0):
-                    expect_no_letter(tables, copy)
-
     def _browse(self, event: Browse) -> None:
         tables = self.tables
         tables.browses.append(event)
         tables.destination(event.dest).browsed.append(event)
+        looker = tables.lookers.get(event.consumer)
+        if looker is not None:
+            looker.shown += len(event.messages)
         for message in event.messages:
             send = self._row(message)
             if send is not None and send.seen is None:
@@ -487,10 +486,6 @@ def _settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery |
         if delivery.session is session and delivery.event.t0 <= event.t0:
             return delivery
     return latest
-
-
-def _settled_after(copy: Copy, true_ns: int) -> bool:
-    return any(event.t1 >= true_ns for delivery in copy.deliveries for event in delivery.settlements)
 
 
 def _is_copied(send: Send, dest: Destination) -> bool:

@@ -21,18 +21,17 @@ from brokerproof.conformance.experiment.history import (
     Counters,
     Discard,
     Event,
-    Fault,
     Nack,
     Operate,
     Subscribe,
     Unsubscribe,
 )
-from brokerproof.conformance.experiment.history import (
-    Send as SendEvent,
-)
+from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.epochs import Epoch
+from brokerproof.conformance.facts.ledger import Ledger
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.facts.stalls import Stall
 from brokerproof.conformance.facts.traits import UNKNOWN, Traits, is_selective
 
 # What became of a delivery.
@@ -46,7 +45,7 @@ LATE: Final = 4  # it arrived at a session that had left already: bytes that wer
 class Transaction:
     """A local transaction of one host. ``committed``: None where its end is not known."""
 
-    __slots__ = ("acks", "client", "committed", "end", "lost", "marks", "mixed", "name", "sends", "settled")
+    __slots__ = ("acks", "client", "committed", "end", "lost", "marks", "mixed", "name", "sends", "settled", "tried")
 
     def __init__(self, name: str, client: Client) -> None:
         self.name = name
@@ -55,6 +54,8 @@ class Transaction:
         self.acks: list[Ack | Nack] = []
         #: The deliveries that were acknowledged in it, for certain.
         self.settled: list[Delivery] = []
+        #: Those whose acknowledgement in it was refused, or has an unknown result.
+        self.tried: list[Delivery] = []
         self.end: Commit | Abort | None = None
         #: Its host's connection went before it ended: it is rolled back.
         self.lost: Event | None = None
@@ -145,8 +146,8 @@ class Delivery:
     """
 
     # fmt: off
-    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "fate", "given", "marks", "place", "rollbacks",
-                 "session", "settlement", "settlements", "transaction")
+    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "fate", "given", "marks", "place", "pledged",
+                 "rollbacks", "session", "settlement", "settlements", "transaction")
     # fmt: on
 
     def __init__(self, copy: Copy, dest: Destination, session: Session, event: Arrive, fate: int) -> None:
@@ -166,6 +167,8 @@ class Delivery:
         self.settlements: list[Ack | Nack | Discard] = []
         #: The open transaction that settled it last.
         self.transaction: Transaction | None = None
+        #: Acknowledged in a transaction that is open, and counted in the ledger as such.
+        self.pledged = False
         #: How often it was acknowledged in a transaction that was rolled back.
         self.rollbacks = 0
         self.assigned: Span = (max(copy.send.event.t0, session.opened[0]), event.t1)
@@ -303,23 +306,6 @@ class Session:
         return self.event is not None and bool(self.event.durable)
 
 
-class Stall:
-    """A period in which a link held bytes back, and the last sign of life before it in either direction."""
-
-    __slots__ = ("begin", "end", "last_heard_ns", "last_request_ns", "toward")
-
-    def __init__(self, begin: Fault, client: Client) -> None:
-        self.begin = begin
-        self.end: Fault | None = None
-        self.toward = begin.toward or "both"
-        self.last_request_ns = client.last_request_ns
-        self.last_heard_ns = client.last_heard_ns
-
-    def span(self) -> Span:
-        """From its beginning to its end."""
-        return self.begin.t0, self.end.t1 if self.end is not None else NEVER
-
-
 class Client:
     """A client's host and its one connection at a time."""
 
@@ -386,10 +372,10 @@ class Reading:
     """
 
     # fmt: off
-    __slots__ = ("again", "arrived", "at_rest", "charged", "charged_elsewhere", "dest", "drain", "empty", "ended",
-                 "epoch", "event", "kept", "marks", "most_elsewhere", "moved_seq", "parts", "rejected", "restarts",
-                 "sent_bytes", "sent_here_bytes", "timed", "uncommitted", "uncommitted_bytes", "unsure", "waiting",
-                 "wild", "windows")
+    __slots__ = ("again", "arrived", "at_rest", "base", "before", "charged", "charged_elsewhere", "dest", "drain",
+                 "empty", "ended", "epoch", "event", "kept", "ledger", "marks", "most_elsewhere", "moved_seq", "parts",
+                 "rejected", "restarts", "sent_bytes", "sent_here_bytes", "timed", "uncommitted", "uncommitted_bytes",
+                 "unsure", "waiting", "wild", "windows")
     # fmt: on
 
     def __init__(self, event: Counters, dest: Destination | None) -> None:
@@ -400,6 +386,10 @@ class Reading:
         self.wild: list[Window] = []
         self.waiting: list[Copy] = []
         self.epoch = dest.epoch.copy() if dest is not None else Epoch()
+        self.ledger = dest.ledger.copy() if dest is not None else Ledger()
+        #: The one of this destination before it; the one at rest before it, if its totals are of the same stretch.
+        self.before: Reading | None = None
+        self.base: Reading | None = None
         #: It was read in the drain phase. The last event before it that was no reading.
         self.drain = False
         self.moved_seq = -1
@@ -432,8 +422,14 @@ class Reading:
         self.marks = 0
 
     @property
+    def destination(self) -> Destination:
+        """Whose they are; not of the broker's own."""
+        assert self.dest is not None
+        return self.dest
+
+    @property
     def span(self) -> Span:
-        """When it was read."""
+        """When."""
         return self.event.t0, self.event.t1
 
 
@@ -444,8 +440,8 @@ class Destination:
 
     # fmt: off
     __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "epoch", "kept", "kind",
-                 "name", "open", "priorities", "purges", "readings", "sends", "sent_bytes", "sessions", "subscriptions",
-                 "timed", "topic", "waiting")
+                 "ledger", "name", "open", "priorities", "purges", "readings", "rested", "sends", "sent_bytes",
+                 "sessions", "subscriptions", "timed", "topic", "waiting")
     # fmt: on
 
     def __init__(self, name: str, kind: str, applied: Applied, *, topic: bool) -> None:
@@ -453,6 +449,7 @@ class Destination:
         self.kind = kind
         self.topic = topic
         self.applied = applied
+        self.ledger = Ledger()
         self.epoch = Epoch(fed=kind == "queue" and bool(names.virtual_topic_of(name)))
         self.sessions: list[Session] = []
         self.open: dict[str, Session] = {}
@@ -463,6 +460,8 @@ class Destination:
         #: Steady copies that are held by nobody.
         self.waiting: dict[str, Copy] = {}
         self.readings: list[Reading] = []
+        #: The last one at rest.
+        self.rested: Reading | None = None
         self.browsed: list[Browse] = []
         self.ended = 0
         self.timed = 0

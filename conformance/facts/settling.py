@@ -64,14 +64,23 @@ def no_longer_open(tables: Tables, send: Send, *, sure: bool) -> None:
 
 def hold(tables: Tables, delivery: Delivery) -> None:
     """It has just arrived."""
-    session, copy = delivery.session, delivery.copy
+    copy = delivery.copy
     copy.dest.waiting.pop(copy.message, None)
+    take(delivery)
+    if delivery.fate == SETTLED:
+        delivery.dest.ledger.stirred = True
+        release(tables, copy)
+
+
+def take(delivery: Delivery) -> None:
+    """Its session has it, or may have it."""
+    session, ledger = delivery.session, delivery.dest.ledger
     if delivery.fate == HELD:
         session.held += 1
+        ledger.held += 1
     elif delivery.fate == DOUBTFUL:
         session.doubted += 1
-    elif delivery.fate == SETTLED:
-        release(tables, copy)
+        ledger.doubted += 1
 
 
 def release(tables: Tables, copy: Copy) -> None:
@@ -93,7 +102,9 @@ def expect_no_letter(tables: Tables, copy: Copy) -> None:
 
 def settle(tables: Tables, delivery: Delivery, fate: int) -> None:
     """Its session settled it (``SETTLED``) or may have (``DOUBTFUL``), perhaps after it was seen to leave."""
-    session, was = delivery.session, delivery.fate
+    session, was, ledger = delivery.session, delivery.fate, delivery.dest.ledger
+    _stir(delivery)
+    unpledge(delivery)
     if was in {SETTLED, LATE}:
         return
     delivery.fate = fate
@@ -101,9 +112,38 @@ def settle(tables: Tables, delivery: Delivery, fate: int) -> None:
         session.held -= 1
         session.undone -= delivery.rollbacks > 0
         session.doubted += fate == DOUBTFUL
+        ledger.held -= 1
+        ledger.undone -= delivery.rollbacks > 0
+        ledger.doubted += fate == DOUBTFUL
     elif was == DOUBTFUL and fate == SETTLED and not session.end:
         session.doubted -= 1
+        ledger.doubted -= 1
+    elif was == RETURNED:
+        ledger.left = max(0, ledger.left - 1)
     release(tables, delivery.copy)
+
+
+def _stir(delivery: Delivery) -> None:
+    """Counters change by more than the one acknowledgement past the library, whose settlement has its times."""
+    ledger, settlement = delivery.dest.ledger, delivery.settlements[-1] if delivery.settlements else None
+    act = ledger.act
+    own = act is not None and settlement is not None and (act.t0, act.t1) == (settlement.t0, settlement.t1)
+    ledger.stirred = ledger.stirred or not own
+
+
+def pledge(delivery: Delivery) -> None:
+    """It was acknowledged in an open transaction, and stays with its session until that ends."""
+    session = delivery.session
+    if delivery.fate == DOUBTFUL and session.known and not session.end and not delivery.pledged:
+        delivery.pledged = True
+        delivery.dest.ledger.pledged += 1
+
+
+def unpledge(delivery: Delivery) -> None:
+    """That is no longer certain."""
+    if delivery.pledged:
+        delivery.pledged = False
+        delivery.dest.ledger.pledged -= 1
 
 
 def undo(delivery: Delivery) -> None:
@@ -115,6 +155,30 @@ def undo(delivery: Delivery) -> None:
         session.held += 1
         session.undone += 1
         session.overdrawn = True
+        ledger = delivery.dest.ledger
+        ledger.doubted -= 1
+        ledger.held += 1
+        ledger.undone += 1
+        ledger.stirred = True
+
+
+def enlist(delivery: Delivery, transaction: Transaction, result: str) -> None:
+    """It was acknowledged in a transaction, or somebody tried to."""
+    if result != "ok":
+        transaction.tried.append(delivery)
+        return
+    transaction.settled.append(delivery)
+    delivery.transaction = transaction
+    if transaction.end is None and transaction.lost is None and not transaction.mixed:
+        pledge(delivery)
+
+
+def roll_back(delivery: Delivery) -> None:
+    """It was acknowledged in a transaction that was rolled back."""
+    delivery.rollbacks += 1
+    gives_up = delivery.session.traits.gives_up_after
+    if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
+        undo(delivery)
 
 
 def give_back(delivery: Delivery, transaction: Transaction) -> None:
@@ -123,14 +187,22 @@ def give_back(delivery: Delivery, transaction: Transaction) -> None:
     if gone and delivery.transaction is transaction and delivery.fate == DOUBTFUL:
         delivery.rollbacks += 1
         delivery.fate = HELD
+        delivery.dest.ledger.held += 1
+        delivery.dest.ledger.undone += 1
         come_back(delivery)
 
 
 def come_back(delivery: Delivery) -> None:
     """Its session is gone and left it unsettled."""
+    ledger = delivery.dest.ledger
+    unpledge(delivery)
+    ledger.doubted -= delivery.fate == DOUBTFUL
     if delivery.fate != HELD:
         return
     delivery.fate = RETURNED
+    ledger.held -= 1
+    ledger.undone -= delivery.rollbacks > 0
+    ledger.left += delivery.settlement is None and delivery.session.known
     copy = delivery.copy
     # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
     if copy.steady and delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter:

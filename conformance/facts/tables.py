@@ -26,6 +26,7 @@ from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.clock import Clock
 from brokerproof.conformance.facts.epochs import Epoch
+from brokerproof.conformance.facts.ledger import Browser
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.rows import (
     Client,
@@ -58,6 +59,12 @@ def kind_of(dest: str) -> str:
     return "topic" if names.is_topic(dest) else "queue"
 
 
+def looks_at(browser: Subscribe, dest: Destination) -> bool:
+    """Whether a browser is one of this destination."""
+    name = browser.dest
+    return name == dest.name or (names.is_pattern(name) and names.pattern_of(dest.name) == name)
+
+
 def covers(session: Session, dest: Destination) -> bool:
     """Whether a consumer of a wildcard consumes from a destination."""
     plain = dest.kind not in {"pattern", "dead-letters", "advisory"} and "." not in dest.name
@@ -70,7 +77,7 @@ class Tables:
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
                  "clients", "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations",
-                 "durable_ends", "epoch", "ghosts", "header", "limits", "marks", "moved_seq",
+                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "moved_seq",
                  "operations", "pauses", "phase", "phases", "polls", "probes", "readings", "rejected", "resets",
                  "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle", "simulated", "subscriptions",
                  "transactions", "uncommitted", "unproved", "unsure", "virtual_queues", "wild")
@@ -101,6 +108,8 @@ class Tables:
         self.advisories: list[Arrive] = []
         self.browsers: dict[str, Subscribe] = {}
         self.browses: list[Browse] = []
+        #: Browsers that are there, or may be.
+        self.lookers: dict[str, Browser] = {}
         self.polls: list[Poll] = []
         self.probes: list[Visit] = []
         self.acknowledges: list[Acknowledge] = []
@@ -153,6 +162,10 @@ class Tables:
                     kinds = marks.WILDCARD | (marks.SELECTIVE if session.selective else 0)
                     self.marks.put(kinds, name, (session.opened[0], NEVER))
         return found
+
+    def dests_of(self, session: Session) -> list[Destination]:
+        """Where a consumer consumes from."""
+        return [session.dest, *(dest for dest in self.destinations.values() if session.wild and covers(session, dest))]
 
     def client(self, name: str) -> Client:
         """The row of a client's host."""

@@ -1,28 +1,47 @@
-"""Tally: what a counter can be, as bounds. Rules never add rows themselves: a row that nobody knows widens the sum."""
+"""Tally: what counters can be, as bounds. Rules never add rows themselves: a row that nobody knows widens the sum, and
+what makes totals begin anew moves what they are compared with.
+
+A reading at rest is compared with the one before it of the same stretch (``ledger.py``), or with 0 at its beginning.
+"""
 
 from __future__ import annotations
 
-from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.rows import RETURNED, Reading, Session
-from brokerproof.conformance.facts.spans import NEVER, Span
-from brokerproof.conformance.facts.tables import Tables
+from bisect import bisect_right
+
+from brokerproof.conformance.facts.rows import RETURNED, Destination, Reading, Session
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
+from brokerproof.conformance.facts.tables import Tables, looks_at
 
 
-def in_flight(tables: Tables, reading: Reading) -> Span:
-    """Least and greatest in-flight count of a destination that agrees with what was seen, at a reading at rest."""
-    low = high = 0
-    for window in reading.windows:
-        session = window.session
-        if session.auto:
-            continue
-        if session.known:
-            low += window.held
-            high += window.held + window.doubted
-        else:
-            high += max(session.prefetch, window.held + window.doubted)
-    if reading.dest is not None and tables.marks.on(reading.dest.name, reading.span) & (marks.BROWSER | marks.WILDCARD):
-        high = NEVER
-    return low, high
+def is_wide(reading: Reading) -> bool:
+    """The reading took time, and a timer of the broker may have acted meanwhile."""
+    return reading.timed and reading.event.t1 > reading.event.t0
+
+
+def is_known(reading: Reading) -> bool:
+    """All sessions that may be there are."""
+    return all(window.session.known for window in (*reading.windows, *reading.wild))
+
+
+def dispatched(reading: Reading) -> Span:
+    """Least and greatest dispatched count at a reading at rest. Who left may have been sent what nobody saw, and
+    browsers count as well.
+    """
+    base, ledger = reading.base, reading.ledger
+    if base is not None and base.event.dispatched is not None:
+        low = base.event.dispatched + ledger.arrived - base.ledger.arrived
+        same = ledger.departed == base.ledger.departed
+    elif base is None and ledger.zeroed:
+        low, same = ledger.arrived, not ledger.departed
+    else:
+        return 0, NEVER
+    return low, low if same and not ledger.browsed and is_known(reading) else NEVER
+
+
+def came_since_purge(reading: Reading) -> int:
+    """How many messages, at most, can have come since the last purge."""
+    ledger, purge = reading.ledger, reading.ledger.purge
+    return ledger.sent - purge.before + purge.loose if purge is not None else NEVER
 
 
 def untransmitted(session: Session) -> int:
@@ -34,3 +53,87 @@ def untransmitted(session: Session) -> int:
         if delivery.fate == RETURNED and delivery.settlement is None and delivery.event.t1 <= session.lost_ns:
             kept += 1
     return max(0, session.prefetch - kept)
+
+
+class Attendance:
+    """Who consumed from one destination, by time: when the first synchronous, the first asynchronous and the first
+    consumer came that was not STOMP's; ``auto_seq``: the event until which the broker settled for all.
+    """
+
+    __slots__ = ("_lost", "_opened_ns", "_swings", "async_ns", "auto_seq", "other_ns", "sync_ns")
+
+    def __init__(self, tables: Tables, dest: Destination) -> None:
+        self.sync_ns = self.async_ns = self.other_ns = NEVER
+        self.auto_seq = NEVER if dest.sessions else 0
+        offered = "sync-dispatch" in tables.header.capabilities
+        opened: list[int] = []
+        swings: list[tuple[int, int]] = []
+        for session in dest.sessions:
+            self._take(session)
+            # A broker without synchronous dispatch gives everybody the other one, whatever was asked.
+            if not (session.sync and offered):
+                opened.append(session.opened[0])
+                swings.append((session.lost_ns, untransmitted(session)))
+        for event in tables.browsers.values():
+            if looks_at(event, dest):
+                self.async_ns, self.auto_seq = min(self.async_ns, event.t0), min(self.auto_seq, event.seq)
+                opened.append(event.t0)
+                swings.append((event.t0, event.prefetch))
+        #: Real brokers run the callback that counts a moment after the write.
+        self._opened_ns = sorted(opened) if not tables.simulated else []
+        swings.sort()
+        self._lost = [lost_ns for lost_ns, _ in swings]
+        self._swings = [0]
+        for _, most in swings:
+            self._swings.append(self._swings[-1] + most)
+
+    def _take(self, session: Session) -> None:
+        at_ns, event = session.opened[0], session.event
+        if session.sync:
+            self.sync_ns = min(self.sync_ns, at_ns)
+        else:
+            self.async_ns = min(self.async_ns, at_ns)
+        if session.client.via != "stomp":
+            self.other_ns = min(self.other_ns, at_ns)
+        if event is None or not session.auto or not session.known:
+            self.auto_seq = min(self.auto_seq, event.seq if event is not None else 0)
+        elif session.leave is not None:
+            self.auto_seq = min(self.auto_seq, session.leave.seq)
+
+    def swing(self, at_ns: int) -> int:
+        """How far below zero the in-flight count can have been by then: what sessions that had left were assigned, and
+        had not been transmitted.
+        """
+        return self._swings[bisect_right(self._lost, at_ns)] + bisect_right(self._opened_ns, at_ns)
+
+
+class Tally:
+    """Answers for one run; keeps what it has found per destination."""
+
+    __slots__ = ("_attendance", "_earliest_ms", "_tables")
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._attendance: dict[str, Attendance] = {}
+        self._earliest_ms: dict[str, int] = {}
+
+    def attendance(self, dest: Destination) -> Attendance:
+        """Who consumed from a destination."""
+        found = self._attendance.get(dest.name)
+        if found is None:
+            found = self._attendance[dest.name] = Attendance(self._tables, dest)
+        return found
+
+    def is_calm(self, dest: Destination, reading: Reading) -> bool:
+        """Whether nothing there can have expired by then."""
+        tables = self._tables
+        earliest_ms = self._earliest_ms.get(dest.name)
+        if earliest_ms is None:
+            stamped = tables.declared.timestamping is not None
+            mortal = [send.event for send in dest.sends if send.event.mortal()]
+            limits = [0 if event.life_ms or stamped else event.expiration_ms for event in mortal]
+            earliest_ms = self._earliest_ms[dest.name] = min([*limits, *([0] if stamped and dest.timed else []), NEVER])
+        if earliest_ms == NEVER:
+            return True
+        clock = tables.broker_clock
+        return clock.known and clock.bounds_ns(*reading.span)[1] < earliest_ms * NS_PER_MS

@@ -18,6 +18,7 @@ from brokerproof.conformance.rules import (
     expiry_counters,
     giving_up,
     inactivity,
+    inflight,
     memory,
     memory_paging,
     memory_room,
@@ -36,7 +37,7 @@ from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
 AREAS = (contents, copies, dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, durability,
-         durables, expiry, expiry_clients, expiry_counters, giving_up, inactivity, memory, memory_paging,
+         durables, expiry, expiry_clients, expiry_counters, giving_up, inactivity, inflight, memory, memory_paging,
          memory_room, memory_usage, onlookers, raw_peers, redelivery, redelivery_marks, restamping, selection,
          timestamping, topics, transactions)
 # fmt: on

@@ -6,9 +6,9 @@ A message in memory is charged to its destination and to the broker: its content
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.policies import entry_for, matches
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.policy import entry_for, matches
 from brokerproof.conformance.facts.pressure import limit_at, pressed
 from brokerproof.conformance.facts.rows import Reading
 from brokerproof.conformance.rules.delivery import ANYTHING

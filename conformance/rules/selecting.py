@@ -54,3 +54,8 @@ def queue_readings(facts: Facts) -> list[Reading]:
 def broker_readings(facts: Facts) -> list[Reading]:
     """The broker's own counters, in order."""
     return facts.broker_readings
+
+
+def queues_at_rest(facts: Facts) -> list[Reading]:
+    """Counters of queues that were read while nothing moved, in order."""
+    return [reading for reading in queue_readings(facts) if reading.at_rest]

@@ -1,0 +1,65 @@
+"""Operating: what an operator's requests change of what is known: a part of the recording pass.
+
+A purge or a move takes messages, nobody knows which; a reset begins the totals anew and leaves the levels; changed
+limits mean that the declared ones say nothing any more. What a broker says to have concerned no message changed none.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.history import Operate
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.rows import Copy, Destination
+from brokerproof.conformance.facts.settling import expect_no_letter, release
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables, covers, looks_at
+
+
+def operate(tables: Tables, event: Operate) -> None:
+    """An operator asked for something."""
+    tables.operations.append(event)
+    tables.epoch.operate(event)
+    if event.result == "fail":
+        return
+    if event.op == "limit":
+        tables.limits.append(event)
+        tables.marks.put(marks.LIMIT, "", (event.t0, NEVER))
+        return
+    source = tables.destination(event.dest)
+    _disturb(tables, source, event)
+    source.epoch.operate(event)
+    if event.op == "reset":
+        tables.resets.append(event)
+        return
+    for name in (event.dest, event.to) if event.op == "move" else (event.dest,):
+        dest = tables.destination(name)
+        dest.purges.append(event)
+        if dest is not source:
+            _disturb(tables, dest, event)
+            dest.epoch.operate(event)
+        tables.marks.put(marks.OPERATOR, name, (event.t0, event.t1))
+    for copy in list(source.waiting.values()):
+        release(tables, copy)
+    for copy in source.copies if tables.rejected else ():
+        if copy.dead_letter_due and _settled_after(copy, event.t0):
+            expect_no_letter(tables, copy)
+
+
+def _settled_after(copy: Copy, true_ns: int) -> bool:
+    return any(event.t1 >= true_ns for delivery in copy.deliveries for event in delivery.settlements)
+
+
+def _disturb(tables: Tables, dest: Destination, event: Operate) -> None:
+    """Totals begin anew, or something is gone."""
+    nothing = event.result == "ok" and event.count == 0
+    if event.op == "move" and nothing:
+        return
+    last, ledger = dest.rested, dest.ledger
+    empty = last is not None and last.event.size == 0 and not ledger.loose and last.epoch.sent == dest.epoch.sent
+    busy = bool(dest.open) or any(covers(session, dest) and not session.end for session in tables.wild)
+    busy = busy or any(looks_at(browser.event, dest) for browser in tables.lookers.values())
+    late = 0
+    while late < len(dest.sends) and dest.sends[-1 - late].event.t1 > event.t0:
+        late += 1
+    ledger.operate(event, late, busy=busy and not empty and not (event.op == "purge" and nothing))
+    if event.op == "move" and event.to == dest.name:
+        ledger.purge = None  # it is filled by others than producers

@@ -1,0 +1,326 @@
+"""In-flight accounting: what a queue's counters say, at rest and while things move (INF-001 to INF-006, INF-008,
+INF-010 to INF-014, INF-018, INF-019).
+
+What each counter can be is asked of ``facts/tally.py``, which knows what restarts, operators, browsers and wildcards
+mean to it; so no mark drops a reading here.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.destinations import virtual_topic_of
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.rows import Destination, Reading, Session
+from brokerproof.conformance.facts.tally import came_since_purge, dispatched, is_known, is_wide
+from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
+from brokerproof.conformance.rules.selecting import queue_readings, queues_at_rest
+
+
+def contradicted(outcome: str, reading: Reading, why: str) -> Finding:
+    """A reading at rest says otherwise, unless a timer acted while it was made."""
+    if is_wide(reading):
+        return unsure(reading, why=why, width_ns=reading.event.t1 - reading.event.t0)
+    return broken(outcome, reading, why=why)
+
+
+@rule("INF-001", over=queues_at_rest, handles=KINDS)
+def count_is_what_is_held(_facts: Facts, reading: Reading) -> Findings:
+    """When nothing moves, the in-flight count of a queue equals the messages that were transmitted to open consumers
+    and are not settled.
+    """
+    count, (low, high) = reading.event.in_flight, reading.ledger.in_flight
+    low -= reading.ledger.browsing  # whether what a browser sees counts is another requirement's affair
+    wanted = str(low) if low == high else f"{low} to {high}"
+    why = f"its {len(reading.windows) + len(reading.wild)} open consumers hold {wanted} unsettled messages"
+    if count is None:
+        return
+    if reading.ledger.shaken:
+        yield unsure(reading, why="an operator took something, or reset the statistics, while messages were in flight")
+    elif not low <= count <= high:
+        yield contradicted("unbalanced", reading, why)
+    elif low < high:
+        yield unsure(reading, why=why)
+    else:
+        yield held("balanced", "messages were in flight" if low else "nothing was in flight")
+        if reading.ended:
+            yield held("balanced", "a consumer had left")
+
+
+def synchronous(facts: Facts) -> list[Reading]:
+    """Counters of queues all of whose consumers so far had asked for synchronous dispatch."""
+    found: list[Reading] = []
+    for reading in queue_readings(facts):
+        attendance = facts.tally.attendance(reading.destination)
+        if attendance.sync_ns <= reading.event.t1 < attendance.async_ns and reading.event.in_flight is not None:
+            found.append(reading)
+    return found
+
+
+@rule("INF-002", over=synchronous, handles=KINDS)
+def synchronous_is_never_negative(_facts: Facts, reading: Reading) -> Findings:
+    """While all consumers of a queue use synchronous dispatch, its in-flight count is never negative."""
+    if reading.event.in_flight is None or reading.ledger.shaken:
+        yield unsure(reading)
+    elif reading.event.in_flight < 0:
+        yield broken("negative", reading)
+    else:
+        left = reading.ended
+        yield held(
+            "never-negative", "a synchronous consumer had left" if left else "synchronous consumers were attached"
+        )
+
+
+@rule("INF-003", over=queues_at_rest, handles=KINDS)
+def what_came_went_or_is_there(_facts: Facts, reading: Reading) -> Findings:
+    """When nothing moves, enqueued minus dequeued is the size of a queue."""
+    event, conserved = reading.event, reading.ledger.conserved
+    if event.enqueued is None or event.dequeued is None or event.size is None:
+        return
+    if conserved is None or (not conserved and reading.base is not None and is_wide(reading.base)):
+        yield unsure(reading, why="what was there when its totals began is not known")
+    elif not conserved:
+        yield contradicted("unbalanced", reading, f"{event.enqueued - event.dequeued} messages must be left")
+    elif event.enqueued:
+        yield held("conserved", "messages were left on the queue" if event.size else "the queue was empty again")
+
+
+def counting_dispatches(facts: Facts) -> list[Reading]:
+    """Counters of queues with a count of dispatches."""
+    return [reading for reading in queue_readings(facts) if reading.event.dispatched is not None]
+
+
+@rule("INF-004", over=counting_dispatches, handles=KINDS)
+def each_dispatch_counts(_facts: Facts, reading: Reading) -> Findings:
+    """The dispatched count never falls, and counts every transmission, redeliveries included."""
+    count, before = reading.event.dispatched or 0, reading.before
+    if before is not None and before.ledger.stretch == reading.ledger.stretch and before.event.t1 <= reading.event.t0:
+        earlier = before.event.dispatched
+        if earlier is not None and count < earlier:
+            yield broken("fell", before, reading)
+        elif earlier is not None and count > earlier:
+            yield held("monotonic", "the count rose")
+    if not reading.at_rest:
+        return
+    low, high = dispatched(reading)
+    if not low <= count <= high:
+        wanted = f"at least {low}" if low < high else str(low)
+        yield broken("miscounted", reading, why=f"{wanted} must have been dispatched")
+    elif reading.arrived and high > 0:
+        again = "messages had been delivered again" if reading.again else "messages had been delivered once"
+        yield held("monotonic", again)
+
+
+@rule("INF-005", over=queues_at_rest, handles=KINDS)
+def nothing_is_left_behind(_facts: Facts, reading: Reading) -> Findings:
+    """When every consumer of a queue has left and nothing moves, its in-flight count is 0."""
+    count = reading.event.in_flight
+    if reading.windows or reading.wild or not reading.ended or reading.ledger.in_flight != (0, 0) or count is None:
+        return
+    if reading.ledger.shaken:
+        yield unsure(reading, why="an operator took something, or reset the statistics, while messages were in flight")
+    elif count:
+        yield contradicted("left-over", reading, "every consumer has left")
+    else:
+        yield held("zero", "every consumer had left")
+
+
+@rule("INF-006", over=queue_readings, handles=KINDS)
+def swing_is_bounded(facts: Facts, reading: Reading) -> Findings:
+    """A negative in-flight count is never lower than what consumers that left had been assigned and not yet been
+    transmitted, so no lower than their prefetch.
+    """
+    count = reading.event.in_flight
+    if count is None:
+        return
+    if count >= 0:
+        if reading.ended:
+            yield held("bounded", "a consumer had left")
+        return
+    bound = facts.tally.attendance(reading.destination).swing(reading.event.t1)
+    if count >= -bound:
+        yield held("bounded", "the count was negative")
+    elif reading.ledger.shaken:
+        yield unsure(reading)
+    else:
+        yield broken("unbounded", reading, why=f"at most {bound} were assigned to who had left, and not transmitted")
+
+
+def settled_by_the_broker(facts: Facts) -> list[Reading]:
+    """Counters of queues whose consumers so far have all stayed, and leave the acknowledgement to the broker."""
+    found: list[Reading] = []
+    for reading in queue_readings(facts):
+        dest = reading.destination
+        first = dest.sessions[0].event if dest.sessions else None
+        if first is not None and first.seq < reading.event.seq < facts.tally.attendance(dest).auto_seq:
+            found.append(reading)
+    return found
+
+
+@rule("INF-008", over=settled_by_the_broker, handles=KINDS)
+def unread_is_not_negative(_facts: Facts, reading: Reading) -> Findings:
+    """An auto-acknowledging STOMP consumer that does not read shows no negative in-flight count."""
+    count, consumers = reading.event.in_flight, reading.destination.sessions
+    if count is None or reading.ledger.shaken:
+        return
+    if count < 0:
+        yield broken("negative", reading, *consumers[:3], why="no consumer has left")
+    elif any(session.client.stalled(*reading.span) for session in consumers if session.opened[0] < reading.event.t0):
+        yield held("counted", "a consumer did not read")
+
+
+def with_transactions(facts: Facts) -> list[Reading]:
+    """Counters of queues at rest, whose consumers acknowledged in transactions that are open, or were rolled back."""
+    return [reading for reading in queues_at_rest(facts) if reading.ledger.pledged or reading.ledger.undone]
+
+
+@rule("INF-010", over=with_transactions, handles=KINDS)
+def uncommitted_changes_nothing(_facts: Facts, reading: Reading) -> Findings:
+    """Acknowledgements in a transaction change nothing before commit, and rollback changes nothing."""
+    event, ledger = reading.event, reading.ledger
+    least = ledger.pledged + ledger.undone
+    figures = [figure for figure in (event.in_flight, event.size) if figure is not None]
+    unclear = [one for one in (*reading.windows, *reading.wild) if not one.session.known and one.held + one.doubted]
+    if ledger.shaken or unclear:
+        yield unsure(reading)
+    elif any(figure < least for figure in figures):
+        why = f"acknowledged in open transactions: {ledger.pledged}, in some that were rolled back: {ledger.undone}"
+        yield broken("took-effect", reading, why=why)
+    elif figures:
+        yield held("no-effect", "a transaction was open" if ledger.pledged else "")
+        if ledger.undone:
+            yield held("no-effect", "a transaction had been rolled back")
+
+
+def beside_wildcards(facts: Facts) -> list[Reading]:
+    """Counters at rest of destinations after a consumer of a wildcard over them has left."""
+    wild = [session for session in facts.wild if session.end]
+    if not wild:
+        return []
+    return [reading for reading in facts.readings if reading.at_rest and _gone(reading)]
+
+
+def _gone(reading: Reading) -> list[Session]:
+    """The consumers of wildcards that had left, and not because the broker stopped."""
+    dest, seq = reading.dest, reading.event.seq
+    if dest is None or reading.event.in_flight is None:
+        return []
+    gone = [one for one in dest.sessions if one.wild and one.leave is not None and one.leave.seq < seq]
+    return [session for session in gone if session.end != "broker"]
+
+
+def _left_alone(reading: Reading, *, durable: bool) -> Findings:
+    gone, count = _gone(reading), reading.event.in_flight
+    if count is None or durable is not all(session.durable() for session in gone):
+        return
+    least = reading.ledger.in_flight[0] - reading.ledger.browsing if not reading.destination.topic else 0
+    if reading.ledger.shaken:
+        yield unsure(reading)
+    elif count < least:
+        yield broken("charged", reading, gone[-1], why=f"consumers hold {least}")
+    elif any(delivery.settlement is None for session in gone for delivery in session.deliveries):
+        yield held("left-alone", "it left messages unsettled")
+
+
+@rule("INF-011", over=beside_wildcards, handles=KINDS)
+def durable_wildcard_leaves_others_alone(_facts: Facts, reading: Reading) -> Findings:
+    """Closing a durable subscription to a wildcard leaves the in-flight counts of other topics alone."""
+    yield from _left_alone(reading, durable=True)
+
+
+@rule("INF-018", over=beside_wildcards, handles=KINDS)
+def wildcard_leaves_others_alone(_facts: Facts, reading: Reading) -> Findings:
+    """A consumer of several destinations that leaves takes off each of them what was in flight from there, and no
+    more.
+    """
+    yield from _left_alone(reading, durable=False)
+
+
+def after_resets(facts: Facts) -> list[Reading]:
+    """Counters at rest of destinations whose statistics were reset."""
+    if not facts.resets:
+        return []
+    return [one for one in facts.readings if one.at_rest and one.ledger.reset is not None]
+
+
+@rule("INF-012", over=after_resets, handles=KINDS)
+def reset_keeps_levels(_facts: Facts, reading: Reading) -> Findings:
+    """Resetting statistics with unsettled messages does not make the in-flight count negative later."""
+    count, ledger = reading.event.in_flight, reading.ledger
+    if count is None or ledger.reset is None or reading.event.t0 < ledger.reset.t1:
+        return
+    least = reading.ledger.in_flight[0] - reading.ledger.browsing if not reading.destination.topic else 0
+    if count >= least:
+        yield held("kept", "messages were in flight" if ledger.reset_held else "")
+    elif ledger.unaccounted:
+        yield unsure(reading)
+    else:
+        yield broken("forgotten", ledger.reset, reading, why=f"consumers hold {least}")
+
+
+def after_purges(facts: Facts) -> list[Reading]:
+    """Counters at rest of queues that were purged, and that only producers fill."""
+    found = [reading for reading in queues_at_rest(facts) if reading.ledger.purge is not None]
+    return [reading for reading in found if _is_fed_by_producers(reading.destination)]
+
+
+def _is_fed_by_producers(dest: Destination) -> bool:
+    return dest.kind != "dead-letters" and not virtual_topic_of(dest.name) and dest.applied.entry.redelivery is None
+
+
+@rule("INF-013", over=after_purges, handles=KINDS)
+def purge_empties(_facts: Facts, reading: Reading) -> Findings:
+    """Purging a queue with messages in flight empties it at once, and their later settlement is not counted again."""
+    event, ledger, purge = reading.event, reading.ledger, reading.ledger.purge
+    later = came_since_purge(reading)
+    if purge is None or event.t0 < purge.event.t1 or event.size is None:
+        return
+    if event.size > later:
+        why = "nothing can have come since" if not later else f"at most {later} can have come since"
+        yield broken("left", purge.event, reading, why=why)
+    elif ledger.reset is None and (event.dequeued or 0) > (event.enqueued or 0):
+        yield broken("counted-again", purge.event, reading)
+    elif not later:
+        yield held("empty", "messages were in flight" if purge.held else "")
+        if purge.held and not ledger.held:
+            yield held("empty", "they were settled afterwards")
+
+
+def beside_browsers(facts: Facts) -> list[Reading]:
+    """Counters at rest of queues that somebody browsed."""
+    return [reading for reading in queues_at_rest(facts) if reading.ledger.browsed] if facts.browsers else []
+
+
+@rule("INF-014", over=beside_browsers, handles=KINDS)
+def browsing_is_in_flight_only(_facts: Facts, reading: Reading) -> Findings:
+    """Browsing counts as dispatched and in flight until the browser closes, and never as dequeued."""
+    count, ledger = reading.event.in_flight, reading.ledger
+    low, high = ledger.in_flight
+    if count is None or low != high or ledger.shaken:
+        return
+    if count != low:
+        why = f"consumers hold {low - ledger.browsing}, and browsers that are there were shown {ledger.browsing}"
+        yield contradicted("otherwise", reading, why)
+    elif ledger.conserved is False:
+        yield contradicted("dequeued", reading, "somebody browsed it")
+    elif ledger.browsing:
+        yield held("while-it-looked", "a browser held what it had seen")
+    elif ledger.shown:
+        yield held("while-it-looked", "a browser had gone")
+
+
+def counting_waste(facts: Facts) -> list[Reading]:
+    """Counters at rest, of queues with consumers, with a count of dispatches that came to nothing."""
+    found = [reading for reading in queues_at_rest(facts) if reading.event.wasted is not None]
+    return [reading for reading in found if reading.destination.sessions and reading.ledger.zeroed]
+
+
+@rule("INF-019", over=counting_waste, handles=KINDS)
+def waste_is_counted(_facts: Facts, reading: Reading) -> Findings:
+    """Dispatches that came to nothing, because their consumer left before it settled them, are counted."""
+    wasted, ledger = reading.event.wasted or 0, reading.ledger
+    if wasted < ledger.left:
+        yield broken("uncounted", reading, why=f"{ledger.left} were left behind by consumers that went")
+    elif wasted and not ledger.departed and not ledger.browsed and is_known(reading):
+        yield broken("invented", reading, why="no consumer has left")
+    else:
+        yield held("counted", "consumers had left messages behind" if ledger.left else "")
