@@ -14,7 +14,7 @@ from brokerproof.conformance.facts.due import due_of, is_delayed
 from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import scarce
-from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, SETTLED, Copy, Destination, Session
+from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, SETTLED, Copy, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
@@ -130,3 +130,8 @@ def _may_have_taken(tables: Tables, copy: Copy, session: Session, visible: Span)
         return True
     returned = [delivery.session.ended_ns + 1 for delivery in copy.deliveries if delivery.session.end]
     return rest_after(tables, max(visible[1], session.event.t1, *returned)) > session.lost_ns
+
+
+def waiting(tables: Tables, reading: Reading) -> Copy | None:
+    """A copy that waits on its queue for certain, at a reading at rest at which somebody has room."""
+    return next((copy for copy in reading.waiting if not maybe_swallowed(tables, copy)), None)

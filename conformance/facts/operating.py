@@ -33,6 +33,7 @@ def operate(tables: Tables, event: Operate) -> None:
     for name in (event.dest, event.to) if event.op == "move" else (event.dest,):
         dest = tables.destination(name)
         dest.purges.append(event)
+        dest.taken_ns = max(dest.taken_ns, event.t1 if event.result == "ok" else NEVER)
         if dest is not source:
             _disturb(tables, dest, event)
             dest.epoch.operate(event)

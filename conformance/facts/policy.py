@@ -18,12 +18,14 @@ from brokerproof.conformance.experiment.policies import entry_for
 
 #: How much of a limit may be in use before anybody may be kept waiting for memory.
 PRESSURE_PERCENT: Final = 50
+#: maxPageSize, by default.
+PAGE: Final = 200
 
 
 class Applied:
     """What a tester declares about one destination. Times are milliseconds, limits bytes; 0 is none."""
 
-    __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "found", "memory_limit_bytes")
+    __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "found", "memory_limit_bytes", "page")
 
     def __init__(self, declared: DeclaredSpec, dest: str) -> None:
         entry = entry_for(declared, dest)
@@ -36,6 +38,8 @@ class Applied:
             process_non_persistent=declared.dead_letter_non_persistent
         )
         self.memory_limit_bytes = self.entry.memory_limit_bytes or 0
+        #: Messages that the broker loads from its store at a time; beyond that many unsettled it may wait.
+        self.page = self.entry.max_page_size or PAGE
         #: Between two sweeps; 0 or less: none.
         self.expire_period_ms = (
             self.entry.expire_period_ms if declared.expire_period_ms is None else declared.expire_period_ms
@@ -71,3 +75,8 @@ def gets_expiration(declared: DeclaredSpec) -> bool:
 def stamping_of(spec: TimeStampingSpec | None, send: Send) -> TimeStampingSpec | None:
     """The plug-in as this message finds it: absent for one that came over a bridge, unless it acts on those, too."""
     return spec if spec is None or not send.network or spec.process_network_messages else None
+
+
+def surely_believes_clients(declared: DeclaredSpec, *, simulated: bool) -> bool:
+    """The same for certain: where that is declared, and, as it is the default, in the simulated broker: it is ours."""
+    return declared.generation.get("expiry", "classic-5.14" if simulated else "") == "classic-5.14"

@@ -48,7 +48,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.attachments import Attachments, heard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.operating import operate
-from brokerproof.conformance.facts.policy import gets_expiration
+from brokerproof.conformance.facts.policy import gets_expiration, surely_believes_clients
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.rows import (
     DOUBTFUL,
@@ -110,9 +110,7 @@ class Recording:
         self._attachments = Attachments(tables)
         #: Message -> the event of its send, which may still be to come in the order of the history.
         self._announced = announced
-        # Where that is declared, and, as it is the default, in the simulated broker, which is ours.
-        default = "classic-5.14" if tables.simulated else ""
-        self._expired_ack_settles = tables.declared.generation.get("expiry", default) == "classic-5.14"
+        self._expired_ack_settles = surely_believes_clients(tables.declared, simulated=tables.simulated)
         #: A rejected message is a dead letter for certain; otherwise nobody knows what becomes of it.
         self._rejects = "dead-letter" in tables.header.capabilities
 
@@ -173,6 +171,7 @@ class Recording:
             part.ledger.loose += event.result != "fail" and (event.result != "ok" or event.tx is not None or delayed)
             part.ledger.stirred = part.ledger.stirred or part.topic
             part.priorities[event.priority] = True
+            part.grouped = part.grouped or event.group != ""
             if event.group:
                 tables.marks.put(marks.SELECTIVE, part.name, (event.t0, NEVER))
             if len(part.priorities) == 2:

@@ -439,9 +439,9 @@ class Destination:
     """
 
     # fmt: off
-    __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "epoch", "kept", "kind",
-                 "ledger", "name", "open", "priorities", "purges", "readings", "rested", "sends", "sent_bytes",
-                 "sessions", "subscriptions", "timed", "topic", "waiting")
+    __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "epoch", "grouped", "kept",
+                 "kind", "ledger", "name", "open", "priorities", "purges", "readings", "rested", "sends", "sent_bytes",
+                 "sessions", "subscriptions", "taken_ns", "timed", "topic", "waiting")
     # fmt: on
 
     def __init__(self, name: str, kind: str, applied: Applied, *, topic: bool) -> None:
@@ -463,6 +463,8 @@ class Destination:
         #: The last one at rest.
         self.rested: Reading | None = None
         self.browsed: list[Browse] = []
+        #: It got messages of groups, each of which waits for its own consumer.
+        self.grouped = False
         self.ended = 0
         self.timed = 0
         self.arrived = 0
@@ -473,6 +475,8 @@ class Destination:
         self.priorities: dict[int, bool] = {}
         #: Requests of operators that took messages from here, or moved some here.
         self.purges: list[Operate] = []
+        #: What was accepted until then may be gone by their doing.
+        self.taken_ns = -1
 
 
 def _confirmed(settlement: Ack | Nack | Discard) -> bool:

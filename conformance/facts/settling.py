@@ -46,7 +46,7 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         tables.charged += copy.charged
         limit, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
         copy.accepted_beyond = 0 < limit < tables.charged or 0 < own < dest.charged
-        if copy.steady and (last is None or last.returned()):
+        if copy.steady and (last is None or last.returned()) and not _taken(copy):
             dest.waiting[copy.message] = copy
 
 
@@ -60,6 +60,11 @@ def no_longer_open(tables: Tables, send: Send, *, sure: bool) -> None:
             tables.uncommitted.pop(dest, None)
         if not sure:
             tables.unsure[dest] = True
+
+
+def _taken(copy: Copy) -> bool:
+    """An operator may have taken it, from its holder or from before its sender knew that it was there."""
+    return copy.send.accepted[0] <= copy.dest.taken_ns
 
 
 def hold(tables: Tables, delivery: Delivery) -> None:
@@ -205,5 +210,6 @@ def come_back(delivery: Delivery) -> None:
     ledger.left += delivery.settlement is None and delivery.session.known
     copy = delivery.copy
     # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
-    if copy.steady and delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter:
+    known = delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter
+    if copy.steady and known and not _taken(copy):
         copy.dest.waiting[copy.message] = copy

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from brokerproof.conformance.facts.pressure import pressed
 from brokerproof.conformance.facts.rows import RETURNED, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables, looks_at
@@ -16,6 +17,19 @@ from brokerproof.conformance.facts.tables import Tables, looks_at
 def is_wide(reading: Reading) -> bool:
     """The reading took time, and a timer of the broker may have acted meanwhile."""
     return reading.timed and reading.event.t1 > reading.event.t0
+
+
+def is_crowded(tables: Tables, reading: Reading) -> bool:
+    """Whether a free window may rightly stay free although a message waits: memory may be scarce, somebody may hold
+    what seems to wait, a page is full, or a consumer or a group keeps others from messages.
+    """
+    windows, dest = (*reading.windows, *reading.wild), reading.destination
+    for window in windows:
+        event = window.session.event
+        if event is None or not window.session.known or event.exclusive or event.priority:
+            return True
+    full = sum(window.held + window.doubted for window in windows) >= dest.applied.page
+    return full or dest.grouped or pressed(tables, dest, reading)
 
 
 def is_known(reading: Reading) -> bool:
@@ -110,9 +124,10 @@ class Attendance:
 class Tally:
     """Answers for one run; keeps what it has found per destination."""
 
-    __slots__ = ("_attendance", "_earliest_ms", "_tables")
+    __slots__ = ("_attendance", "_earliest_ms", "_owed_ns", "_tables")
 
     def __init__(self, tables: Tables) -> None:
+        self._owed_ns: dict[str, list[int]] = {}
         self._tables = tables
         self._attendance: dict[str, Attendance] = {}
         self._earliest_ms: dict[str, int] = {}
@@ -123,6 +138,20 @@ class Tally:
         if found is None:
             found = self._attendance[dest.name] = Attendance(self._tables, dest)
         return found
+
+    def waits(self, session: Session, reading: Reading) -> bool:
+        """Whether, at a reading at rest, there is more for a session than its destination's consumers have."""
+        event, dest = reading.event, reading.destination
+        if not dest.topic:
+            most = max(reading.ledger.in_flight[1], event.in_flight or 0)
+            return event.size is not None and event.size > most
+        owed_ns = self._owed_ns.get(session.name)
+        if owed_ns is None:
+            sends = [send.event for send in dest.sends if send.confirmed and send.transaction is None]
+            owed_ns = sorted(send.t1 for send in sends if session.opened[1] <= send.t0)
+            self._owed_ns[session.name] = owed_ns
+        got = next((window.arrived for window in reading.windows if window.session is session), NEVER)
+        return len(dest.sessions) == 1 and bisect_right(owed_ns, event.t0) > got
 
     def is_calm(self, dest: Destination, reading: Reading) -> bool:
         """Whether nothing there can have expired by then."""

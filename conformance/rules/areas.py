@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.rules import (
+    acknowledgement,
     contents,
     copies,
     dead_letters,
@@ -24,6 +25,7 @@ from brokerproof.conformance.rules import (
     memory_room,
     memory_usage,
     onlookers,
+    prefetch,
     raw_peers,
     redelivery,
     redelivery_marks,
@@ -36,10 +38,10 @@ from brokerproof.conformance.rules import (
 from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
-AREAS = (contents, copies, dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery, durability,
-         durables, expiry, expiry_clients, expiry_counters, giving_up, inactivity, inflight, memory, memory_paging,
-         memory_room, memory_usage, onlookers, raw_peers, redelivery, redelivery_marks, restamping, selection,
-         timestamping, topics, transactions)
+AREAS = (acknowledgement, contents, copies, dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery,
+         durability, durables, expiry, expiry_clients, expiry_counters, giving_up, inactivity, inflight, memory,
+         memory_paging, memory_room, memory_usage, onlookers, prefetch, raw_peers, redelivery, redelivery_marks,
+         restamping, selection, timestamping, topics, transactions)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]
