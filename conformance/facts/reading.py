@@ -40,6 +40,10 @@ def read(tables: Tables, event: Counters) -> None:
         reading.before = dest.readings[-1] if dest.readings else None
         _look(tables, reading, dest)
         dest.readings.append(reading)
+        if not dest.topic:
+            tables.queue_readings.append(reading)
+            if event.at_rest:
+                tables.queue_rests.append(reading)
 
 
 def _settle(tables: Tables, reading: Reading) -> None:

@@ -77,10 +77,11 @@ class Tables:
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
                  "clients", "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations",
-                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "moved_seq",
-                 "operations", "pauses", "phase", "phases", "polls", "probes", "readings", "rejected", "resets",
-                 "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle", "simulated", "subscriptions",
-                 "transactions", "uncommitted", "unproved", "unsure", "virtual_queues", "wild")
+                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "moved_seq", "operations",
+                 "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests", "readings",
+                 "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
+                 "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "virtual_queues",
+                 "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
@@ -100,9 +101,11 @@ class Tables:
         self.subscriptions: list[Subscription] = []
         self.clients: dict[str, Client] = {}
         self.transactions: dict[str, Transaction] = {}
-        #: Of destinations and of the broker, in order; the broker's own.
+        #: Of destinations and of the broker, in order; the broker's own; those of queues; of these, at rest.
         self.readings: list[Reading] = []
         self.broker_readings: list[Reading] = []
+        self.queue_readings: list[Reading] = []
+        self.queue_rests: list[Reading] = []
         # -- events that are rows of their own
         self.ghosts: list[Arrive] = []
         self.advisories: list[Arrive] = []

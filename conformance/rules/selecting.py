@@ -48,7 +48,7 @@ def transactions(facts: Facts) -> list[Transaction]:
 
 def queue_readings(facts: Facts) -> list[Reading]:
     """Counters of queues, in order."""
-    return [reading for reading in facts.readings if reading.dest is not None and not reading.dest.topic]
+    return facts.queue_readings
 
 
 def broker_readings(facts: Facts) -> list[Reading]:
@@ -58,4 +58,4 @@ def broker_readings(facts: Facts) -> list[Reading]:
 
 def queues_at_rest(facts: Facts) -> list[Reading]:
     """Counters of queues that were read while nothing moved, in order."""
-    return [reading for reading in queue_readings(facts) if reading.at_rest]
+    return facts.queue_rests
