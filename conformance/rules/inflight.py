@@ -76,6 +76,8 @@ def what_came_went_or_is_there(_facts: Facts, reading: Reading) -> Findings:
     event, conserved = reading.event, reading.ledger.conserved
     if event.enqueued is None or event.dequeued is None or event.size is None:
         return
+    if conserved is None and not event.enqueued + event.dequeued:
+        return
     if conserved is None or (not conserved and reading.base is not None and is_wide(reading.base)):
         yield unsure(reading, why="what was there when its totals began is not known")
     elif not conserved:

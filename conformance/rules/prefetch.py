@@ -17,7 +17,7 @@ from brokerproof.conformance.facts.presence import maybe_elsewhere, rest_after
 from brokerproof.conformance.facts.pressure import pressed, scarce
 from brokerproof.conformance.facts.rows import LATE, Delivery, Destination, Reading, Session, Window
 from brokerproof.conformance.facts.spans import NS_PER_MS, ms
-from brokerproof.conformance.facts.tally import is_crowded
+from brokerproof.conformance.facts.tally import is_crowded, is_known
 from brokerproof.conformance.rules.inflight import synchronous
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import queues_at_rest, sessions
@@ -70,8 +70,8 @@ def no_slot_is_idle(facts: Facts, reading: Reading) -> Findings:
     """When nothing moves and memory suffices, no consumer has a free slot while a message waits on its queue."""
     copy = waiting(facts, reading)
     if is_crowded(facts, reading):
-        if copy is not None:
-            yield unsure(reading, copy)
+        if copy is not None and not is_known(reading):
+            yield unsure(reading, copy, why="somebody of whom it is not known whether he is there may hold it")
         return
     for window in (*reading.windows, *reading.wild):
         if not window.open():

@@ -11,7 +11,7 @@ from brokerproof.conformance.experiment.history import Arrive, Fault, History, P
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.judge import judge_history
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: More than the link's buffer holds, twice over: the broker's writer waits.

@@ -1,11 +1,10 @@
-"""INF-008, INF-012, INF-013 and INF-018 on hand-written histories."""
+"""INF-008, INF-011 to INF-013, INF-018 and INF-019 on hand-written histories."""
 
 from __future__ import annotations
 
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.figures import FiguresOracle
 from tests.fast.chronicle import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
@@ -14,7 +13,7 @@ SILENT = VerdictKind.NOT_EXERCISED
 
 
 def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
-    verdict = story.judge(FiguresOracle)[requirement]
+    verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
@@ -72,6 +71,11 @@ def test_a_purge_empties_the_queue_at_once() -> None:
     assert outcome(held().operate("purge").rest(size=2, enqueued=2, dequeued=0), "INF-013") == (FAILS, "left")
 
 
+def test_what_was_sent_since_bounds_what_is_left() -> None:
+    assert outcome(held().operate("purge").send("p0/3").rest(size=1), "INF-013")[0] is SILENT
+    assert outcome(held().operate("purge").send("p0/3").rest(size=2), "INF-013") == (FAILS, "left")
+
+
 def test_what_is_settled_later_is_not_counted_again() -> None:
     story = held().operate("purge").ack("c0/1", "p0/1", "p0/2").rest(size=0, enqueued=2, dequeued=4)
     assert outcome(story, "INF-013") == (FAILS, "counted-again")
@@ -84,6 +88,8 @@ def test_a_purged_queue_may_fill_again(case: str) -> None:
         story.send("p0/3", result="unknown")
     elif case == "delayed":
         story.send("p0/3", delay_ms=5)
+    elif case == "committed":
+        story.begin("p0").send("p0/3", tx="p0/tx1")
     story.operate("purge", result="fail" if case == "refused" else "ok")
     if case == "sent":
         story.send("p0/3")
@@ -104,6 +110,21 @@ def test_a_wildcards_consumer_takes_off_each_place_its_own(count: int, expected:
     assert outcome(story.rest("q1", in_flight=-2), "INF-018")[0] is SILENT  # it is still there
     story.lose("c0")
     assert outcome(story.rest("q1", in_flight=count), "INF-018") == expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, (HOLDS, "left-alone")), (0, (FAILS, "charged"))])
+def test_what_others_hold_stays_when_a_wildcards_consumer_leaves(count: int, expected: tuple[VerdictKind, str]) -> None:
+    story = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2").subscribe("c0/1", "q*")
+    story.subscribe("c1/1").arrive("c0/1", "p0/1", dest="q0").arrive("c1/1", "p0/2").lose("c0")
+    assert outcome(story.rest(in_flight=count), "INF-018") == expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, (HOLDS, "left-alone")), (-1, (FAILS, "charged"))])
+def test_a_durable_wildcard_leaves_other_topics_alone(count: int, expected: tuple[VerdictKind, str]) -> None:
+    story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "t*", durable="d").send("p0/1", "t0")
+    story.arrive("c0/1", "p0/1", dest="t0").leave("c0/1").rest("t1", in_flight=count)
+    assert outcome(story, "INF-011") == expected
+    assert outcome(story, "INF-018")[0] is SILENT
 
 
 def test_topics_are_not_queues() -> None:

@@ -1,20 +1,23 @@
-"""PRE-001 to PRE-003 on hand-written histories."""
+"""PRE-001 to PRE-003, PRE-006 and PRE-011 on hand-written histories."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.oracles.prefetch import PrefetchOracle
 from tests.fast.chronicle import EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
+UNSURE = VerdictKind.INCONCLUSIVE
 
 
 def kinds(story: Chronicle) -> dict[str, VerdictKind]:
-    return {requirement: verdict.verdict for requirement, verdict in story.judge(PrefetchOracle).items()}
+    verdicts = story.verdicts("PRE-001", "PRE-002", "PRE-003")
+    return {requirement: verdict.verdict for requirement, verdict in verdicts.items()}
 
 
 def stocked(messages: int = 5, via: str = "stomp", **fields: Any) -> Chronicle:
@@ -32,7 +35,7 @@ def test_a_window_that_is_never_full_proves_nothing() -> None:
 def test_one_message_beyond_the_window_is_too_many() -> None:
     assert kinds(stocked(prefetch=2).arrive("c0/1", "p0/1", "p0/2"))["PRE-001"] is HOLDS
     story = stocked(prefetch=2).arrive("c0/1", "p0/1", "p0/2", "p0/3")
-    verdict = story.judge(PrefetchOracle)["PRE-001"]
+    verdict = story.verdicts("PRE-001")["PRE-001"]
     assert verdict.verdict is FAILS
     assert "prefetch 2" in verdict.text
     assert "3 messages" in verdict.text
@@ -81,7 +84,7 @@ def test_late_frames_after_the_end_do_not_count() -> None:
 def test_a_free_slot_beside_a_waiting_message_is_idle() -> None:
     assert kinds(stocked(2, prefetch=2).arrive("c0/1", "p0/1", "p0/2").rest())["PRE-002"] is HOLDS
     assert kinds(stocked(1, prefetch=2).arrive("c0/1", "p0/1").rest())["PRE-002"] is HOLDS
-    verdict = stocked(3, prefetch=2).arrive("c0/1", "p0/1").rest().judge(PrefetchOracle)["PRE-002"]
+    verdict = stocked(3, prefetch=2).arrive("c0/1", "p0/1").rest().verdicts("PRE-002")["PRE-002"]
     assert verdict.verdict is FAILS
     assert "p0/2 waits" in verdict.text
     assert kinds(stocked(3, prefetch=2).arrive("c0/1", "p0/1").read())["PRE-002"] is SILENT
@@ -112,7 +115,7 @@ def test_scarce_memory_excuses_an_idle_slot() -> None:
 
 
 def test_an_unknown_consumer_may_hold_what_seems_to_wait() -> None:
-    assert kinds(stocked(3).subscribe("c0/2", result="unknown").rest())["PRE-002"] is SILENT
+    assert kinds(stocked(3).subscribe("c0/2", result="unknown").rest())["PRE-002"] is UNSURE
 
 
 def test_a_message_may_have_been_written_to_an_auto_consumer_that_died() -> None:
@@ -128,6 +131,55 @@ def test_settlements_free_exactly_their_slots() -> None:
         return stocked(5, prefetch=2).arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1", "p0/2")
 
     assert kinds(story().arrive("c0/1", "p0/3", "p0/4").rest())["PRE-003"] is HOLDS
-    assert story().arrive("c0/1", "p0/3").rest().judge(PrefetchOracle)["PRE-003"].outcome == "too-few"
-    assert story().arrive("c0/1", "p0/3", "p0/4", "p0/5").rest().judge(PrefetchOracle)["PRE-003"].outcome == "too-many"
+    assert story().arrive("c0/1", "p0/3").rest().verdicts("PRE-003")["PRE-003"].outcome == "too-few"
+    assert story().arrive("c0/1", "p0/3", "p0/4", "p0/5").rest().verdicts("PRE-003")["PRE-003"].outcome == "too-many"
     assert kinds(stocked(5, prefetch=2).arrive("c0/1", "p0/1", "p0/2").rest())["PRE-003"] is SILENT
+
+
+def test_what_an_operator_may_have_taken_waits_no_more() -> None:
+    def story() -> Chronicle:
+        return stocked(1).arrive("c0/1", "p0/1").operate("purge").leave("c0/1").connect("c1").subscribe("c1/1")
+
+    assert kinds(story().rest())["PRE-002"] is SILENT
+    assert kinds(story().send("p0/2").rest())["PRE-002"] is FAILS
+
+
+def test_a_wildcards_consumer_has_a_window_too() -> None:
+    def story() -> Chronicle:
+        return (
+            Chronicle().connect("p0").connect("c0").subscribe("c0/1", "q*", prefetch=1).send("p0/1").send("p0/2", "q1")
+        )
+
+    assert kinds(story().rest())["PRE-002"] is FAILS
+    assert kinds(story().arrive("c0/1", "p0/2", dest="q1").rest())["PRE-002"] is HOLDS
+
+
+def test_an_exclusive_consumer_keeps_others_waiting_only_while_it_is_there() -> None:
+    def story() -> Chronicle:
+        return stocked(2).connect("c1").subscribe("c1/1", exclusive=True)
+
+    assert kinds(story().rest())["PRE-002"] is SILENT
+    assert kinds(story().leave("c1/1").rest())["PRE-002"] is FAILS
+
+
+def test_a_pull_brings_one_message() -> None:
+    def story() -> Chronicle:
+        told = Chronicle().connect("p0").connect("c0").subscribe("c0/1", prefetch=0).send("p0/1").send("p0/2")
+        return told.arrive("c0/1", "p0/1")
+
+    assert story().verdicts("PRE-006")["PRE-006"].verdict is SILENT
+    pulled = story().consume("c0/1", "p0/1").arrive("c0/1", "p0/2")
+    assert pulled.verdicts("PRE-006")["PRE-006"].verdict is HOLDS
+    assert story().arrive("c0/1", "p0/2").verdicts("PRE-006")["PRE-006"].verdict is FAILS
+
+
+@pytest.mark.parametrize(("dispatch", "late"), [("async", True), ("async", False), ("sync", True)])
+def test_a_deaf_neighbour_delays_nobody(dispatch: str, late: bool) -> None:
+    story = Chronicle().connect("p0").connect("c0").connect("c1")
+    story.subscribe("c0/1", dispatch=dispatch).subscribe("c1/1").stall("c0", "client").send("p0/1")
+    if late:
+        story.wait(5000).resume("c0").arrive("c1/1", "p0/1")
+    else:
+        story.arrive("c1/1", "p0/1").wait(5000).resume("c0")
+    wanted = SILENT if dispatch == "sync" else FAILS if late else HOLDS
+    assert story.rest(size=1).end().verdicts("PRE-011")["PRE-011"].verdict is wanted

@@ -1,0 +1,315 @@
+"""INF-001 to INF-006, INF-010 and PRE-007 on hand-written histories: each claim holds, fails, stays undecided and stays
+silent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.experiment.history import Browse
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from tests.fast.chronicle import Chronicle
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+UNSURE = VerdictKind.INCONCLUSIVE
+
+
+CLAIMS = ("INF-001", "INF-002", "INF-003", "INF-004", "INF-005", "INF-006", "INF-010", "PRE-007")
+
+
+def judge(story: Chronicle) -> dict[str, Verdict]:
+    return story.verdicts(*CLAIMS)
+
+
+def kinds(story: Chronicle) -> dict[str, VerdictKind]:
+    return {requirement: verdict.verdict for requirement, verdict in judge(story).items()}
+
+
+def two_of_three_held(**fields: Any) -> Chronicle:
+    """Three messages, two of them at a consumer, one of which is settled."""
+    story = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2").send("p0/3")
+    story.subscribe("c0/1", prefetch=2, **fields).arrive("c0/1", "p0/1", "p0/2").consume("c0/1", "p0/1")
+    return story.ack("c0/1", "p0/1").arrive("c0/1", "p0/3")
+
+
+def test_nothing_read_is_nothing_judged() -> None:
+    assert set(kinds(two_of_three_held()).values()) == {SILENT}
+
+
+def test_at_rest_the_count_is_what_arrived_and_is_not_settled() -> None:
+    assert kinds(two_of_three_held().rest(in_flight=2))["INF-001"] is HOLDS
+    for wrong in (0, 1, 3, -1):
+        verdict = judge(two_of_three_held().rest(in_flight=wrong))["INF-001"]
+        assert verdict.verdict is FAILS
+        assert f"in_flight {wrong}," in f"{verdict.text},"
+        assert "hold 2 unsettled" in verdict.text
+
+
+def test_a_read_while_things_move_proves_nothing_about_balance() -> None:
+    assert kinds(two_of_three_held().read(in_flight=17))["INF-001"] is SILENT
+
+
+def test_a_missing_counter_is_not_zero() -> None:
+    assert kinds(two_of_three_held().rest(size=2))["INF-001"] is SILENT
+
+
+def test_an_unknown_settlement_widens_the_claim() -> None:
+    def story() -> Chronicle:
+        return two_of_three_held().ack("c0/1", "p0/2", result="unknown")
+
+    assert kinds(story().rest(in_flight=1))["INF-001"] is UNSURE
+    assert kinds(story().rest(in_flight=2))["INF-001"] is UNSURE
+    assert kinds(story().rest(in_flight=3))["INF-001"] is FAILS
+    assert kinds(story().rest(in_flight=0))["INF-001"] is FAILS
+
+
+def test_an_unknown_subscription_may_hold_a_window_full() -> None:
+    def story() -> Chronicle:
+        return two_of_three_held().subscribe("c0/2", prefetch=5, result="unknown")
+
+    assert kinds(story().rest(in_flight=7))["INF-001"] is UNSURE
+    assert kinds(story().rest(in_flight=8))["INF-001"] is FAILS
+
+
+def test_auto_acknowledged_messages_are_not_in_flight() -> None:
+    story = Chronicle().connect("c0").connect("p0").send("p0/1").subscribe("c0/1", ack="auto").arrive("c0/1", "p0/1")
+    assert kinds(story.rest(in_flight=0))["INF-001"] is HOLDS
+    story = Chronicle().connect("c0").connect("p0").send("p0/1").subscribe("c0/1", ack="auto").arrive("c0/1", "p0/1")
+    assert kinds(story.rest(in_flight=1))["INF-001"] is FAILS
+
+
+def test_a_discard_settles_only_where_the_generation_says_so() -> None:
+    def story(**generation: Any) -> Chronicle:
+        told = Chronicle(generation=generation).connect("p0").connect("c0", via="jms").send("p0/1", expiration_ms=1)
+        return told.subscribe("c0/1").arrive("c0/1", "p0/1").discard("c0/1", "p0/1")
+
+    assert kinds(story(expiry="classic-5.14").rest(in_flight=1))["INF-001"] is FAILS
+    assert kinds(story(expiry="documented").rest(in_flight=1))["INF-001"] is UNSURE
+    assert kinds(story(expiry="documented").rest(in_flight=2))["INF-001"] is FAILS
+
+
+def test_a_timer_during_a_wide_read_leaves_doubt() -> None:
+    def story(**fields: Any) -> Chronicle:
+        told = Chronicle("live").connect("p0").connect("c0").send("p0/1", **fields).subscribe("c0/1")
+        return told.read(at_rest=True, lasting_ms=5, in_flight=1)
+
+    assert kinds(story(delay_ms=10))["INF-001"] is UNSURE
+    assert kinds(story())["INF-001"] is FAILS
+
+
+def test_synchronous_consumers_never_see_a_negative_count() -> None:
+    assert kinds(two_of_three_held(dispatch="sync").read(in_flight=0))["INF-002"] is HOLDS
+    assert kinds(two_of_three_held(dispatch="sync").read(in_flight=-1))["INF-002"] is FAILS
+    assert kinds(two_of_three_held().read(in_flight=-1))["INF-002"] is SILENT
+
+
+def test_one_asynchronous_consumer_in_the_past_is_enough_to_excuse_a_negative_count() -> None:
+    story = Chronicle().connect("c0").subscribe("c0/1").leave("c0/1").subscribe("c0/2", dispatch="sync")
+    assert kinds(story.read(in_flight=-1))["INF-002"] is SILENT
+
+
+def test_what_came_minus_what_went_is_what_is_there() -> None:
+    assert kinds(two_of_three_held().rest(enqueued=3, dequeued=1, size=2))["INF-003"] is HOLDS
+    assert kinds(two_of_three_held().rest(enqueued=3, dequeued=1, size=3))["INF-003"] is FAILS
+    assert kinds(two_of_three_held().read(enqueued=3, dequeued=1, size=3))["INF-003"] is SILENT
+    assert kinds(two_of_three_held().rest(enqueued=5, dequeued=1, size=2, scheduled=2))["INF-003"] is HOLDS
+
+
+def test_totals_begin_anew_with_the_broker() -> None:
+    def story() -> Chronicle:
+        return two_of_three_held().kill("b").rest(enqueued=0, dequeued=0, size=2)
+
+    assert kinds(two_of_three_held().kill("b").rest(enqueued=3, dequeued=1, size=3))["INF-003"] is UNSURE
+    assert kinds(story())["INF-003"] is SILENT
+    assert kinds(story().send("p0/4").rest(enqueued=1, dequeued=0, size=3))["INF-003"] is HOLDS
+    assert kinds(story().send("p0/4").rest(enqueued=1, dequeued=0, size=2))["INF-003"] is FAILS
+
+
+def test_the_dispatched_count_never_falls() -> None:
+    story = two_of_three_held().read(dispatched=3).read(dispatched=3)
+    assert kinds(story)["INF-004"] is SILENT
+    assert kinds(two_of_three_held().read(dispatched=2).read(dispatched=3))["INF-004"] is HOLDS
+    verdict = judge(two_of_three_held().read(dispatched=3).read(dispatched=2))["INF-004"]
+    assert (verdict.verdict, verdict.outcome) == (FAILS, "fell")
+
+
+def test_the_dispatched_count_is_the_number_of_arrivals() -> None:
+    assert kinds(two_of_three_held().rest(dispatched=3))["INF-004"] is HOLDS
+    assert kinds(two_of_three_held().rest(dispatched=2))["INF-004"] is FAILS
+    assert kinds(two_of_three_held().rest(dispatched=4))["INF-004"] is FAILS
+    # A consumer that left may have taken transmitted messages with it.
+    assert kinds(two_of_three_held().leave("c0/1").rest(dispatched=4))["INF-004"] is HOLDS
+    assert kinds(two_of_three_held().leave("c0/1").rest(dispatched=2))["INF-004"] is FAILS
+
+
+def test_nothing_is_left_when_everybody_has_left() -> None:
+    for story in (
+        two_of_three_held().leave("c0/1"),
+        two_of_three_held().lose("c0", "kill"),
+        two_of_three_held().closed("c0"),
+    ):
+        assert kinds(story.rest(in_flight=0))["INF-005"] is HOLDS
+    assert kinds(two_of_three_held().leave("c0/1").rest(in_flight=1))["INF-005"] is FAILS
+    assert kinds(two_of_three_held().leave("c0/1").rest(in_flight=-1))["INF-005"] is FAILS
+    assert kinds(two_of_three_held().rest(in_flight=2))["INF-005"] is SILENT
+
+
+def test_the_swing_is_bounded_by_what_was_not_written() -> None:
+    def story() -> Chronicle:
+        told = Chronicle().connect("p0").connect("c0").subscribe("c0/1", prefetch=10)
+        for number in range(1, 11):
+            told.send(f"p0/{number}")
+        return told.arrive("c0/1", "p0/1", "p0/2", "p0/3").ack("c0/1", "p0/1").leave("c0/1")
+
+    # Two of ten slots were taken by what had arrived and was not settled: eight can have been on their way.
+    assert kinds(story().read(in_flight=-8))["INF-006"] is HOLDS
+    assert kinds(story().read(in_flight=-9))["INF-006"] is FAILS
+    assert judge(story().read(in_flight=-9))["INF-006"].outcome == "unbounded"
+
+
+def test_a_real_broker_may_lag_by_one_for_each_consumer() -> None:
+    def story(world: str) -> Chronicle:
+        return Chronicle(world).connect("c0").subscribe("c0/1", prefetch=10).read(in_flight=-1)
+
+    assert kinds(story("live"))["INF-006"] is HOLDS
+    assert kinds(story("simulated"))["INF-006"] is FAILS
+
+
+def test_before_anybody_left_there_is_no_swing() -> None:
+    assert kinds(two_of_three_held().read(in_flight=2))["INF-006"] is SILENT
+    assert kinds(two_of_three_held().read(in_flight=-1))["INF-006"] is FAILS
+
+
+# -- what others do there: wildcards, browsers, operators, transactions, what nobody sent
+
+
+def test_a_wildcards_consumer_holds_what_it_got_from_each_queue() -> None:
+    def story() -> Chronicle:
+        told = two_of_three_held().connect("c1").subscribe("c1/1", "q*").send("p0/4").send("p0/5", "q1")
+        return told.arrive("c1/1", "p0/4", dest="q0").arrive("c1/1", "p0/5", dest="q1")
+
+    assert kinds(story().rest("q0", in_flight=3))["INF-001"] is HOLDS
+    assert kinds(story().rest("q0", in_flight=4))["INF-001"] is FAILS
+    assert kinds(story().rest("q1", in_flight=1, dispatched=1))["INF-004"] is HOLDS
+    assert kinds(story().rest("q1", in_flight=1, dispatched=2))["INF-004"] is FAILS
+    assert kinds(story().lose("c1").rest("q1", in_flight=0))["INF-005"] is HOLDS
+    assert kinds(story().lose("c1").rest("q1", in_flight=1))["INF-005"] is FAILS
+
+
+def test_whether_a_browser_counts_is_another_claim() -> None:
+    def story(*, gone: bool = False) -> Chronicle:
+        told = two_of_three_held().connect("c1").subscribe("c1/1", browser=True, ack="individual")
+        told._add(Browse, "c1", dest="q0", messages=["p0/2", "p0/3"], consumer="c1/1")
+        return told.leave("c1/1") if gone else told
+
+    for count, expected in ((2, UNSURE), (4, UNSURE), (1, FAILS), (5, FAILS)):
+        assert kinds(story().rest(in_flight=count))["INF-001"] is expected
+    assert kinds(story(gone=True).rest(in_flight=2))["INF-001"] is HOLDS
+    assert kinds(story(gone=True).rest(in_flight=4))["INF-001"] is FAILS
+
+
+def test_an_operator_elsewhere_disturbs_nothing() -> None:
+    for op in ("purge", "reset"):
+        story = two_of_three_held().operate(op, "q1").rest(in_flight=0, enqueued=3, dequeued=1, size=3)
+        assert kinds(story)["INF-001"] is FAILS
+        assert kinds(story)["INF-003"] is FAILS
+
+
+def test_what_an_operator_may_have_taken_from_a_holder_is_not_known() -> None:
+    assert kinds(two_of_three_held().operate("purge").rest(in_flight=0))["INF-001"] is UNSURE
+    assert kinds(two_of_three_held().operate("purge", count=0).rest(in_flight=0))["INF-001"] is FAILS
+    assert kinds(two_of_three_held().operate("move", to="q1", count=0).rest(in_flight=0))["INF-001"] is FAILS
+    idle = Chronicle().connect("p0").send("p0/1").operate("purge").connect("c0").subscribe("c0/1").send("p0/2")
+    assert kinds(idle.arrive("c0/1", "p0/2").rest(in_flight=0))["INF-001"] is FAILS
+
+
+def test_after_a_reset_totals_are_compared_with_the_first_reading() -> None:
+    def story(**figures: int) -> Chronicle:
+        told = two_of_three_held().operate("reset").rest(enqueued=0, dequeued=0, size=2, dispatched=0)
+        return told.ack("c0/1", "p0/2").send("p0/4").arrive("c0/1", "p0/4").rest(**figures)
+
+    right = {"enqueued": 1, "dequeued": 1, "size": 2, "dispatched": 1}
+    assert kinds(story(**right))["INF-003"] is HOLDS
+    assert kinds(story(**right))["INF-004"] is HOLDS
+    assert kinds(story(**{**right, "dequeued": 0}))["INF-003"] is FAILS
+    assert kinds(story(**{**right, "dispatched": 0}))["INF-004"] is FAILS
+    assert kinds(story(**{**right, "dispatched": 2}))["INF-004"] is FAILS
+
+
+def test_a_scheduler_is_counted_one_way_or_the_other_not_both() -> None:
+    def story(**fields: Any) -> Chronicle:
+        return Chronicle().connect("p0").send("p0/1").send("p0/2", delay_ms=50).rest(**fields)
+
+    aside = {"enqueued": 1, "dequeued": 0, "size": 1, "scheduled": 1}
+    within = {"enqueued": 2, "dequeued": 0, "size": 1, "scheduled": 1}
+    due = {"enqueued": 2, "dequeued": 0, "size": 2, "scheduled": 0}
+    for first in (aside, within):
+        assert kinds(story(**first).wait(60).rest(**due))["INF-003"] is HOLDS
+        assert kinds(story(**first).wait(60).rest(**{**due, "size": 1}))["INF-003"] is FAILS
+
+
+def test_what_nobody_sent_may_be_held() -> None:
+    def story() -> Chronicle:
+        return two_of_three_held().arrive("c0/1", "x9/1")
+
+    assert kinds(story().rest(in_flight=3))["INF-001"] is UNSURE
+    assert kinds(story().rest(in_flight=4))["INF-001"] is FAILS
+    assert kinds(story().rest(dispatched=4))["INF-004"] is HOLDS
+
+
+def pledged(dest: str = "q0") -> Chronicle:
+    """Two messages, acknowledged in an open transaction."""
+    story = Chronicle().connect("p0").connect("c0").send("p0/1", dest).send("p0/2", dest).subscribe("c0/1", dest)
+    return story.arrive("c0/1", "p0/1", "p0/2").begin("c0").ack("c0/1", "p0/1", "p0/2", tx="c0/tx1")
+
+
+@pytest.mark.parametrize("undone", [False, True])
+@pytest.mark.parametrize(("figures", "expected"), [((3, 3), HOLDS), ((2, 2), HOLDS), ((1, 3), FAILS), ((3, 1), FAILS)])
+def test_acknowledgements_have_no_effect_before_the_commit(
+    undone: bool, figures: tuple[int, int], expected: VerdictKind
+) -> None:
+    story = pledged().abort("c0") if undone else pledged()
+    assert kinds(story.rest(in_flight=figures[0], size=figures[1]))["INF-010"] is expected
+
+
+@pytest.mark.parametrize("excuse", ["committed", "purged", "left", "topic", "again"])
+def test_figures_that_may_be_lower(excuse: str) -> None:
+    story = pledged("t0" if excuse == "topic" else "q0")
+    if excuse == "committed":
+        story.commit("c0")
+    elif excuse == "purged":
+        story.operate("purge")
+    elif excuse == "left":
+        story.leave("c0/1")
+    elif excuse == "again":
+        story.abort("c0").ack("c0/1", "p0/1", "p0/2")
+    expected = UNSURE if excuse == "purged" else SILENT
+    assert kinds(story.rest("t0" if excuse == "topic" else "q0", in_flight=0, size=0))["INF-010"] is expected
+
+
+def test_an_open_transaction_leaves_the_balance_exact() -> None:
+    assert kinds(pledged().rest(in_flight=2))["INF-001"] is HOLDS
+    assert kinds(pledged().rest(in_flight=0))["INF-001"] is FAILS
+    assert kinds(pledged().commit("c0").rest(in_flight=2))["INF-001"] is FAILS
+    assert kinds(pledged().commit("c0", result="unknown").rest(in_flight=2))["INF-001"] is UNSURE
+
+
+def test_what_was_refused_in_a_transaction_is_held_after_its_rollback() -> None:
+    story = Chronicle().connect("p0").connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1").begin("c0")
+    story.ack("c0/1", "p0/1", tx="c0/tx1", result="fail").abort("c0")
+    assert kinds(story.rest(in_flight=0))["INF-001"] is FAILS
+
+
+def test_a_stomp_consumer_gets_what_it_asks_for() -> None:
+    def story(via: str = "stomp") -> Chronicle:
+        told = Chronicle().connect("c0", via=via).subscribe("c0/1", dispatch="sync")
+        return told.leave("c0/1")
+
+    assert kinds(story().read(in_flight=0))["PRE-007"] is HOLDS
+    assert kinds(story().read(in_flight=-1))["PRE-007"] is FAILS
+    assert kinds(story("jms").read(in_flight=-1))["PRE-007"] is SILENT
+    assert kinds(story().rest(in_flight=0))["PRE-007"] is SILENT
