@@ -9,7 +9,6 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Abort, Ack, Discard, Nack
 from brokerproof.conformance.experiment.policies import UNASKED, default_window, policy_window
 from brokerproof.conformance.facts.absence import waiting
-from brokerproof.conformance.facts.credit import surely_free
 from brokerproof.conformance.facts.expiration import maybe_expired
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
@@ -307,7 +306,9 @@ def _is_his(facts: Facts, delivery: Delivery) -> bool:
         return False
     taken = any(operation.t1 >= since_ns and operation.t0 <= until_ns for operation in delivery.dest.purges)
     own = delivery.dest.applied.memory_limit_bytes > 0
-    return not (taken or own or scarce(facts, until_ns)) and surely_free(facts, delivery.session, since_ns, until_ns)
+    return not (taken or own or scarce(facts, until_ns)) and facts.credit.surely_free(
+        delivery.session, since_ns, until_ns
+    )
 
 
 def without_lists(facts: Facts) -> list[Session]:
