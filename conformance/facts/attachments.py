@@ -145,6 +145,7 @@ class Attachments:
         tables.uncommitted.clear()
         tables.unsure.clear()
         tables.epoch.restart()
+        tables.lookers.clear()
         if not tables.declared.persistent:
             for key, subscription in self._current.items():
                 subscription.sure_ns = min(subscription.sure_ns, event.t0)
