@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from brokerproof.conformance.experiment.history import Discard
+from brokerproof.conformance.facts.due import due_of, is_delayed
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination
@@ -24,20 +25,21 @@ class Stay(NamedTuple):
     end_ns: int
 
 
-def stays(tables: Tables) -> list[Stay]:
-    """Of all messages of which that is known."""
+def stays(tables: Tables, *, delayed: bool = False) -> list[Stay]:
+    """Of all messages of which that is known; ``delayed``: also those with a delay, from when it was over."""
     unseen = {dest.name: _unseen_ns(tables, dest) for dest in tables.destinations.values()}
     found: list[Stay] = []
     for copy in tables.copies:
-        if _is_kept(tables, copy):
-            begin_ns = copy.send.accepted[1]
+        due = due_of(tables, copy.send) if delayed and is_delayed(copy.send) else None
+        if _is_kept(tables, copy, waited=due is not None):
+            begin_ns = due.visible[1] if due is not None else copy.send.accepted[1]
             end_ns = _end_ns(tables, copy, unseen[copy.dest.name])
             if begin_ns < end_ns:
                 found.append(Stay(copy, begin_ns, end_ns))
     return found
 
 
-def _is_kept(tables: Tables, copy: Copy) -> bool:
+def _is_kept(tables: Tables, copy: Copy, *, waited: bool) -> bool:
     send = copy.send
     if not send.confirmed or send.copy is not copy or copy.dest.topic or copy.dest.kind == "dead-letters":
         return False
@@ -45,7 +47,7 @@ def _is_kept(tables: Tables, copy: Copy) -> bool:
         return False  # its library need not wait until it is accepted
     if copy.dead_letters and not copy.deliveries:
         return False
-    return not send.timed and not may_die(tables, send)
+    return (waited or not send.timed) and not may_die(tables, send)
 
 
 def _unseen_ns(tables: Tables, dest: Destination) -> int:

@@ -7,12 +7,10 @@ an operator changed says nothing any more.
 from __future__ import annotations
 
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.due import due_of, is_delayed
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
-from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
-from brokerproof.conformance.facts.rows import Copy, Destination, Reading
-from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.facts.rows import Destination, Reading
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -74,39 +72,3 @@ def scarce_ns(tables: Tables, dest: Destination) -> int:
     return min(
         [low for kind in (marks.MEMORY, marks.LIMIT) for low, _ in tables.marks.spans(kind, dest.name)], default=NEVER
     )
-
-
-def full_spans(tables: Tables, dest: Destination) -> list[Span]:
-    """When a queue certainly kept more than its own limit, due messages with a delay among them. Only bodies count, of
-    confirmed messages that cannot die, were visible and settled by nobody.
-    """
-    changes: list[tuple[int, int, int]] = []
-    for copy in dest.copies:
-        begin, end = _stay(tables, copy)
-        if begin < end:
-            late = int(is_delayed(copy.send))
-            changes += [(begin, copy.send.event.size, late), (end, -copy.send.event.size, -late)]
-    found: list[Span] = []
-    kept_bytes, delayed, since_ns = 0, 0, NEVER
-    for at_ns, size, late in sorted(changes):
-        kept_bytes += size
-        delayed += late
-        full = kept_bytes > dest.applied.memory_limit_bytes and delayed > 0
-        if since_ns < NEVER and not full:
-            found.append((since_ns, at_ns))
-        since_ns = min(since_ns, at_ns) if full else NEVER
-    return found if since_ns == NEVER else [*found, (since_ns, NEVER)]
-
-
-def _stay(tables: Tables, copy: Copy) -> Span:
-    """From when until when a copy was on its queue, visible and settled by nobody, for certain."""
-    send = copy.send
-    due = due_of(tables, send)
-    if not send.confirmed or may_die(tables, send) or due is None:
-        return 0, 0
-    begin_ns = due.visible[1]
-    ends = [event.t0 for delivery in copy.deliveries for event in delivery.settlements]
-    ends += [letter.event.t0 for letter in copy.dead_letters]
-    ends += [d.event.t0 for d in copy.deliveries if d.session.auto or not d.session.traits.known]
-    ends += [event.t0 for event in (*tables.restarts, *copy.dest.purges) if event.t1 >= begin_ns]
-    return begin_ns, min(ends, default=NEVER)

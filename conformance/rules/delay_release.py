@@ -8,15 +8,17 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Discard, Fault, Pause
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, maybe_swallowed, unexplained
+from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
 from brokerproof.conformance.facts.credit import EXCUSES
 from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.deliveries import repeated, settled
+from brokerproof.conformance.facts.due import is_delayed
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
-from brokerproof.conformance.facts.pressure import full_spans, scarce
-from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session, Subscription
-from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
+from brokerproof.conformance.facts.pressure import scarce
+from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Destination, Send, Session, Subscription
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, ms
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, in_time, queue_waits
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import durables
@@ -255,15 +257,24 @@ def beside_full(facts: Facts) -> list[Awaited]:
     limited = [dest for dest in facts.destinations.values() if dest.applied.memory_limit_bytes and not dest.topic]
     if not limited or facts.limits or scarce(facts) or facts.declared.generation.get("memory", "fair") != "fair":
         return []
-    full = [span for dest in limited for span in full_spans(facts, dest)]
+    kept = stays(facts, delayed=True)
+    due_ones = [stay for stay in kept if is_delayed(stay.copy.send)]
+    full = [_full(dest, kept) for dest in limited]
+    with_due = [_full(dest, due_ones, bytes_min=1) for dest in limited]
     rows = []
-    for copy in queue_waits(facts) if full else []:
+    for copy in queue_waits(facts) if any(full) else []:
         due = facts.delays.due(copy.send)
         if due is not None and copy.send.confirmed and not copy.dest.applied.memory_limit_bytes:
             row = Awaited(due, copy.dest, due.visible[1] + facts.declared.lateness_ms * NS_PER_MS)
-            if any(low <= due.visible[0] and row.until_ns < high for low, high in full):
+            span = due.visible[0], row.until_ns
+            if any(lies_in(one, span) and lies_in(other, span) for one, other in zip(full, with_due, strict=True)):
                 rows.append(row)
     return [row for row in rows if facts.delays.await_it(row, excused=EXCUSES & ~marks.MEMORY)]
+
+
+def _full(dest: Destination, kept: list[Stay], bytes_min: int = 0) -> list[Span]:
+    here = [stay for stay in kept if stay.copy.dest is dest]
+    return full_spans(here, bytes_min or dest.applied.memory_limit_bytes + 1)
 
 
 @rule("DLY-034", over=beside_full, faults=FAULTS)
