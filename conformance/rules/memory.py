@@ -8,13 +8,14 @@ from typing import NamedTuple
 from brokerproof.conformance.facts.backlog import Kept, stays
 from brokerproof.conformance.facts.credit import DISTURBED, arrived_ns
 from brokerproof.conformance.facts.deliveries import settled
-from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import LIMIT
 from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
 from brokerproof.conformance.facts.pressure import exceedable, limit_at, scarce
-from brokerproof.conformance.facts.rows import Copy, Reading, Send, Session, Subscription
+from brokerproof.conformance.facts.publishing import owed
+from brokerproof.conformance.facts.rows import Copy, Reading, Session, Subscription
+from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.starvation import held_up, server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING, ORDERED, with_arrivals
@@ -152,18 +153,14 @@ def beside_others(facts: Facts) -> list[Beside]:
     found: list[Beside] = []
     for copy in facts.copies:
         event, dest = copy.send.event, copy.dest
-        if dest.topic or dest.kind == "dead-letters" or not (event.persistent and _is_plain(facts, copy.send)):
+        if dest.topic or dest.kind == "dead-letters" or event.tx is not None or not event.persistent:
+            continue
+        if not owed(facts, copy.send, event.t1):
             continue
         elsewhere = kept.elsewhere(dest.name, event.t0, event.t1 + lateness_ns)
         if elsewhere * 100 >= limit * PRESSURE_PERCENT and event.t1 - event.t0 < lateness_ns:
             found.append(Beside(copy, elsewhere))
     return found
-
-
-def _is_plain(facts: Facts, send: Send) -> bool:
-    """Confirmed outside of transactions, nothing special about it: whoever is owed it is owed it now."""
-    sure = send.confirmed and send.event.tx is None and (send.event.persistent or send.client.traits.awaits_receipt)
-    return sure and not send.timed and not may_die(facts, send)
 
 
 @rule("MEM-021", over=beside_others, handles=ANYTHING, faults=("stall",))
@@ -216,51 +213,42 @@ def order_survives_paging(facts: Facts, session: Session) -> Findings:
 
 
 def durables_under_pressure(facts: Facts) -> list[Subscription]:
-    """Durable subscriptions whose ends are known, if memory may have been scarce."""
-    if not scarce(facts):
-        return []
-    return [one for one in durables(facts) if not one.doubtful and one.begin is not None and not one.begin.selector]
+    """Durable subscriptions to topics, if memory may have been scarce."""
+    return [one for one in durables(facts) if not one.doubtful and not one.sessions[0].wild] if scarce(facts) else []
 
 
 @rule("MEM-031", over=durables_under_pressure, handles=ANYTHING)
 def durable_subscribers_are_served(facts: Facts, subscription: Subscription) -> Findings:
     """A durable subscriber with a free slot is served, however much memory other destinations keep."""
-    begin = subscription.begin
-    sessions = [s for s in subscription.sessions if s.known and s.event is not None and s.prefetch > 0]
-    rests = {session.name: _last_rest(facts, session) for session in sessions}
-    seen_ns = max(rests.values(), default=-1)
-    if begin is None or seen_ns < 0 or begin.dest not in facts.destinations:
-        return
-    idle = sorted(rests[s.name] for s in sessions if rests[s.name] >= 0 and _had_settled(facts, s, rests[s.name]))
-    idle = [] if any(_may_have_swallowed(session) for session in subscription.sessions) else idle
+    begin, sessions = subscription.begin, subscription.sessions
+    swallowed = any(_may_have_swallowed(session) for session in sessions)
+    rests = [] if swallowed else sorted(_idle_ns(facts, session) for session in sessions)
     full_ns = _full_ns(facts)
-    for send in facts.destinations[begin.dest].sends:
-        own = begin.no_local and send.client is subscription.client
-        if own or not _is_plain(facts, send) or send.event.t0 < begin.t1:
-            continue
+    for send in facts.published(sessions[0].dest).between(begin.t1, facts.end_ns or NEVER) if begin is not None else ():
         copy = send.copies.get(subscription.name)
         arrived_ns = copy.deliveries[0].event.t0 if copy is not None and copy.deliveries else NEVER
-        place = bisect_left(idle, send.event.t1)
-        rest_ns = idle[place] if place < len(idle) else NEVER
-        if rest_ns < arrived_ns and not _lost(facts, send, rest_ns):
-            yield broken("starved", subscription, send, why=f"its subscriber had settled all it got at {ms(rest_ns)}")
-        elif full_ns < arrived_ns <= seen_ns:
+        place = bisect_left(rests, send.accepted[1])
+        rest_ns = rests[place] if place < len(rests) else NEVER
+        if rest_ns < min(arrived_ns, subscription.sure_ns):
+            kept = send.event.persistent and facts.declared.persistent
+            lost = not kept and facts.restarted(send.event.t0, rest_ns)
+            if not lost and owed(facts, send, rest_ns) and surely_wants(sessions[0], send):
+                why = f"its subscriber had settled all it ever got at {ms(rest_ns)}"
+                yield broken("starved", subscription, send, why=why)
+        elif full_ns < arrived_ns < NEVER:
             yield held("served", "half of the broker's memory had been in use")
 
 
-def _last_rest(facts: Facts, session: Session) -> int:
-    """The last instant of its stay at which nothing was moving; -1: none."""
+def _idle_ns(facts: Facts, session: Session) -> int:
+    """The last rest that a subscriber saw, if it had settled all that it ever got by then; -1: that is not known."""
     place = bisect_left(facts.rests_ns, session.lost_ns) - 1
     rest_ns = facts.rests_ns[place] if place >= 0 else -1
-    return rest_ns if rest_ns >= session.opened[1] else -1
-
-
-def _had_settled(facts: Facts, session: Session, rest_ns: int) -> bool:
-    """Whether it had settled all that it ever got by then, so that its window was free."""
-    return all(
-        delivery.settlement is not None and delivery.settlement.t1 <= rest_ns and settled(facts, delivery)
-        for delivery in session.deliveries
-    )
+    if not session.known or session.prefetch < 1 or rest_ns < session.opened[1]:
+        return -1
+    for delivery in session.deliveries:
+        if delivery.settlement is None or delivery.settlement.t1 > rest_ns or not settled(facts, delivery):
+            return -1
+    return rest_ns
 
 
 def _may_have_swallowed(session: Session) -> bool:
@@ -275,9 +263,3 @@ def _full_ns(facts: Facts) -> int:
         if reading.at_rest and (reading.event.memory_percent or 0) >= PRESSURE_PERCENT:
             return reading.event.t1
     return NEVER
-
-
-def _lost(facts: Facts, send: Send, until_ns: int) -> bool:
-    """Whether a restart may have taken it."""
-    kept = send.event.persistent and facts.declared.persistent
-    return not kept and facts.restarted(send.event.t0, until_ns)

@@ -179,15 +179,21 @@ def a_page_at_a_time(_facts: Facts, waking: tuple[Interval, Session]) -> Finding
 
 
 def backlogs(facts: Facts) -> list[Reading]:
-    """Readings at rest of queues that keep all they ever got, plain messages that nobody has consumed."""
+    """Readings at rest of queues that keep all they ever got, plain messages that nobody has consumed, as long as none
+    was seen to be loaded from the store.
+    """
     found: list[Reading] = []
-    for reading in facts.readings:
-        epoch, event = reading.epoch, reading.event
-        if reading.dest is None or reading.dest.topic or not reading.at_rest or event.memory_bytes is None:
-            continue
-        odd = epoch.touched or epoch.mixed or epoch.unclear or reading.timed
-        if not odd and reading.kept and event.size == reading.kept and reading.dest.applied.found:
-            found.append(reading)
+    for dest in facts.destinations.values():
+        sent, was = -1, 0
+        for reading in dest.readings if dest.applied.found and not dest.topic else ():
+            epoch, used = reading.epoch, reading.event.memory_bytes
+            if used is None or epoch.touched or epoch.mixed or epoch.unclear or reading.timed:
+                continue
+            if epoch.sent == sent and used > was:
+                break
+            sent, was = epoch.sent, used
+            if reading.at_rest and reading.event.size == reading.kept > 0:
+                found.append(reading)
     return found
 
 

@@ -142,6 +142,11 @@ def test_what_others_keep_may_end_caching_early(elsewhere: int, verdict: Verdict
     assert kind(story.rest("q0", size=10, memory_bytes=2000), "MEM-019") is verdict
 
 
+def test_what_was_seen_to_be_loaded_was_not_cached() -> None:
+    story = backlog().rest("q0", size=10, memory_bytes=9000).rest("q0", size=10, memory_bytes=15_000)
+    assert kind(story, "MEM-019") is HOLDS
+
+
 def test_who_consumes_elsewhere_does_not_change_the_mark() -> None:
     story = backlog(1).subscribe("c0/1", "q1")
     assert kind(story.rest("q0", size=1, memory_bytes=16_000), "MEM-019") is FAILS
