@@ -19,12 +19,14 @@ from brokerproof.conformance.facts.tables import Tables
 
 def moved(copy: Copy) -> bool:
     """Whether an operator may have moved it elsewhere, or back; perhaps with another expiration."""
-    return any(operation.op == "move" and operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
+    purges = copy.dest.purges
+    return bool(purges) and any(one.op == "move" and one.t1 >= copy.send.event.t0 for one in purges)
 
 
 def maybe_discarded(tables: Tables, copy: Copy, death: Death) -> bool:
     """Whether a client called it expired, or its library may have thrown it away without anybody seeing it."""
-    if copy.called_expired or any(one.discards() for one in copy.send.copies.values() if one.dest is copy.dest):
+    siblings = copy.send.copies.values() if copy.dest.topic else [copy]
+    if copy.called_expired or any(one.deliveries and one.discards() for one in siblings):
         return True
     if not death.mortal or copy.send.event.life_ms > 0:
         return False

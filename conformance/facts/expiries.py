@@ -47,7 +47,8 @@ class Expiries:
         self.most = 0
         self.settled = 0
         self.held = 0
-        #: What a sweep has met for certain, and the first of it; so no more than this is left there.
+        #: What a sweep has met for certain, and the first of it; so no more than this is left there. Where there is
+        #: more than what consumers have left, it says nothing.
         self.due = 0
         self.first_due: Copy | None = None
         self.left = NEVER
@@ -67,7 +68,7 @@ def expiries(tables: Tables, deaths: Deaths) -> list[Expiries]:
         readings = [reading for reading in dest.readings if reading.event.expired is not None]
         if not readings or dest.topic or dest.kind != "queue" or virtual_topic_of(dest.name):
             continue
-        mortal = any(may_die(tables, copy.send) or copy.discards() for copy in dest.copies)
+        mortal = any(may_die(tables, copy.send) or copy.called_expired for copy in dest.copies)
         moved = any(operation.op == "move" for operation in dest.purges)
         if moved or not (mortal or any(reading.event.expired for reading in readings)):
             continue
@@ -83,13 +84,12 @@ class Queue:
 
     # fmt: off
     __slots__ = ("anew", "begun", "consumed_ns", "deaths", "dest", "held_from_ns", "held_until_ns", "letters",
-                 "lived_ns", "rebases", "soonest_ns", "suspects", "tables", "traffic", "waiting")
+                 "lived_ns", "rebases", "soonest_ns", "suspects", "tables", "waiting")
     # fmt: on
 
     def __init__(self, tables: Tables, deaths: Deaths, dest: Destination) -> None:
         self.tables = tables
         self.deaths = deaths
-        self.traffic = Traffic(tables, dest)
         self.dest = dest
         #: What may have expired: when at the earliest, when consumed for certain, when with a consumer for certain.
         self.soonest_ns: list[int] = []
@@ -125,6 +125,8 @@ class Queue:
             return
         if death.alive_at_first and send.confirmed and _is_awaited(copy):
             self._await(copy, death)
+        if not death.mortal and not (copy.deliveries and copy.discards()):
+            return
         on_queue = death.alive_at_first or bool(copy.deliveries)
         if send.confirmed and death.mortal and on_queue and copy.dead_letters and not given_up(copy):
             self.letters.append(copy)
@@ -212,7 +214,7 @@ class Queue:
         reach_ns = (applied.expire_period_ms + tables.declared.lateness_ms) * NS_PER_MS
         if applied.expire_period_ms <= 0 or not self.waiting:
             return
-        hidden = hidden_spans(tables, self.dest)
+        hidden, traffic = hidden_spans(tables, self.dest), Traffic(tables, self.dest)
         place, since_ns = 0, -1
         dead: list[Copy] = []
         due: list[Copy] = []
@@ -224,7 +226,7 @@ class Queue:
                 due = [copy for copy in due if copy.send.event.t0 > since_ns]
             if not event.at_rest or from_ns < 0 or touches(hidden, (from_ns, event.t1)):
                 continue
-            if self.traffic.most(from_ns, event.t1) > applied.entry.max_expire_page_size:
+            if traffic.most(from_ns, event.t1) > applied.entry.max_expire_page_size:
                 continue
             least_ns = tables.broker_clock.bounds_ns(from_ns, event.t0)[0]
             while place < len(self.waiting) and self.waiting[place][0] <= least_ns:
@@ -232,21 +234,16 @@ class Queue:
                 place += 1
             due += [copy for copy in dead if _visible_ns(copy) <= from_ns and self._waited(copy, one)]
             dead = [copy for copy in dead if _visible_ns(copy) > from_ns]
-            self._left(one, due)
+            one.due, one.first_due = len(due), due[0] if due else None
+            there = traffic.most(event.t0, event.t1)
+            if event.size is not None and there - len(due) < event.size <= there:
+                one.left = there - sum(not copy.dead_letters or _found_ns(copy) > event.t0 for copy in due)
 
     def _waited(self, copy: Copy, one: Expiries) -> bool:
         """Whether nobody had it by a reading, for certain, and its death is counted."""
         if copy.send.event.t0 <= one.since_ns or any(d.event.t0 <= one.reading.event.t1 for d in copy.deliveries):
             return False
         return not maybe_swallowed(self.tables, copy, self.deaths(copy.send))
-
-    def _left(self, one: Expiries, due: list[Copy]) -> None:
-        """A bound of what may be left there. Where there is more than what consumers have left, it says nothing."""
-        one.due, one.first_due = len(due), due[0] if due else None
-        event = one.reading.event
-        there = self.traffic.most(event.t0, event.t1)
-        if event.size is not None and there - len(due) < event.size <= there:
-            one.left = there - sum(not copy.dead_letters or _found_ns(copy) > event.t0 for copy in due)
 
 
 def hidden_spans(tables: Tables, dest: Destination) -> list[Span]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.facts.credit import Credit
 from brokerproof.conformance.facts.delays import Delays
-from brokerproof.conformance.facts.expiration import Death, alive, dead, death_of
+from brokerproof.conformance.facts.expiration import Death, alive, dead, death_of, may_die
 from brokerproof.conformance.facts.expiries import Expiries, expiries
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.publishing import Published
@@ -21,7 +21,7 @@ from brokerproof.conformance.facts.tightening import tighten
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_expiries", "_published", "_stamped", "credit", "delays", "tally")
+    __slots__ = ("_deaths", "_expiries", "_mortal", "_published", "_stamped", "credit", "delays", "tally")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -37,6 +37,7 @@ class Facts(Tables):
         self._stamped: list[Stamped] | None = None
         self._expiries: list[Expiries] | None = None
         self._published: dict[str, Published] = {}
+        self._mortal: list[Send] | None = None
 
     def applies(self, dest: str) -> Applied:
         """What the tester declares about a destination: the only resolution."""
@@ -54,6 +55,21 @@ class Facts(Tables):
         if self._stamped is None:
             self._stamped = stamped(self)
         return self._stamped
+
+    @property
+    def mortal(self) -> list[Send]:
+        """Messages that die, or may, because the broker's clock was never read; but for those sent straight to a
+        dead-letter queue.
+        """
+        if self._mortal is None:
+            self._mortal = [send for send in self.sends.values() if may_die(self, send) and self._is_mortal(send)]
+        return self._mortal
+
+    def _is_mortal(self, send: Send) -> bool:
+        if send.dest.kind == "dead-letters" or send.refused or not (send.confirmed or send.seen is not None):
+            return False
+        death = self.death(send)
+        return not self.broker_clock.known if death is None else death.mortal
 
     def dies(self, send: Send) -> Death:
         """The same of a message that is known to have been taken over, by a broker whose clock was read."""

@@ -47,22 +47,15 @@ def is_delayed(send: Send) -> bool:
     return send.event.delay_ms > 0 or send.event.deliver_at_ms is not None
 
 
-def mortal_sends(facts: Facts) -> list[Send]:
-    """Messages that die, or may: the broker's clock was never read."""
-    found: list[Send] = []
-    for send in facts.sends.values():
-        if send.dest.kind == "dead-letters" or send.refused or not may_die(facts, send):
-            continue
-        death = facts.death(send)
-        unread = death is None and not facts.broker_clock.known and (send.confirmed or send.seen is not None)
-        if unread or (death is not None and death.mortal):
-            found.append(send)
-    return found
+def came_dead(facts: Facts) -> list[Send]:
+    """Messages that were dead on arrival, or may have been: the broker's clock was never read."""
+    deaths = [(send, facts.death(send)) for send in facts.mortal if not is_delayed(send)]
+    return [send for send, death in deaths if death is None or death.dead_at_first]
 
 
 def mortal_copies(facts: Facts) -> list[Copy]:
     """Their copies, on queues and of subscriptions."""
-    return [copy for send in mortal_sends(facts) for copy in send.copies.values()]
+    return [copy for send in facts.mortal for copy in send.copies.values()]
 
 
 def mortal_on_queues(facts: Facts) -> list[Copy]:
@@ -80,7 +73,7 @@ def unread(facts: Facts, send: Send) -> Finding:
     return unsure(send, why=f"the clock of broker host {facts.broker!r} was never sampled")
 
 
-@rule("EXP-001", over=mortal_sends, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-001", over=came_dead, handles=ANYTHING, faults=CLOCKS)
 def dead_on_arrival_is_not_delivered(facts: Facts, send: Send) -> Findings:
     """A message that has expired by the broker's clock when it arrives, after any time-stamping, is delivered to no
     consumer.
@@ -88,8 +81,6 @@ def dead_on_arrival_is_not_delivered(facts: Facts, send: Send) -> Findings:
     death = facts.death(send)
     if death is None:
         yield unread(facts, send)
-        return
-    if not death.dead_at_first or is_delayed(send):
         return
     got = first_delivery(send)
     if got is not None:
@@ -130,7 +121,7 @@ def without_expiration_it_lives(facts: Facts, copy: Copy) -> Findings:
 def handed_out(facts: Facts) -> list[Delivery | Send]:
     """Deliveries of messages that die, and such messages that nobody got."""
     found: list[Delivery | Send] = []
-    for send in mortal_sends(facts):
+    for send in facts.mortal:
         if not is_delayed(send):
             copies = send.copies.values()
             if any(copy.deliveries for copy in copies):
@@ -172,7 +163,7 @@ def assigned(facts: Facts, delivery: Delivery, death: Death, ok: str, wrong: str
         why = f"the broker's clock read {low_ns // NS_PER_MS} or more when it can have been assigned"
         return broken(wrong, delivery.send, delivery, why=why, slack_ns=death.high_ns - 1 - low_ns)
     if alive(facts, death, from_ns, event.t1, NO_EVENT, event.seq):
-        return held(ok, death.skew if delivery.send.event.life_ms else "", slack_ns=death.low_ns - low_ns)
+        return held(ok, slack_ns=death.low_ns - low_ns)
     return None
 
 
@@ -182,13 +173,15 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
     with its original destination; a non-persistent one is not, unless the broker is set to do so.
     """
     applied, letters = copy.dest.applied, copy.dead_letters
+    if not letters and copy.deliveries:
+        return
     persistent = copy.send.event.persistent
     kept = applied.keeps_dead_letter(persistent=persistent, expired=True)
     died = "a persistent message died" if persistent else "a non-persistent message died"
     if moved(copy):
         return
     if not letters:
-        waited = copy.send.confirmed and not copy.deliveries and ended(facts) and facts.dead_in_drain(copy.send)
+        waited = copy.send.confirmed and ended(facts) and facts.dead_in_drain(copy.send)
         if not waited or not unexplained(facts, copy, facts.dies(copy.send)):
             return
         if not kept:
@@ -245,14 +238,20 @@ def sending_the_dead_does_not_fail(facts: Facts, send: Send) -> Findings:
         yield unsure(send, why="it was dead on arrival, and its refusal does not say why")
 
 
-@rule("EXP-010", over=handed_out, handles=ANYTHING, faults=CLOCKS)
-def future_only_bounds_a_life(facts: Facts, row: Delivery | Send) -> Findings:
+def under_future_only(facts: Facts) -> list[Delivery]:
+    """Deliveries of messages that die, where the broker stamps what would die earlier, and its clock was read."""
+    spec = facts.declared.timestamping
+    if spec is None or not spec.future_only or not facts.broker_clock.known:
+        return []
+    return [row for row in handed_out(facts) if isinstance(row, Delivery)]
+
+
+@rule("EXP-010", over=under_future_only, handles=ANYTHING, faults=CLOCKS)
+def future_only_bounds_a_life(facts: Facts, row: Delivery) -> Findings:
     """Under futureOnly a message is not delivered later, in elapsed time since its acceptance, than its time to live
     plus the lead that its producer's clock had over the broker's.
     """
-    spec, clock = facts.declared.timestamping, facts.broker_clock
-    if spec is None or not spec.future_only or not isinstance(row, Delivery) or not clock.known:
-        return
+    clock = facts.broker_clock
     send, event, from_ns = row.send, row.event, row.assigned[0]
     sent, death = send.event, facts.dies(send)
     stamp_ms = sent.timestamp_ms
@@ -279,12 +278,12 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery | Send) -> Findings:
 def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings:
     """If a consumer leaves with messages that expired meanwhile, no other consumer receives them."""
     drain, end = facts.phases.get("drain"), facts.phases.get("end")
-    if not copy.deliveries or drain is None or end is None or moved(copy):
+    if not copy.deliveries or copy.deliveries[0].fate != RETURNED or drain is None or end is None or moved(copy):
         return
     first, death = copy.deliveries[0], facts.dies(copy.send)
     session = first.session
     from_ns = leaving_ns(session)
-    if first.fate != RETURNED or session.uncertain or any(delivery.settlement for delivery in copy.deliveries):
+    if session.uncertain or any(delivery.settlement for delivery in copy.deliveries):
         return
     if not first.event.t1 <= from_ns < drain.t0 or not dead(facts, death, from_ns, end.t1):
         return
@@ -350,14 +349,17 @@ def no_dead_letter_of_a_dead_letter(facts: Facts, copy: Copy) -> Findings:
         yield held("gone", "nobody took it in time")
 
 
-@rule("EXP-022", over=mortal_sends, handles=ANYTHING, faults=CLOCKS)
+def transacted(facts: Facts) -> list[Send]:
+    """Messages that die, and were sent in a transaction that was committed."""
+    return [send for send in facts.mortal if send.transaction is not None and send.confirmed and not is_delayed(send)]
+
+
+@rule("EXP-022", over=transacted, handles=ANYTHING, faults=CLOCKS)
 def dead_before_its_commit(facts: Facts, send: Send) -> Findings:
     """A transacted send that expires before the commit is delivered to nobody."""
-    transaction, death, end = send.transaction, facts.death(send), facts.phases.get("end")
-    if transaction is None or death is None or end is None or not send.confirmed or is_delayed(send):
-        return
-    commit = transaction.end
-    if commit is None or not dead(facts, death, commit.t0, end.t1, commit.seq):
+    death, end = facts.death(send), facts.phases.get("end")
+    commit = send.transaction.end if send.transaction is not None else None
+    if commit is None or death is None or end is None or not dead(facts, death, commit.t0, end.t1, commit.seq):
         return
     got = first_delivery(send)
     if got is None:
@@ -382,6 +384,7 @@ def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
     for delivery in copy.deliveries:
         found = assigned(facts, delivery, death, "while-it-lived", "delivered-dead")
         if found is not None:
+            found.situation = death.skew if found.holds else ""
             yield found
     if copy.dead_letters and not given_up(copy) and not copy.discards():
         letter, sent = copy.dead_letters[0], send.event

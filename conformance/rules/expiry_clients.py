@@ -38,7 +38,6 @@ from brokerproof.conformance.rules.expiry import (
     is_delayed,
     mortal_copies,
     mortal_on_queues,
-    mortal_sends,
     relative_lives,
     unread,
 )
@@ -143,14 +142,19 @@ def _is_dead_for(facts: Facts, delivery: Delivery) -> bool:
     return clock.bounds_ms(event.t0, event.t1, event.seq, event.seq)[0] > event.expiration_ms
 
 
-@rule("EXP-008", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
+def discarded(facts: Facts) -> list[Copy]:
+    """Copies on queues that a client said it had thrown away."""
+    return [copy for copy in mortal_on_queues(facts) if copy.deliveries and copy.discards()]
+
+
+@rule("EXP-008", over=discarded, handles=ANYTHING, faults=CLOCKS)
 def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
     """When a client reports that it has discarded a message as expired, generation classic-5.14 dead-letters it
     whatever the broker's clock says, and generation documented keeps it for other consumers until the broker's own
     clock agrees.
     """
-    death, discard = facts.dies(copy.send), next(iter(copy.discards()), None)
-    if discard is None or "end" not in facts.phases or copy.rejected or moved(copy):
+    death, discard = facts.dies(copy.send), copy.discards()[0]
+    if "end" not in facts.phases or copy.rejected or moved(copy):
         return
     others = [delivery for delivery in copy.deliveries if delivery.event.consumer != discard.consumer]
     later = next((delivery for delivery in others if delivery.event.t0 > discard.t1), None)
@@ -187,14 +191,14 @@ def _got_through(facts: Facts, discard: Discard) -> bool:
 def late_acknowledgements_consume(facts: Facts, copy: Copy) -> Findings:
     """A message that is in flight is not expired by the sweep; acknowledging it after its expiration consumes it."""
     death = facts.dies(copy.send)
-    if given_up(copy) or copy.discards():
-        return
     for place, delivery in enumerate(copy.deliveries):
         ack = delivery.settlements[-1] if delivery.settlements else None
         if not isinstance(ack, Ack) or ack.result != "ok" or ack.tx is not None or ack.mode == "auto":
             continue
         if not dead(facts, death, ack.t0, ack.t1, ack.seq, ack.seq):
             continue
+        if given_up(copy) or copy.discards():
+            return
         sure = settled(facts, delivery)
         later = copy.deliveries[place + 1 :]
         if later and sure:
@@ -257,7 +261,7 @@ def browsers_remove_nothing(facts: Facts, look: Look) -> Findings:
 
 def shared_by_durables(facts: Facts) -> list[Send]:
     """Messages with an expiration for which several durable subscriptions of their topic have collected."""
-    sends = [send for send in mortal_sends(facts) if send.dest.topic and send.confirmed and not is_delayed(send)]
+    sends = [send for send in facts.mortal if send.dest.topic and send.confirmed and not is_delayed(send)]
     return [send for send in sends if not maybe_restamped(facts, send) and len(_collecting(send)) > 1]
 
 
