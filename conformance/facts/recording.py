@@ -69,6 +69,8 @@ from brokerproof.conformance.facts.settling import (
     no_longer_open,
     release,
     settle,
+    settled_after,
+    settled_by,
     undo,
 )
 from brokerproof.conformance.facts.spans import NEVER
@@ -277,7 +279,6 @@ class Recording:
 
     def _copy_at(self, send: Send, dest: Destination, session: Session, event: Arrive) -> Copy:
         """Which of a message's copies this is."""
-        tables = self.tables
         subscription = session.subscription
         holder = dest.name
         if dest.topic:
@@ -288,7 +289,7 @@ class Recording:
         if found is not None:
             return found
         if dest.kind == "dead-letters" and event.original_dest and send.dest.kind in {"composite", "virtual"}:
-            origin = tables.destination(event.original_dest)
+            origin = self.tables.destination(event.original_dest)
             if not origin.topic and _is_copied(send, origin):
                 return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
         if not dest.topic and send.copy is not None and send.copy.subscription is None and not _is_copied(send, dest):
@@ -329,7 +330,7 @@ class Recording:
             transaction.mixed = transaction.mixed or event.result == "fail" or isinstance(event, Nack)
         fate = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
         for message in event.messages:
-            delivery = _settled_by(session, message, event)
+            delivery = settled_by(session, message, event)
             if delivery is None:
                 continue
             if not session.traits.widens_window:
@@ -471,7 +472,7 @@ class Recording:
             for copy in list(source.waiting.values()):
                 release(tables, copy)
             for copy in source.copies if tables.rejected else ():
-                if copy.dead_letter_due and _settled_after(copy, event.t0):
+                if copy.dead_letter_due and settled_after(copy, event.t0):
                     expect_no_letter(tables, copy)
 
     def _browse(self, event: Browse) -> None:
@@ -490,21 +491,6 @@ class Recording:
     def _phase(self, event: Phase) -> None:
         self.tables.phases[event.name] = event
         self.tables.phase = event.name
-
-
-def _settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | None:
-    """Which of a message's deliveries a session settled: one that had arrived when it wrote that."""
-    latest = session.seen.get(message)
-    if latest is None or latest.event.t0 <= event.t0:
-        return latest
-    for delivery in reversed(latest.copy.deliveries):
-        if delivery.session is session and delivery.event.t0 <= event.t0:
-            return delivery
-    return latest
-
-
-def _settled_after(copy: Copy, true_ns: int) -> bool:
-    return any(event.t1 >= true_ns for delivery in copy.deliveries for event in delivery.settlements)
 
 
 def _is_copied(send: Send, dest: Destination) -> bool:
