@@ -32,9 +32,13 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
     if tables.restarted(first.send.event.t0, second.event.t1):
         return False
     refused = first.settlement
-    open_end = isinstance(refused, Discard) or (isinstance(refused, Nack) and first.fate != SETTLED)
-    if open_end and refused is not None and refused.t0 <= second.event.t1:
-        return False  # a broker that tries it again, or whose clock disagrees with an expired-ack, gives it back
+    if isinstance(refused, Discard) and refused.t0 <= second.event.t1:
+        return False  # an expired-ack with which the broker's clock disagrees gives the message back
+    # Where a rejection is not the end, the broker may try again; one session may have rejected either of two.
+    for delivery in (first, second) if one is other else (first,):
+        for event in delivery.settlements if delivery.fate != SETTLED else ():
+            if isinstance(event, Nack) and event.t0 <= second.event.t1:
+                return False
     return one is other or one.lost_ns > second.event.t1 or settled(tables, first)
 
 
@@ -63,10 +67,10 @@ def moves(copy: Copy) -> list[Operate]:
 
 def at_home(delivery: Delivery) -> bool:
     """Whether it arrived where it was sent to, and no operator can have brought it back there."""
-    copy = delivery.copy
-    if delivery.dest is not copy.dest:
-        return False
-    return not copy.dest.purges or all(one.to != copy.dest.name for one in moves(copy))
+    copy, dest = delivery.copy, delivery.dest
+    if dest is not copy.dest or not dest.purges:
+        return dest is copy.dest
+    return all(one.to != dest.name for one in moves(copy))
 
 
 def departure(session: Session) -> str:

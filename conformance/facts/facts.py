@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.facts.credit import Credit
 from brokerproof.conformance.facts.delays import Delays
@@ -12,16 +15,17 @@ from brokerproof.conformance.facts.publishing import Published
 from brokerproof.conformance.facts.recording import record
 from brokerproof.conformance.facts.rows import Destination, Send
 from brokerproof.conformance.facts.spans import Span
-from brokerproof.conformance.facts.stamped import Stamped, stamped
 from brokerproof.conformance.facts.tables import Tables
 from brokerproof.conformance.facts.tally import Tally
 from brokerproof.conformance.facts.tightening import tighten
+
+Selected = TypeVar("Selected")
 
 
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_expiries", "_mortal", "_published", "_stamped", "credit", "delays", "tally")
+    __slots__ = ("_deaths", "_expiries", "_mortal", "_published", "_selected", "credit", "delays", "tally")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -34,10 +38,10 @@ class Facts(Tables):
         #: What counters can be (``tally.py``).
         self.tally = Tally(self)
         self._deaths: dict[str, Death | None] = {}
-        self._stamped: list[Stamped] | None = None
         self._expiries: list[Expiries] | None = None
         self._published: dict[str, Published] = {}
         self._mortal: list[Send] | None = None
+        self._selected: dict[Any, Any] = {}
 
     def applies(self, dest: str) -> Applied:
         """What the tester declares about a destination: the only resolution."""
@@ -50,11 +54,12 @@ class Facts(Tables):
             self._deaths[name] = death_of(self, send)
         return self._deaths[name]
 
-    def stamped(self) -> list[Stamped]:
-        """Arrivals that show what a time-stamping broker did (``stamped.py``)."""
-        if self._stamped is None:
-            self._stamped = stamped(self)
-        return self._stamped
+    def rows(self, over: Callable[[Facts], Selected]) -> Selected:
+        """What a selection selects; it is asked once, whoever wants that."""
+        found: Selected | None = self._selected.get(over)
+        if found is None:
+            found = self._selected[over] = over(self)
+        return found
 
     @property
     def mortal(self) -> list[Send]:

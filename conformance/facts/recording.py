@@ -73,6 +73,7 @@ from brokerproof.conformance.facts.settling import (
     release,
     roll_back,
     settle,
+    settled_by,
     take,
     unpledge,
 )
@@ -271,7 +272,6 @@ class Recording:
 
     def _copy_at(self, send: Send, dest: Destination, session: Session, event: Arrive) -> Copy:
         """Which of a message's copies this is."""
-        tables = self.tables
         subscription = session.subscription
         holder = dest.name
         if dest.topic:
@@ -282,7 +282,7 @@ class Recording:
         if found is not None:
             return found
         if dest.kind == "dead-letters" and event.original_dest and send.dest.kind in {"composite", "virtual"}:
-            origin = tables.destination(event.original_dest)
+            origin = self.tables.destination(event.original_dest)
             if not origin.topic and _is_copied(send, origin):
                 return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
         if not dest.topic and send.copy is not None and send.copy.subscription is None and not _is_copied(send, dest):
@@ -319,7 +319,7 @@ class Recording:
         transaction = self._part_of(event) if event.tx is not None else None
         fate = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
         for message in event.messages:
-            delivery = _settled_by(session, message, event)
+            delivery = settled_by(session, message, event)
             if delivery is None:
                 session.dest.ledger.stirred = True
                 continue

@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 from brokerproof.conformance.experiment import destinations as names
+from brokerproof.conformance.experiment.history import Ack, Nack
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.rows import (
@@ -20,6 +21,7 @@ from brokerproof.conformance.facts.rows import (
     Copy,
     Delivery,
     Send,
+    Session,
     Transaction,
 )
 from brokerproof.conformance.facts.spans import Span
@@ -213,3 +215,19 @@ def come_back(delivery: Delivery) -> None:
     known = delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter
     if copy.steady and known and not _taken(copy):
         copy.dest.waiting[copy.message] = copy
+
+
+def settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | None:
+    """Which of a message's deliveries a session settled: one that had arrived when it wrote that."""
+    latest = session.seen.get(message)
+    if latest is None or latest.event.t0 <= event.t0:
+        return latest
+    for delivery in reversed(latest.copy.deliveries):
+        if delivery.session is session and delivery.event.t0 <= event.t0:
+            return delivery
+    return latest
+
+
+def settled_after(copy: Copy, true_ns: int) -> bool:
+    """Whether somebody tried to settle it then, or later."""
+    return any(event.t1 >= true_ns for delivery in copy.deliveries for event in delivery.settlements)

@@ -67,12 +67,16 @@ class Stamped:
         return event.timestamp_ms is not None and 0 < event.expiration_ms <= event.timestamp_ms
 
 
+def is_scheduled(send: Send) -> bool:
+    """Whether it is delayed, or lives by the broker's clock."""
+    event = send.event
+    return event.delay_ms != 0 or event.deliver_at_ms is not None or event.life_ms != 0
+
+
 def is_plain(tables: Tables, delivery: Delivery) -> bool:
     """Whether its stamps are those of one acceptance."""
     spec = tables.declared.timestamping
-    event = delivery.send.event
-    timed = event.delay_ms or event.deliver_at_ms is not None or event.life_ms
-    if timed:
+    if is_scheduled(delivery.send):
         return False
     if delivery.is_dead_letter:
         return spec is None or not spec.restamp_moved or not moves(delivery.copy)

@@ -111,7 +111,11 @@ def _twice(facts: Facts, copy: Copy) -> tuple[Delivery, Delivery] | None:
 
 def unshared(facts: Facts) -> list[Copy]:
     """Copies at destinations that put no dead letters on the shared queue."""
-    return [copy for copy in facts.copies if copy.dest.kind != "dead-letters" and not copy.dest.applied.is_shared()]
+    found: list[Copy] = []
+    for dest in facts.destinations.values():
+        if dest.kind != "dead-letters" and not dest.applied.is_shared():
+            found += dest.copies
+    return found
 
 
 @rule("RDL-017", over=unshared, handles=KINDS)
@@ -133,18 +137,20 @@ def nothing_on_the_shared_queue(facts: Facts, copy: Copy) -> Findings:
 def excluded(facts: Facts) -> list[Copy]:
     """Copies that their destination's strategy excludes, if they expire or whatever they die of."""
     found: list[Copy] = []
-    for copy in facts.copies:
-        applied, persistent = copy.dest.applied, copy.send.event.persistent
-        if copy.dest.kind == "dead-letters" or applied.dead_letter.strategy == "discarding":
+    for dest in facts.destinations.values():
+        applied = dest.applied
+        if dest.kind == "dead-letters" or applied.dead_letter.strategy == "discarding":
             continue
-        if not applied.keeps_dead_letter(persistent=persistent, expired=True):
-            found.append(copy)
+        if not applied.keeps_dead_letter(persistent=True, expired=True):
+            found += dest.copies
+        elif not applied.keeps_dead_letter(persistent=False, expired=True):
+            found += [copy for copy in dest.copies if not copy.send.event.persistent]
     return found
 
 
 def excluded_from_shared(facts: Facts) -> list[Copy]:
     """Those whose letters would be on the shared queue."""
-    return [copy for copy in excluded(facts) if copy.dest.applied.is_shared()]
+    return [copy for copy in facts.rows(excluded) if copy.dest.applied.is_shared()]
 
 
 @rule("RDL-018", over=excluded_from_shared, handles=KINDS)
@@ -179,7 +185,7 @@ def _excluded(copy: Copy) -> Findings:
 
 def excluded_from_own(facts: Facts) -> list[Copy]:
     """Those whose letters would be on a queue of their own."""
-    return [copy for copy in excluded(facts) if copy.dest.applied.own_dead_letters()]
+    return [copy for copy in facts.rows(excluded) if copy.dest.applied.own_dead_letters()]
 
 
 @rule("RDL-022", over=excluded_from_own, handles=KINDS)
@@ -197,13 +203,15 @@ def excluded_gets_no_letter_there(facts: Facts, copy: Copy) -> Findings:
 def with_own_letters(facts: Facts) -> list[Copy]:
     """Copies that have, or should have, letters on a queue of their own if they die."""
     found: list[Copy] = []
-    for copy in facts.copies:
-        own, kept = copy.dest.applied.own_dead_letters(), _is_kept(copy)
-        if copy.dest.kind == "dead-letters" or moves(copy):
+    for dest in facts.destinations.values():
+        if dest.kind == "dead-letters":
             continue
-        if (own and kept) or (not own and any(letter.dest.name != DEAD_LETTERS for letter in copy.dead_letters)):
-            found.append(copy)
-    return found
+        if dest.applied.own_dead_letters():
+            found += [copy for copy in dest.copies if _is_kept(copy)]
+        else:
+            dead = [copy for copy in dest.copies if copy.dead_letters]
+            found += [copy for copy in dead if any(letter.dest.name != DEAD_LETTERS for letter in copy.dead_letters)]
+    return [copy for copy in found if not moves(copy)]
 
 
 @rule("RDL-021", over=with_own_letters, handles=KINDS)

@@ -10,7 +10,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from brokerproof.conformance.experiment.history import Fault, History
@@ -124,7 +124,6 @@ def judge_facts(facts: Facts, wanted: Iterable[str] | None = None, catalogue: Ca
     """One verdict per wanted requirement (default: all that are judged), sorted by id."""
     known = catalogue if catalogue is not None else default_catalogue()
     ids = sorted(wanted) if wanted is not None else sorted(entry.id for entry in known.judged())
-    selected: dict[Callable[[Facts], Sequence[Any]], Sequence[Any]] = {}
     verdicts: list[Verdict] = []
     for name in ids:
         rule = RULES.get(name)
@@ -136,10 +135,7 @@ def judge_facts(facts: Facts, wanted: Iterable[str] | None = None, catalogue: Ca
         elif rule is None:
             verdicts.append(Verdict(name, VerdictKind.NOT_EXERCISED, text="no rule of this release judges it"))
         else:
-            rows = selected.get(rule.over)
-            if rows is None:
-                rows = selected[rule.over] = rule.over(facts)
-            verdicts.append(_judged(facts, rule, requirement, rows))
+            verdicts.append(_judged(facts, rule, requirement, facts.rows(rule.over)))
     return verdicts
 
 

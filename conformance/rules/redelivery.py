@@ -9,7 +9,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.returning import Handover, handovers
-from brokerproof.conformance.facts.rows import LATE, Copy, Delivery
+from brokerproof.conformance.facts.rows import LATE, RETURNED, Copy, Delivery
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
@@ -44,7 +44,7 @@ def first_is_unmarked(facts: Facts, delivery: Delivery) -> Findings:
 
 def forged(facts: Facts) -> list[Delivery]:
     """First deliveries of messages whose headers pretended a delivery count."""
-    return [delivery for delivery in firsts(facts) if delivery.send.event.forged > 1]
+    return [delivery for delivery in facts.rows(firsts) if delivery.send.event.forged > 1]
 
 
 @rule("RDL-015", over=forged, handles=KINDS)
@@ -63,7 +63,12 @@ def delivered(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.copies if copy.deliveries and not copy.dest.topic]
 
 
-@rule("RDL-002", over=delivered, handles=KINDS)
+def given_back(facts: Facts) -> list[Copy]:
+    """Those that arrived more than once, or at a session that left them."""
+    return [copy for copy in facts.rows(delivered) if len(copy.deliveries) > 1 or copy.deliveries[0].fate == RETURNED]
+
+
+@rule("RDL-002", over=given_back, handles=KINDS)
 def unsettled_comes_back(facts: Facts, copy: Copy) -> Findings:
     """A message that its consumer did not settle before it left comes back to the queue, and if the application had
     been given it, its next delivery is marked.

@@ -36,7 +36,7 @@ def closed_telling(facts: Facts) -> list[Redelivery]:
     """
     found: list[Redelivery] = []
     given: dict[str, int] = {}
-    for row in redeliveries(facts):
+    for row in facts.rows(redeliveries):
         session = row.first.session
         if session.end != "close" or not session.traits.tells_given or row.first.dest.topic:
             continue
@@ -65,7 +65,7 @@ def close_marks_what_was_given(facts: Facts, row: Redelivery) -> Findings:
 
 def untold(facts: Facts) -> list[Redelivery]:
     """Redeliveries on queues where the broker was not told what the application had been given."""
-    return [row for row in redeliveries(facts) if not row.first.dest.topic and row.unsaid()]
+    return [row for row in facts.rows(redeliveries) if not row.first.dest.topic and row.unsaid()]
 
 
 @rule("RDL-010", over=untold, handles=UNBROKEN)
@@ -81,7 +81,7 @@ def lost_together(facts: Facts) -> list[Redelivery]:
     """Those of messages that the application had been given, where another consumer that went with the same connection
     had left such a message, too.
     """
-    rows = [row for row in untold(facts) if row.first.consumed is not None and row.first.session.end != "close"]
+    rows = [row for row in facts.rows(untold) if row.first.consumed is not None and row.first.session.end != "close"]
     leavers: dict[tuple[str, int], dict[str, bool]] = {}
     if rows:
         for delivery in facts.deliveries:
@@ -104,7 +104,7 @@ def loss_marks_all_consumers(_facts: Facts, row: Redelivery) -> Findings:
 def reconnected(facts: Facts) -> list[Redelivery]:
     """Redeliveries of durable subscriptions after a lost connection."""
     found: list[Redelivery] = []
-    for row in redeliveries(facts):
+    for row in facts.rows(redeliveries):
         subscription = row.first.copy.subscription
         if subscription is not None and subscription.durable and row.unsaid():
             found.append(row)

@@ -9,7 +9,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, RESTART
 from brokerproof.conformance.facts.pressure import scarce
 from brokerproof.conformance.facts.rows import Copy, Delivery
-from brokerproof.conformance.facts.stamped import is_plain, taken_ms
+from brokerproof.conformance.facts.stamped import is_plain, is_scheduled, taken_ms
 from brokerproof.conformance.facts.stamping import INT64_MAX
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -28,7 +28,9 @@ def stamped_sends(facts: Facts) -> list[Delivery]:
 
 def bridged(facts: Facts) -> list[Delivery]:
     """Those that a network bridge sent."""
-    return [delivery for delivery in stamped_sends(facts) if delivery.send.event.network and is_plain(facts, delivery)]
+    return [
+        delivery for delivery in facts.rows(stamped_sends) if delivery.send.event.network and is_plain(facts, delivery)
+    ]
 
 
 @rule("TSP-013", over=bridged, handles=KINDS, faults=("clock",))
@@ -54,11 +56,11 @@ def longest(facts: Facts) -> list[Delivery]:
     if spec is None or spec.future_only or spec.ttl_ceiling_ms > 0:
         return []
     found: list[Delivery] = []
-    for delivery in stamped_sends(facts):
+    for delivery in facts.rows(stamped_sends):
         event = delivery.send.event
-        life_ms = event.expiration_ms - (event.timestamp_ms or 0)
-        if event.expiration_ms <= 0 or event.network or not is_plain(facts, delivery):
+        if event.expiration_ms < INT64_MAX // 2 or event.network or not is_plain(facts, delivery):
             continue
+        life_ms = event.expiration_ms - (event.timestamp_ms or 0)
         if taken_ms(facts, delivery.send, event)[0] + life_ms > INT64_MAX:
             found.append(delivery)
     return found
@@ -79,12 +81,12 @@ def moved_lives(facts: Facts) -> list[Delivery]:
     if spec is None or spec.future_only:
         return []
     found: list[Delivery] = []
-    for delivery in stamped_sends(facts):
-        event = delivery.send.event
-        life_ms = event.expiration_ms - (event.timestamp_ms or 0)
-        plain = not (event.delay_ms or event.deliver_at_ms is not None or event.life_ms or event.network)
-        capped = 0 < spec.ttl_ceiling_ms < life_ms
-        if delivery.dest is not delivery.copy.dest and plain and event.tx is None and life_ms > 0 and not capped:
+    for delivery in facts.rows(stamped_sends):
+        send = delivery.send
+        if delivery.dest is delivery.copy.dest or is_scheduled(send) or send.event.network or send.event.tx is not None:
+            continue
+        life_ms = send.event.expiration_ms - (send.event.timestamp_ms or 0)
+        if life_ms > 0 and not 0 < spec.ttl_ceiling_ms < life_ms:
             found.append(delivery)
     return found
 
@@ -119,8 +121,7 @@ def rescued(facts: Facts) -> list[Copy]:
         return found
     for copy in facts.copies:
         event = copy.send.event
-        timed = event.life_ms or event.delay_ms or event.deliver_at_ms is not None
-        if copy.dest.topic or timed or not 0 < (event.timestamp_ms or 0) < event.expiration_ms:
+        if copy.dest.topic or is_scheduled(copy.send) or not 0 < (event.timestamp_ms or 0) < event.expiration_ms:
             continue
         death = facts.death(copy.send)
         if death is None or not death.mortal:

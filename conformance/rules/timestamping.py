@@ -5,11 +5,12 @@ TSP-012). The rule itself is ``facts/stamping.py``; the broker's clock at accept
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Arrive
+from brokerproof.conformance.facts.deliveries import at_home
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.rows import Delivery
 from brokerproof.conformance.facts.spans import NS_PER_MS
-from brokerproof.conformance.facts.stamped import Stamped, is_plain
+from brokerproof.conformance.facts.stamped import Stamped, is_plain, is_scheduled, stamped
 from brokerproof.conformance.facts.stamping import INT64_MAX, documented_ms, ttl_ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
@@ -20,7 +21,7 @@ WIDE_MS = 1000
 
 def arrivals(facts: Facts) -> list[Stamped]:
     """Those of messages whose producer did not disable its timestamp, but for dead letters."""
-    found = [row for row in facts.stamped() if not row.delivery.is_dead_letter]
+    found = [row for row in facts.rows(stamped) if not row.delivery.is_dead_letter]
     return [row for row in found if row.send.event.timestamp_ms is None or row.send.event.timestamp_ms > 0]
 
 
@@ -29,7 +30,7 @@ def touched(facts: Facts) -> list[Stamped | Delivery]:
     if facts.declared.timestamping is not None and not facts.broker_clock.known:
         return [delivery for delivery in facts.deliveries if is_plain(facts, delivery)]
     found: list[Stamped | Delivery] = []
-    for row in arrivals(facts):
+    for row in facts.rows(arrivals):
         capped = row.send.event.expiration_ms > 0 and row.divided()
         if row.taken.acts() and not row.unborn() and not capped:
             found.append(row)
@@ -61,7 +62,7 @@ def brokers_time(_facts: Facts, row: Stamped | Delivery) -> Findings:
 def living(facts: Facts) -> list[Stamped]:
     """Arrivals that had to be stamped, of messages with a time to live that fits."""
     found: list[Stamped] = []
-    for row in touched(facts):
+    for row in facts.rows(touched):
         if isinstance(row, Delivery):
             break
         event = row.send.event
@@ -111,7 +112,7 @@ def life_capped(_facts: Facts, row: Stamped) -> Findings:
 
 def endless(facts: Facts) -> list[Stamped]:
     """Arrivals that had to be stamped, of messages without an expiration."""
-    found = [row for row in touched(facts) if isinstance(row, Stamped)]
+    found = [row for row in facts.rows(touched) if isinstance(row, Stamped)]
     return [row for row in found if row.send.event.expiration_ms <= 0]
 
 
@@ -142,7 +143,7 @@ def override(_facts: Facts, row: Stamped) -> Findings:
 def future(facts: Facts) -> list[Stamped]:
     """Arrivals from a broker that is to move stamps into the future only."""
     spec = facts.declared.timestamping
-    return arrivals(facts) if spec is not None and spec.future_only else []
+    return facts.rows(arrivals) if spec is not None and spec.future_only else []
 
 
 @rule("TSP-003", over=future, faults=("clock",))
@@ -238,7 +239,7 @@ def _left_alone(delivery: Delivery) -> Findings:
 
 def disabled(facts: Facts) -> list[Stamped]:
     """Arrivals of messages whose producer disabled its timestamp."""
-    found = [row for row in facts.stamped() if not row.delivery.is_dead_letter]
+    found = [row for row in facts.rows(stamped) if not row.delivery.is_dead_letter]
     return [row for row in found if row.send.event.timestamp_ms is not None and row.send.event.timestamp_ms <= 0]
 
 
@@ -252,7 +253,11 @@ def unstamped(facts: Facts) -> list[Delivery]:
     """Arrivals from a broker that does not stamp."""
     if facts.declared.timestamping is not None:
         return []
-    return [delivery for delivery in facts.deliveries if is_plain(facts, delivery) and not delivery.is_dead_letter]
+    found: list[Delivery] = []
+    for copy in facts.copies:
+        if not is_scheduled(copy.send):
+            found += [delivery for delivery in copy.deliveries if at_home(delivery)]
+    return found
 
 
 @rule("TSP-007", over=unstamped, handles=KINDS, faults=("clock",))
@@ -266,7 +271,7 @@ def others_leave_stamps_alone(_facts: Facts, delivery: Delivery) -> Findings:
 
 def stamped_letters(facts: Facts) -> list[Stamped]:
     """Arrivals of dead letters."""
-    return [row for row in facts.stamped() if row.delivery.is_dead_letter]
+    return [row for row in facts.rows(stamped) if row.delivery.is_dead_letter]
 
 
 @rule("TSP-008", over=stamped_letters, faults=("clock",))
@@ -294,7 +299,7 @@ def _may_have_had(row: Stamped, letter: Arrive) -> bool:
 
 def unborn(facts: Facts) -> list[Stamped]:
     """Arrivals of messages that were dead for their own producers, and that the broker stamps for certain, or not."""
-    found = [row for row in facts.stamped() if row.unborn() and (row.send.event.timestamp_ms or 0) > 0]
+    found = [row for row in facts.rows(stamped) if row.unborn() and (row.send.event.timestamp_ms or 0) > 0]
     return [row for row in found if row.taken.acts() is not None]
 
 
@@ -304,8 +309,8 @@ def unborn_stays_dead(_facts: Facts, row: Stamped) -> Findings:
     broker's.
     """
     taken, sent, event, letter = row.taken, row.send.event, row.delivery.event, row.delivery.is_dead_letter
-    stamped = taken.shown(event.timestamp_ms) if taken.acts() else event.timestamp_ms == sent.timestamp_ms
-    if stamped and (letter or event.expiration_ms == sent.expiration_ms):
+    right = taken.shown(event.timestamp_ms) if taken.acts() else event.timestamp_ms == sent.timestamp_ms
+    if right and (letter or event.expiration_ms == sent.expiration_ms):
         yield held("expiration-kept", "it was dead-lettered" if letter else "it was delivered")
     else:
         yield broken("altered", row.send, row.delivery, why=taken.text())

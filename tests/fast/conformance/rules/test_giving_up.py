@@ -214,3 +214,16 @@ def test_no_other_rule_takes_another_try_for_a_defect() -> None:
     assert found["RDL-023"].verdict is HOLDS
     story = retried(100, 100, strategy="individual", dead=False)
     assert [v for v in judge_history(story.history()) if v.verdict is FAILS] == []
+
+
+def test_a_rejection_may_be_answered_before_it_is_confirmed_and_after_a_rollback() -> None:
+    story = Chronicle(destinations=RETRIED).connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c0/1")
+    story.subscribe("c1/1").arrive("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx=CTX).abort("c0")
+    story.request_ms = 10
+    begun_ms = story.now_ms
+    story.nack("c0/1", "p0/1").at(begun_ms + 5).arrive("c0/1", "p0/1", redelivered=True).wait(10).ack("c0/1", "p0/1")
+    found = story.verdicts("GEN-002", "RDL-003")
+    assert found["GEN-002"].verdict is HOLDS, "the rejection was of the first delivery"
+    assert found["RDL-003"].verdict is HOLDS, "the acknowledgement of the second"
+    story.arrive("c1/1", "p0/1", redelivered=True)
+    assert kind(story, "GEN-002") is FAILS
