@@ -17,10 +17,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("reports.run:main", "run the conformance suite against a broker and write the report"),
     "list": ("conformance.commands.list:main", "show the requirements, programs, mutants or brokers"),
     "replay": ("conformance.commands.replay:main", "run one program file, corpus program or seed again"),
-    "judge": ("conformance.commands.judge:main", "run all oracles on a history.jsonl written by anybody"),
+    "judge": ("conformance.commands.judge:main", "run all rules on a history.jsonl written by anybody"),
     "mutants": (
         "conformance.commands.mutants:main",
-        "prove that every oracle can fail: plant each defect and find it",
+        "prove that every rule can fail: plant each defect and find it",
     ),
     "parity": (
         "conformance.commands.parity:main",

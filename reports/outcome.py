@@ -9,7 +9,7 @@ Rules:
 * The digest is ``conformance.experiment.results.verdict_digest`` over all runs; verdicts that say the same share one
   object, so a hundred thousand runs fit.
 * A seed that gave no result, a run that gives another verdict when it is run again, and a disagreement between the
-  in-flight oracle and its twin in SQL are problems of the suite: they never become verdicts.
+  in-flight rule and its twin in SQL are problems of the suite: they never become verdicts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTES_MAX = 20
 class InFlight:
     """The in-flight count judged twice.
 
-    How many runs got which verdict from SQL, and where the oracle says otherwise. ``beyond``: runs that use what the
+    How many runs got which verdict from SQL, and where the rule says otherwise. ``beyond``: runs that use what the
     query leaves out.
     """
 
@@ -46,23 +46,21 @@ class InFlight:
         self.disagreements: list[Note] = []
         self.compared = 0
         for row in rows:
-            mine, theirs = str(row["verdict"]), row["oracle_verdict"]
+            mine, theirs = str(row["verdict"]), row["rule_verdict"]
             self.counts[mine] = self.counts.get(mine, 0) + 1
             if theirs is None:
                 continue
             self.compared += 1
             if theirs != mine:
-                text = (
-                    f"INF-001 is {theirs!r} by the oracle and {mine!r} by aggregate/inflight.sql; one of them is wrong"
-                )
+                text = f"INF-001 is {theirs!r} by the rule and {mine!r} by aggregate/inflight.sql; one of them is wrong"
                 self.disagreements.append(Note(str(row["run"]), text))
 
     def sentence(self) -> str:
         """For the terminal."""
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(self.counts.items()))
         if not self.compared:
-            return f"in-flight consistency by SQL: {counts}; no oracle judges INF-001, so nothing was compared"
-        agree = "agrees with the oracle" if not self.disagreements else f"DISAGREES in {len(self.disagreements):,} runs"
+            return f"in-flight consistency by SQL: {counts}; no rule judges INF-001, so nothing was compared"
+        agree = "agrees with the rule" if not self.disagreements else f"DISAGREES in {len(self.disagreements):,} runs"
         beyond = f"; {self.beyond:,} runs use what the query leaves out" if self.beyond else ""
         reads = f"{self.reads:,} reads at rest"
         return f"in-flight consistency by SQL, {reads}: {counts}; {agree} ({self.compared:,} runs){beyond}"

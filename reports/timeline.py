@@ -7,7 +7,7 @@ Rules:
 
 * The witness is always shown. Around it: every event of the same messages and consumers, every fault, every phase,
   every connection that ended; for a counter, the traffic of its destination. Without a witness: the first events.
-* Clocks are read with the oracles' own ``WallClocks``, so the page cannot disagree with the verdict.
+* Clocks are read with the judge's own ``Clock``, so the page cannot disagree with the verdict.
 * True wall time is that of the drain host, whose clock is never touched, where there is one; else the median of the
   hosts' first samples (a definition, and said so).
 """
@@ -31,7 +31,7 @@ from brokerproof.conformance.experiment.history import (
     Subscribe,
 )
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.oracles.wall import WallClocks
+from brokerproof.conformance.facts.clock import Clock
 
 NS_PER_MS = 1_000_000
 DRAIN = "drain"
@@ -160,14 +160,15 @@ def _matters(event: Event, messages: set[str], consumers: set[str], dests: set[s
     return not isinstance(event, Counters | ClockSample) and getattr(event, "dest", None) in dests
 
 
-def _clocks(events: Iterable[Event]) -> WallClocks:
-    clocks = WallClocks()
+def _clocks(events: Iterable[Event]) -> dict[str, Clock]:
+    """Host -> its clock, of those that were read."""
+    clocks: dict[str, Clock] = {}
     for event in events:
         if isinstance(event, ClockSample):
-            clocks.sample(event)
-        elif isinstance(event, Fault):
-            clocks.fault(event)
-    return clocks
+            clocks.setdefault(event.host, Clock(event.host)).sample(event)
+        elif isinstance(event, Fault) and event.fault == "clock" and event.target is not None:
+            clocks.setdefault(event.target, Clock(event.target)).jump(event)
+    return {host: clock for host, clock in clocks.items() if clock.known}
 
 
 def _origin(history: History) -> tuple[int, str]:
@@ -197,7 +198,7 @@ def _hosts(program: Program, events: list[Event], chosen: list[Event]) -> list[t
     return [(host, role) for host, role in roles.items() if host in sampled or host in shown]
 
 
-def _lane(host: str, role: str, events: list[Event], clocks: WallClocks, origin_ns: int) -> Lane:
+def _lane(host: str, role: str, events: list[Event], clocks: dict[str, Clock], origin_ns: int) -> Lane:
     points: list[ClockPoint] = []
     stalls: list[tuple[int, int | None]] = []
     pending_jump = False
@@ -214,7 +215,7 @@ def _lane(host: str, role: str, events: list[Event], clocks: WallClocks, origin_
             offset = _wall_ns(event) - middle - origin_ns
             points.append(ClockPoint(middle, offset, event.plus_minus_ns + (event.t1 - event.t0) // 2, pending_jump))
             pending_jump = False
-    if not clocks.known(host):
+    if host not in clocks:
         points = []
     return Lane(host, role, _thinned(points), stalls)
 
@@ -235,9 +236,9 @@ def _thinned(points: list[ClockPoint]) -> list[ClockPoint]:
     return kept
 
 
-def _mark(event: Event, witness: set[int], clocks: WallClocks) -> Mark:
+def _mark(event: Event, witness: set[int], clocks: dict[str, Clock]) -> Mark:
     host = _lane_of(event)
-    wall = clocks.bounds_ns(host, event.t0, event.t1) if clocks.known(host) else None
+    wall = clocks[host].bounds_ns(event.t0, event.t1, event.seq, event.seq) if host in clocks else None
     good = getattr(event, "result", "ok") == "ok"
     return Mark(
         event.seq,
@@ -264,7 +265,7 @@ def _tag(event: Event) -> str:
 
 
 def _readings(
-    marks: list[Mark], events: list[Event], hosts: list[str], clocks: WallClocks, origin_ns: int
+    marks: list[Mark], events: list[Event], hosts: list[str], clocks: dict[str, Clock], origin_ns: int
 ) -> list[Reading]:
     """One row per witness event and per clock jump up to the last of them, plus the start."""
     moments: dict[tuple[int, str], bool] = {(0, "start"): False}
@@ -281,10 +282,10 @@ def _readings(
     return rows
 
 
-def _read(clocks: WallClocks, host: str, true_ns: int, origin_ns: int) -> tuple[int, int, int] | None:
-    if not clocks.known(host):
+def _read(clocks: dict[str, Clock], host: str, true_ns: int, origin_ns: int) -> tuple[int, int, int] | None:
+    if host not in clocks:
         return None
-    low, high = clocks.bounds_ns(host, true_ns, true_ns)
+    low, high = clocks[host].bounds_ns(true_ns, true_ns)
     wall = (low + high) // 2
     return wall - true_ns - origin_ns, wall, (high - low + 1) // 2
 

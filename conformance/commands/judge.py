@@ -1,4 +1,4 @@
-"""``brokerproof judge HISTORY.jsonl``: all oracles on a history from anywhere (docs/history.md)."""
+"""``brokerproof judge HISTORY.jsonl``: all rules on a history from anywhere (docs/history.md)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.experiment.destinations import is_topic
+from brokerproof.conformance.experiment.destinations import is_topic, own_letters_of
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec
@@ -84,3 +84,10 @@ def window_of(broker: BrokerSpec, dest: str, asked: int, *, durable: bool, brows
         return asked
     configured = policy_window(broker, dest, durable=durable, browser=browser)
     return default if configured is None else configured
+
+
+def own_dead_letter_queues(broker: BrokerSpec, dests: list[str]) -> list[str]:
+    """The dead-letter queues of those destinations that have one of their own."""
+    entries = {dest: entry_for(broker, dest) for dest in dests}
+    strategies = {dest: entry.dead_letter for dest, entry in entries.items() if entry is not None}
+    return [own_letters_of(dest) for dest, found in strategies.items() if found and found.strategy == "individual"]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.rows import Destination
 from brokerproof.conformance.facts.settling import expect_no_letter, release, settled_after
 from brokerproof.conformance.facts.spans import NEVER
-from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
 
 def operate(tables: Tables, event: Operate) -> None:
@@ -42,3 +43,20 @@ def operate(tables: Tables, event: Operate) -> None:
     for copy in source.copies if tables.rejected else ():
         if copy.dead_letter_due and settled_after(copy, event.t0):
             expect_no_letter(tables, copy)
+
+
+def _disturb(tables: Tables, dest: Destination, event: Operate) -> None:
+    """Totals begin anew, or something is gone."""
+    nothing = event.result == "ok" and event.count == 0
+    if event.op == "move" and nothing:
+        return
+    last, ledger = dest.rested, dest.ledger
+    empty = last is not None and last.event.size == 0 and not ledger.loose and last.epoch.sent == dest.epoch.sent
+    busy = bool(dest.open) or any(covers(session, dest) and not session.end for session in tables.wild)
+    busy = busy or any(looks_at(browser.event, dest) for browser in tables.lookers.values())
+    late = 0
+    while late < len(dest.sends) and dest.sends[-1 - late].event.t1 > event.t0:
+        late += 1
+    ledger.operate(event, late, busy=busy and not empty and not (event.op == "purge" and nothing))
+    if event.op == "move" and event.to == dest.name:
+        ledger.purge = None  # it is filled by others than producers

@@ -4,7 +4,7 @@ Rules
 * A program is about two features at most, and about none in half of all cases: what is new must not thin out what the
   rest explores.
 * A feature says what it needs of the frame, how often its own steps are drawn, and its motif.
-* Only features in ``OFFERED`` are drawn; a new one is appended there when every oracle is sound on it.
+* Only features in ``OFFERED`` are drawn; a new one is appended there when every rule is sound on it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mutants: planted defects that prove that an oracle can fail.
+"""Mutants: planted defects that prove that a rule can fail.
 
 Rules:
 

@@ -1,4 +1,4 @@
-"""Hunting mutants: how many programs it takes until the oracle that must catch a defect does.
+"""Hunting mutants: how many programs it takes until the rule that must catch a defect does.
 
 The same seeds are used for every mutant, corpus programs first. A mutant that survives the budget is a hole in the
 suite, not in the broker.

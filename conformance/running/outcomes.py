@@ -5,7 +5,7 @@ its queue at the end), ``dead-letter`` (it was on the dead-letter queue at the e
 ``gone``: none of these. What a durable subscription is still owed when the run drains counts as ``consumed``: its own
 host takes it.
 
-This is a summary for people and for comparing worlds; verdicts are the oracles' business.
+This is a summary for people and for comparing worlds; verdicts are the judge's business.
 """
 
 from __future__ import annotations

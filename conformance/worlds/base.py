@@ -62,7 +62,7 @@ class NotOfferedError(Exception):
 
 
 class Recorder:
-    """Collects events in order, numbers them and tells whoever listens (the oracles, while the run is going on)."""
+    """Collects events in order, numbers them and tells whoever listens (a machine, while the run is going on)."""
 
     __slots__ = ("events", "listener", "seq")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.policies import own_dead_letter_queues
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import WorldState
 from brokerproof.conformance.experiment.steps.consume import Subscribe
-from brokerproof.conformance.oracles.strategies import letter_queues
 
 
 def state_of(program: Program) -> WorldState:
@@ -14,7 +14,7 @@ def state_of(program: Program) -> WorldState:
         program.hosts,
         {host.name: program.link_of(host.name) for host in program.clients()},
         program.dests,
-        letters=letter_queues(program.broker, program.dests),
+        letters=own_dead_letter_queues(program.broker, program.dests),
         persistent=program.broker.persistent,
         durable=any(isinstance(step, Subscribe) and bool(step.durable) for step in program.steps),
     )

@@ -8,7 +8,7 @@ Rules:
 * The orders of verdicts and grades come from ``conformance.experiment.verdict`` as views, so that SQL and Python
   cannot disagree about the join.
 * Tables are read with their declared schema, never with an inferred one.
-* The in-flight count is judged a second time, from ``events`` alone and without a line of the oracle's code;
+* The in-flight count is judged a second time, from ``events`` alone and without a line of the rule's code;
   disagreement is a problem of the suite.
 """
 

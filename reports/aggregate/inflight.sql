@@ -8,7 +8,7 @@
 -- took time, on a queue where a timer may act, is never called violated.
 --
 -- Left out, whole runs: transactions, operators, browsers, wildcard consumers and restarts of the broker. What these do to
--- the count is told by their own oracles; a second copy of all that would be no second opinion.
+-- the count is told by rules of their own; a second copy of all that would be no second opinion.
 --
 -- Few joins on purpose: planning, not data, is what this query costs.
 WITH beyond AS (
@@ -180,7 +180,7 @@ joined AS (
     JOIN verdict_order o ON o.verdict = j.verdict
     GROUP BY j.run, j.broker
 )
-SELECT j.run, j.broker, j.verdict, j.reads, v.verdict AS oracle_verdict
+SELECT j.run, j.broker, j.verdict, j.reads, v.verdict AS rule_verdict
 FROM joined j
 LEFT JOIN verdicts v ON v.run = j.run AND v.broker = j.broker AND v.requirement = 'INF-001'
 ORDER BY j.broker, j.run

@@ -1,1 +1,1 @@
-"""False alarms of oracles, looked for by the thousand: ``python -m tests.alarms --help``."""
+"""False alarms of rules, looked for by the thousand: ``python -m tests.alarms --help``."""

@@ -1,4 +1,4 @@
-"""A builder of hand-written histories for the oracles of the books: in milliseconds, in the order of the calls.
+"""A builder of hand-written histories for the rules: in milliseconds, in the order of the calls.
 
 Every call records one event at the current time, then lets ``tick_ms`` pass, so that a story reads from top to bottom.
 Requests that the broker answers take ``request_ms``; what is merely seen takes no time. ``at(ms)`` sets the time,
@@ -39,8 +39,6 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.sight import Heard, Said
 from brokerproof.conformance.experiment.verdict import Verdict
-from brokerproof.conformance.oracles.base import Oracle
-from brokerproof.conformance.oracles.wall import WallClocks
 from brokerproof.conformance.rules.judge import judge_history
 
 NS_PER_MS = 1_000_000
@@ -240,17 +238,3 @@ class Chronicle:
         for number, event in enumerate(self.events, start=1):
             event.seq = number
         return {verdict.requirement: verdict for verdict in judge_history(self.history(), wanted=requirements)}
-
-    def judge(self, make: type[Oracle]) -> dict[str, Verdict]:
-        """The verdicts of one oracle, by requirement."""
-        clocks = WallClocks()
-        oracle = make(clocks)
-        oracle.start(self.header)
-        for event in self.events:
-            if isinstance(event, ClockSample):
-                clocks.sample(event)
-            elif isinstance(event, Fault):
-                clocks.fault(event)
-            if event.__struct_config__.tag in oracle.kinds:
-                oracle.feed(event)
-        return {verdict.requirement: verdict for verdict in oracle.finish()}

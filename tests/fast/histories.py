@@ -1,4 +1,4 @@
-"""Hand-written histories for the oracles of time: a ``Chronicle`` whose hosts have clocks of their own.
+"""Hand-written histories for rules about time: a ``Chronicle`` whose hosts have clocks of their own.
 
 A story reads from top to bottom. ``at(ms)`` sets the true time of what follows. Stamps are made as clients make them,
 from the producer's clock: whole milliseconds, truncated. Requests take ``request_ms``, arrivals no time. Clocks are
@@ -11,8 +11,6 @@ from typing import Any, Self
 
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.history import ClockSample, Fault, Send
-from brokerproof.conformance.experiment.verdict import Verdict
-from brokerproof.conformance.oracles.base import Oracle
 from tests.fast.chronicle import DLQ, EPOCH_MS, NS_PER_MS, Chronicle
 
 PLUGIN = TimeStampingSpec()
@@ -110,14 +108,3 @@ class Tale(Chronicle):
         self.sample_all()
         self.rest(None).phase("end")
         return self
-
-    def tell(self, make: type[Oracle]) -> dict[str, Verdict]:
-        """The verdicts of one oracle on this history, ordered as a world orders events: by their ends."""
-        self.events.sort(key=_end)
-        for number, event in enumerate(self.events, start=1):
-            event.seq = number
-        return self.judge(make)
-
-
-def _end(event: Any) -> int:
-    return int(event.t1)

@@ -21,8 +21,8 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("experiment",),
         ("requirements", "known", "generate"),
         ("facts", "corpus", "stories", "mutants", "agents"),
-        ("rules", "oracles", "brokers"),
-        ("judge", "worlds", "operating"),
+        ("rules", "brokers"),
+        ("worlds", "operating"),
         ("running",),
         ("machines", "pytest_plugin"),
         ("commands", "cli"),
@@ -47,8 +47,7 @@ FLOOR = {
     for room in rooms
 }
 LOOSE = {
-    #: ``judge.py`` is the old judge: it goes with ``oracles``.
-    "conformance": {"__init__.py", "cli.py", "pytest_plugin.py", "judge.py"},
+    "conformance": {"__init__.py", "cli.py", "pytest_plugin.py"},
     "reference_broker": {"__init__.py", "inactivity.py", "node.py"},
 }
 CORE = "brokerproof.reference_broker.core"

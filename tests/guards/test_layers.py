@@ -13,10 +13,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "brokerproof.reference_broker": ("brokerproof.reference_broker",),
     "brokerproof.chaos": ("brokerproof.chaos",),
     "brokerproof.conformance": ("brokerproof.conformance", "brokerproof.reference_broker", "brokerproof.chaos"),
-    "brokerproof.conformance.oracles": (
-        "brokerproof.conformance.oracles",
+    "brokerproof.conformance.facts": ("brokerproof.conformance.experiment", "brokerproof.conformance.facts"),
+    "brokerproof.conformance.rules": (
         "brokerproof.conformance.experiment",
         "brokerproof.conformance.requirements",
+        "brokerproof.conformance.facts",
+        "brokerproof.conformance.rules",
     ),
     "brokerproof.conformance.requirements": ("brokerproof.conformance.requirements",),
     "brokerproof.conformance.cli": ("brokerproof.conformance.cli", "brokerproof.conformance.experiment.exits"),
@@ -26,6 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 #: What the writers may know of conformance: data types, not machinery.
 DATA_ONLY = (
     "brokerproof.conformance.experiment",
+    "brokerproof.conformance.facts",
     "brokerproof.conformance.running.failure",
     "brokerproof.conformance.requirements",
 )

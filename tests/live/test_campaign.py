@@ -44,9 +44,8 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.results import RunResult, verdict_digest
 from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.conformance.mutants import MUTANTS
-from brokerproof.conformance.oracles.inflight import InFlightOracle
-from brokerproof.conformance.oracles.wall import WallClocks
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_seed
 from brokerproof.reports.aggregate import ask, open_tables
 from brokerproof.reports.campaign import prepare
@@ -272,19 +271,9 @@ def test_a_broken_seed_is_a_row_and_a_dead_worker_is_replaced(session: Any, tmp_
     assert column["runs"] == 6
 
 
-def oracle_verdict(history: History) -> Verdict:
-    """INF-001 by the oracle alone."""
-    clocks = WallClocks()
-    oracle = InFlightOracle(clocks)
-    oracle.start(history.header)
-    for event in history.events:
-        if isinstance(event, ClockSample):
-            clocks.sample(event)
-        elif isinstance(event, Fault):
-            clocks.fault(event)
-        if str(type(event).__struct_config__.tag) in oracle.kinds:
-            oracle.feed(event)
-    return next(verdict for verdict in oracle.finish() if verdict.requirement == "INF-001")
+def rule_verdict(history: History) -> Verdict:
+    """INF-001 by its rule alone."""
+    return judge_history(history, wanted=("INF-001",))[0]
 
 
 def tampered(event: Event, dice: random.Random) -> Event | None:
@@ -305,7 +294,7 @@ def tampered(event: Event, dice: random.Random) -> Event | None:
     return None if lost else event
 
 
-def test_sql_and_oracle_agree_on_histories_full_of_lies(session: Any, tmp_path: Path) -> None:
+def test_sql_and_the_rule_agree_on_histories_full_of_lies(session: Any, tmp_path: Path) -> None:
     dice = random.Random(11)  # noqa: S311 - a test needs reproducible numbers
     prepare(tmp_path)
     writer = TableWriter(tmp_path, "part-0-199")
@@ -315,7 +304,7 @@ def test_sql_and_oracle_agree_on_histories_full_of_lies(session: Any, tmp_path: 
         kept = [changed for event in result.history.events if (changed := tampered(event, dice)) is not None]
         events = [msgspec.structs.replace(event, seq=number) for number, event in enumerate(kept, start=1)]
         past = History(result.history.header, events)
-        verdict = oracle_verdict(past)
+        verdict = rule_verdict(past)
         writer.add(RunResult(result.name, result.broker, "simulated", result.program, [verdict], past, seed=seed), 1)
     writer.finish()
     open_tables(session, tmp_path)
