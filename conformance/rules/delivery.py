@@ -88,9 +88,7 @@ def once_or_never(facts: Facts, send: Send) -> Findings:
 
 @rule("GEN-027", over=unsure_sends, handles=ANYTHING)
 def repeated_send_is_taken_once(facts: Facts, send: Send) -> Findings:
-    """A message that a client sends again over a new connection, because it does not know whether the broker has it, is
-    delivered once.
-    """
+    """What a producer sends again after a lost connection, under its own name, is taken once."""
     return _taken_once(facts, send, again=True)
 
 

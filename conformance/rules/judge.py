@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from brokerproof.conformance.experiment.history import Fault, History
@@ -120,38 +121,72 @@ def _text(finding: Finding, outcome: str) -> str:
     return f"{finding.why or outcome.replace('-', ' ')}: {said}" if said else finding.why or outcome
 
 
+class Plan:
+    """What is asked of every history with the same capabilities: rules in order of their ids, and the verdicts of those
+    that do not apply, or that nobody exercises.
+    """
+
+    __slots__ = ("asked", "blank", "refused")
+
+    def __init__(self, catalogue: Catalogue, wanted: tuple[str, ...], capabilities: tuple[str, ...]) -> None:
+        self.asked: list[tuple[Rule, Requirement]] = []
+        self.refused: list[Verdict] = []
+        self.blank: dict[str, Verdict] = {}
+        for name in sorted(wanted):
+            requirement, rule = catalogue[name], RULES.get(name)
+            lacking = [need for need in requirement.needs if need not in capabilities]
+            if lacking:
+                text = f"the broker (or its transport) does not offer: {', '.join(lacking)}"
+                self.refused.append(Verdict(name, VerdictKind.NOT_APPLICABLE, text=text))
+            elif rule is None:
+                text = "no rule of this release judges it"
+                self.refused.append(Verdict(name, VerdictKind.NOT_EXERCISED, text=text))
+            else:
+                self.asked.append((rule, requirement))
+                self.blank[name] = Verdict(name, VerdictKind.NOT_EXERCISED)
+
+
+@lru_cache(maxsize=64)
+def _default_plan(wanted: tuple[str, ...] | None, capabilities: tuple[str, ...]) -> Plan:
+    catalogue = default_catalogue()
+    return Plan(catalogue, wanted or tuple(entry.id for entry in catalogue.judged()), capabilities)
+
+
 def judge_facts(facts: Facts, wanted: Iterable[str] | None = None, catalogue: Catalogue | None = None) -> list[Verdict]:
     """One verdict per wanted requirement (default: all that are judged), sorted by id."""
-    known = catalogue if catalogue is not None else default_catalogue()
-    ids = sorted(wanted) if wanted is not None else sorted(entry.id for entry in known.judged())
-    verdicts: list[Verdict] = []
-    for name in ids:
-        rule = RULES.get(name)
-        requirement = known[name]
-        lacking = [need for need in requirement.needs if need not in facts.header.capabilities]
-        if lacking:
-            text = f"the broker (or its transport) does not offer: {', '.join(lacking)}"
-            verdicts.append(Verdict(name, VerdictKind.NOT_APPLICABLE, text=text))
-        elif rule is None:
-            verdicts.append(Verdict(name, VerdictKind.NOT_EXERCISED, text="no rule of this release judges it"))
-        else:
-            verdicts.append(_judged(facts, rule, requirement, facts.rows(rule.over)))
+    names, capabilities = tuple(wanted) if wanted is not None else None, tuple(facts.header.capabilities)
+    if catalogue is None:
+        plan = _default_plan(names, capabilities)
+    else:
+        plan = Plan(catalogue, names or tuple(entry.id for entry in catalogue.judged()), capabilities)
+    verdicts = [*plan.refused]
+    for rule, requirement in plan.asked:
+        rows = facts.rows(rule.over)
+        verdicts.append(_judged(facts, rule, requirement, rows, plan.blank) if rows else plan.blank[requirement.id])
+    if plan.refused:
+        verdicts.sort(key=_id_of)
     return verdicts
 
 
-def _judged(facts: Facts, rule: Rule, requirement: Requirement, rows: Sequence[Any]) -> Verdict:
-    if not rows:
-        return Verdict(rule.requirement, VerdictKind.NOT_EXERCISED)
-    claim = Claim(requirement)
+def _id_of(verdict: Verdict) -> str:
+    return verdict.requirement
+
+
+def _judged(
+    facts: Facts, rule: Rule, requirement: Requirement, rows: Sequence[Any], blank: dict[str, Verdict]
+) -> Verdict:
+    claim: Claim | None = None
     judge, unhandled = rule.judge, rule.unhandled
     for row in rows:
-        marked = getattr(row, "marks", 0) & unhandled
         for finding in judge(facts, row):
-            claim.add(finding, marked)
-    verdict = claim.verdict()
-    unproved = _unproved(facts, rule)
-    if unproved is None or verdict.verdict is VerdictKind.NOT_EXERCISED:
-        return verdict
+            if claim is None:
+                claim = Claim(requirement)
+            claim.add(finding, getattr(row, "marks", 0) & unhandled)
+    if claim is None:
+        return blank[requirement.id]
+    unproved = _unproved(facts, rule) if facts.unproved else None
+    if unproved is None:
+        return claim.verdict()
     text = f"fault {unproved.fault!r} (event {unproved.seq}) left no evidence that it took effect"
     return Verdict(rule.requirement, VerdictKind.NOT_RUN, witness=[unproved.seq], text=text)
 
