@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
-from brokerproof.conformance.experiment.destinations import is_topic, pattern_of
+from brokerproof.conformance.experiment.operations import Operation
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
 from brokerproof.conformance.experiment.steps import AnyStep
@@ -106,10 +106,9 @@ def _send(state: WorldState, step: Send) -> list[str] | None:
     if concrete is None:
         return None
     client = state.clients[concrete.host]
-    names = [client.next_message() for _ in range(min(step.count, 2))]
-    client.sent_count += step.count - len(names)
-    last = f"{client.name}/{client.sent_count}"
-    what = names[0] if step.count == 1 else f"{step.count} messages, {names[0]} to {last},"
+    first = client.next_message()
+    client.sent_count += step.count
+    what = first if step.count == 1 else f"{step.count} messages, {first} to {client.name}/{client.sent_count},"
     words = [f"{client.name} sends {what} to {state.dests[concrete.dest]}"]
     if step.ttl_ms:
         words.append(f"time to live {milliseconds_text(step.ttl_ms)}")
@@ -138,21 +137,22 @@ def _subscribe(state: WorldState, step: Subscribe) -> list[str] | None:
     concrete = step.normalise(state)
     if concrete is None:
         return None
-    client = state.clients[concrete.host]
-    dest = state.dests[concrete.dest]
-    name = pattern_of(dest) if concrete.wild else dest
-    consumer = ConsumerState(client.next_consumer(), client, name, concrete)
-    client.consumers.append(consumer)
-    if concrete.durable:
-        client.durables[concrete.durable] = (dest, concrete)
+    operation = concrete.resolve(state)
+    _happens(state, operation)
     verb = "browses" if concrete.browser else "subscribes to"
     return [
-        f"{client.name} {verb} {name} as {consumer.name}",
+        f"{operation.host} {verb} {operation.dest} as {operation.consumer}",
         _PREFETCHES.get(concrete.prefetch, f"prefetch {concrete.prefetch}"),
         f"{concrete.dispatch} dispatch",
         "" if concrete.browser else ACK_WORDS[concrete.ack],
         *_consumer_options(concrete),
     ]
+
+
+def _happens(state: WorldState, operation: Operation) -> None:
+    """All goes well."""
+    state.begun(operation)
+    state.happened(operation)
 
 
 def _consumer_options(step: Subscribe) -> list[str]:
@@ -227,40 +227,38 @@ def _leave(state: WorldState, step: Leave) -> list[str] | None:
     consumer = _consumer(state, step)
     if consumer is None:
         return None
-    client: ClientState = consumer.client
+    concrete = step.normalise(state)
+    assert concrete is not None, "there is a consumer"
+    _happens(state, concrete.resolve(state))
     if step.how == "close":
-        client.consumers.remove(consumer)
         return [f"{consumer.name} says goodbye and closes"]
-    client.consumers.clear()
-    client.transaction = ""
     end = "socket vanishes without a goodbye" if step.how == "drop" else "process is killed"
-    return [f"{client.name}'s {end}", "all its consumers are gone"]
+    return [f"{consumer.client.name}'s {end}", "all its consumers are gone"]
 
 
 def _clock(state: WorldState, step: Clock) -> list[str] | None:
     concrete = step.normalise(state)
     if concrete is None:
         return None
-    host = state.hosts[concrete.host]
-    return [f"the wall clock of {host.name} jumps by {milliseconds_text(step.jump_ms, sign=True)}"]
+    return [f"the wall clock of {concrete.resolve(state).host} jumps by {milliseconds_text(step.jump_ms, sign=True)}"]
 
 
 def _stall(state: WorldState, step: Stall) -> list[str] | None:
-    fitting = [client for client in state.clients if not client.stalled]
-    if not fitting:
+    concrete = step.normalise(state)
+    if concrete is None:
         return None
-    client = fitting[step.link % len(fitting)]
-    client.stalled = step.toward
-    return [f"the link of {client.name} stalls silently, {DIRECTIONS[step.toward]}"]
+    operation = concrete.resolve(state)
+    _happens(state, operation)
+    return [f"the link of {operation.link} stalls silently, {DIRECTIONS[operation.toward]}"]
 
 
 def _resume(state: WorldState, step: Resume) -> list[str] | None:
-    fitting = [client for client in state.clients if client.stalled]
-    if not fitting:
+    concrete = step.normalise(state)
+    if concrete is None:
         return None
-    client = fitting[step.link % len(fitting)]
-    client.stalled = ""
-    return [f"the link of {client.name} flows again"]
+    operation = concrete.resolve(state)
+    _happens(state, operation)
+    return [f"the link of {operation.link} flows again"]
 
 
 def _advance(state: WorldState, step: Advance) -> list[str] | None:
@@ -273,44 +271,41 @@ def _settle(_state: WorldState, step: Settle) -> list[str] | None:
 
 def _counters(state: WorldState, step: Counters) -> list[str] | None:
     concrete = step.normalise(state)
-    return None if concrete is None else [f"read the broker's figures for {state.places()[concrete.dest]}"]
+    return None if concrete is None else [f"read the broker's figures for {concrete.resolve(state).dest}"]
 
 
 def _begin(state: WorldState, step: Begin) -> list[str] | None:
-    fitting = [client for client in state.clients if not client.transaction]
-    if not fitting:
+    concrete = step.normalise(state)
+    if concrete is None:
         return None
-    client = fitting[step.host % len(fitting)]
-    client.transaction = client.next_transaction()
-    return [f"{client.name} begins transaction {client.transaction}"]
+    operation = concrete.resolve(state)
+    _happens(state, operation)
+    return [f"{operation.host} begins transaction {operation.tx}"]
 
 
 def _end(state: WorldState, step: Commit | Rollback) -> list[str] | None:
-    fitting = [client for client in state.clients if client.transaction]
-    if not fitting:
+    concrete = step.normalise(state)
+    if concrete is None:
         return None
-    client = fitting[step.host % len(fitting)]
-    name, client.transaction = client.transaction, ""
-    return [f"{client.name} {'commits' if isinstance(step, Commit) else 'rolls back'} {name}"]
+    operation = concrete.resolve(state)
+    _happens(state, operation)
+    return [f"{operation.host} {'commits' if isinstance(step, Commit) else 'rolls back'} {operation.tx}"]
 
 
 def _unsubscribe(state: WorldState, step: Unsubscribe) -> list[str] | None:
-    fitting = [client for client in state.clients if client.idle_durables()]
-    if not fitting:
+    concrete = step.normalise(state)
+    if concrete is None:
         return None
-    client = fitting[step.host % len(fitting)]
-    idle = client.idle_durables()
-    name = idle[step.durable % len(idle)]
-    del client.durables[name]
-    return [f"{client.name} ends its durable subscription {name}"]
+    operation = concrete.resolve(state)
+    _happens(state, operation)
+    return [f"{operation.host} ends its durable subscription {operation.durable}"]
 
 
 def _restart(state: WorldState, step: Restart) -> list[str] | None:
     if step.normalise(state) is None:
         return None
     for client in state.clients:
-        client.consumers.clear()
-        client.transaction = ""
+        client.vanish()
     return ["the broker is killed and started again" if step.how == "kill" else "the broker is stopped and started"]
 
 
@@ -320,10 +315,10 @@ def _operate(state: WorldState, step: Operate) -> list[str] | None:
         return None
     if step.op == "limit":
         return [f"an operator sets the memory limit of the broker to {bytes_text(step.limit_bytes)}"]
-    queues = [dest for dest in state.places() if not is_topic(dest)]
-    dest = queues.pop(concrete.dest)
+    operation = concrete.resolve(state)
+    dest = operation.dest
     if step.op == "move":
-        return [f"an operator moves what waits on {dest} to {queues[concrete.to]}"]
+        return [f"an operator moves what waits on {dest} to {operation.to}"]
     return [f"an operator purges {dest}" if step.op == "purge" else f"an operator resets the figures of {dest}"]
 
 

@@ -12,16 +12,9 @@ import os
 import threading
 import time
 
-from brokerproof.conformance.agents.protocol import AgentEvent, Fail, Reply, Stamps, encode
+from brokerproof.conformance.agents.library import Stamps
+from brokerproof.conformance.agents.protocol import AgentEvent, Fail, Reply, encode
 from brokerproof.conformance.agents.stamps import wall_reading
-
-
-class RefusedError(Exception):
-    """The request cannot be done and nothing happened."""
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 class Answers:

@@ -13,8 +13,8 @@ Rules
 * The library does not tell what it throws away. But it tells how many messages it holds for the application: if as many
   of those that arrived are missing as have expired by this host's clock, it is these, and each is told as a
   ``discard``. In any other case nothing is told; the message's absence and its dead letter have to speak.
-* ``ack`` in mode ``client`` is ``Message.acknowledge()``: it settles everything that the session has delivered, and
-  the answer says so. ``nack`` does not exist in JMS.
+* ``ack`` in mode ``cumulative`` is ``Message.acknowledge()``: it settles everything that the session has delivered.
+  ``nack`` does not exist in JMS.
 * What the library does not finish by the deadline is ``unknown`` and goes on in a thread of its own.
 
 Known exceptions: ``auto`` acknowledgement happens inside ``receive``. ``stamp`` none does not exist in JMS, zero is
@@ -35,10 +35,11 @@ from typing import Any
 from zlib import crc32
 
 import jpype
+import msgspec
 
 from brokerproof.chaos.tools import find_java, java_home
-from brokerproof.conformance.agents.answers import Answers, RefusedError
-from brokerproof.conformance.agents.library import (
+from brokerproof.conformance.agents.answers import Answers
+from brokerproof.conformance.agents.java import (
     ACK_MODES,
     TRANSACTED,
     Arrived,
@@ -54,38 +55,44 @@ from brokerproof.conformance.agents.library import (
     message_of,
     within,
 )
+from brokerproof.conformance.agents.library import RefusedError, Stamps
+from brokerproof.conformance.agents.message import make_body, read_body
 from brokerproof.conformance.agents.protocol import (
+    ALONE,
     FEATURES,
     PROTOCOL,
     UNSUPPORTED,
-    Abort,
-    Ack,
-    AnyRequest,
+    AnyOperation,
     Arrive,
-    Begin,
-    BrokerRequest,
     Browse,
     Closed,
-    Commit,
-    Connect,
-    Counters,
     Discard,
     Fail,
     Hello,
-    Leave,
     Quit,
+    Request,
+    parse_request,
+)
+from brokerproof.conformance.agents.stamps import NS_PER_MS, wall_reading
+from brokerproof.conformance.experiment import traits
+from brokerproof.conformance.experiment.operations import (
+    Abort,
+    Ack,
+    Begin,
+    Commit,
+    Connect,
+    Leave,
+    ReadCounters,
     Send,
     Subscribe,
     Take,
     Unsubscribe,
-    make_body,
-    parse_request,
-    read_body,
 )
-from brokerproof.conformance.agents.stamps import NS_PER_MS, wall_reading
 
 NAME = "jms/1"
 CAPABILITIES = ["ttl", "delay", "prefetch", "take", "expiry-check", "sync-dispatch", *FEATURES]
+#: A session for each consumer, and a transaction is one session's: it holds sends alone.
+TRAITS = msgspec.structs.replace(traits.JMS, transaction_scope="session")
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xmx96m", "-Djava.net.preferIPv4Stack=true")
 #: While messages may have been thrown away, look this often.
 _LOOK_MS = 20
@@ -127,32 +134,31 @@ class Agent:
 
     # -- requests
 
-    def _answer(self, request: AnyRequest) -> None:
+    def _answer(self, request: Request) -> None:
         t0_ns = time.monotonic_ns()
-        if isinstance(request, Send):
-            self._send(request, t0_ns)
-            return
+        operation = request.operation
+        stamps: Stamps = {}
         try:
-            if isinstance(request, BrokerRequest):
-                ok = within(request.deadline_ms, lambda: self._perform(request))
+            if isinstance(operation, ALONE):
+                ok = self._perform(operation)
+            elif isinstance(operation, Send):
+                ok = self._send(operation, request.deadline_ms, stamps)
             else:
-                ok = self._perform(request)
+                ok = within(request.deadline_ms, lambda: self._perform(operation))
         except RefusedError as refusal:
             self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
-        except TimeoutError as error:
-            self._answers.reply(request.id, t0_ns, unknown=str(error))
-        except jpype.JException as error:
+        except (TimeoutError, jpype.JException) as error:
             # The library says that it failed, not whether the broker heard of it.
-            self._answers.reply(request.id, t0_ns, unknown=f"{error}")
+            self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps or None)
         else:
             self._answers.reply(request.id, t0_ns, ok=ok)
-        if isinstance(request, Quit):
+        if isinstance(operation, Quit):
             self._running = False
 
-    def _perform(self, request: AnyRequest) -> dict[str, object]:
+    def _perform(self, request: AnyOperation) -> dict[str, object]:
         if isinstance(request, Hello):
             return {"agent": NAME, "protocol": PROTOCOL, "capabilities": CAPABILITIES}
-        if isinstance(request, Counters):
+        if isinstance(request, ReadCounters):
             return {}
         if isinstance(request, Connect):
             return self._connect(request)
@@ -199,42 +205,36 @@ class Agent:
         except jpype.JException as error:
             self._forget()
             raise RefusedError("unreachable", f"{request.url}: {error}") from None
-        return {}
+        own = msgspec.structs.replace(TRAITS, checks_expiry=request.expiry_check)
+        return {"traits": msgspec.to_builtins(own)}
 
-    def _send(self, request: Send, t0_ns: int) -> None:
-        """Its stamps are known whatever the broker does, so it has an answer of its own."""
-        stamps: dict[str, int | None] = {}
+    def _send(self, request: Send, deadline_ms: int, stamps: Stamps) -> dict[str, object]:
+        """Its ``stamps`` are known whatever the broker does."""
+        wire = self._connected()
+        session = wire.transacted[request.tx] if request.tx else wire.producing
         try:
-            wire = self._connected()
-            session = wire.transacted[request.tx] if request.tx else wire.producing
-            try:
-                body = message_of(session, request)
-            except jpype.JException as error:
-                raise RefusedError("bad-message", str(error)) from None  # the library would not even make it
-            producer = session.createProducer(destination(session, request.dest))
-            producer.setDeliveryMode(2 if request.persistent else 1)
-            producer.setPriority(request.priority)
-            producer.setTimeToLive(request.ttl_ms)
-            producer.setDisableMessageTimestamp(request.stamp == "zero")
+            body = message_of(session, request)
+        except jpype.JException as error:
+            raise RefusedError("bad-message", str(error)) from None  # the library would not even make it
+        producer = session.createProducer(destination(session, request.dest))
+        producer.setDeliveryMode(2 if request.persistent else 1)
+        producer.setPriority(request.priority)
+        producer.setTimeToLive(request.ttl_ms)
+        producer.setDisableMessageTimestamp(request.stamp == "zero")
 
-            def send() -> dict[str, object]:
-                producer.send(body)
-                producer.close()
-                return {}
+        def send() -> dict[str, object]:
+            producer.send(body)
+            producer.close()
+            return {}
 
-            try:
-                within(request.deadline_ms, send)
-            finally:
-                # The library stamps before it sends.
-                stamps["expiration_ms"] = int(body.getJMSExpiration())
-                stamps["timestamp_ms"] = int(body.getJMSTimestamp())
-                stamps["body"] = crc32(make_body(request.message, request.size))
-        except RefusedError as refusal:
-            self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
-        except (TimeoutError, jpype.JException) as error:
-            self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps)
-        else:
-            self._answers.reply(request.id, t0_ns, ok={**stamps})
+        try:
+            within(deadline_ms, send)
+        finally:
+            # The library stamps before it sends.
+            stamps["expiration_ms"] = int(body.getJMSExpiration())
+            stamps["timestamp_ms"] = int(body.getJMSTimestamp())
+            stamps["body"] = crc32(make_body(request.message, request.size))
+        return {**stamps}
 
     def _subscribe(self, request: Subscribe) -> dict[str, object]:
         wire = self._connected()
@@ -307,7 +307,7 @@ class Agent:
             settled = list(consumer.taken)
         for name in settled:
             del consumer.taken[name]
-        return {"messages": settled}
+        return {}
 
     def _leave(self, request: Leave | Quit) -> dict[str, object]:
         wire = self._wire

@@ -1,8 +1,8 @@
 """The loop of an agent that has its socket to itself: requests on stdin, replies and events on stdout, one connection
 to the broker, whose protocol a subclass knows.
 
-It decides nothing about the protocol, which is a client session's (``session/session.py``); it owns the
-socket, the clock readings and what waits for a receipt.
+It decides nothing about the protocol, which is a library's (``library.py``); it owns the socket, the clock readings and
+what waits for a receipt.
 
 Rules
 * One thread, one selector loop over stdin and the socket, so nothing that arrives waits for a request to be finished,
@@ -10,6 +10,8 @@ Rules
 * What asks the broker is answered when the receipt comes; if the connection ends first the answer is ``unknown``.
   ``leave`` says goodbye and waits for nothing.
 * A refusal without the name of a request ends the connection; every waiting request is then ``unknown``.
+* ``take`` is answered when a message is there or the deadline has passed; a consumer without a prefetch asks the broker
+  for one. Of an agent that does not offer it the suite hands out itself what arrives: then it is taken at once.
 * The process runs on the host's faked wall clock; nothing but ``wall_ms`` and what a message is stamped with is read
   from it.
 """
@@ -22,41 +24,38 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar
 from urllib.parse import urlsplit
-from zlib import crc32
 
-from brokerproof.conformance.agents.answers import Answers, RefusedError
+import msgspec
+
+from brokerproof.conformance.agents.answers import Answers
+from brokerproof.conformance.agents.library import RefusedError
+from brokerproof.conformance.agents.message import arrival_of, read_body
 from brokerproof.conformance.agents.protocol import (
-    ORIGINAL_ID,
     PROTOCOL,
     UNSUPPORTED,
-    Abort,
-    Ack,
-    AnyRequest,
     Arrive,
-    Begin,
     Browse,
     Closed,
-    Commit,
-    Connect,
-    Counters,
+    Discard,
     Fail,
     Hello,
-    Leave,
-    Nack,
     Quit,
-    Send,
-    Stamps,
-    Subscribe,
-    Unsubscribe,
-    letter_marks,
+    Request,
     parse_request,
-    read_body,
 )
-from brokerproof.conformance.agents.stamps import ANCILLARY_BYTES, NS_PER_MS, Ancillary, ArrivalClock, ask_for_stamps
+from brokerproof.conformance.agents.stamps import (
+    ANCILLARY_BYTES,
+    NS_PER_MS,
+    Ancillary,
+    ArrivalClock,
+    ask_for_stamps,
+    wall_reading,
+)
 from brokerproof.conformance.agents.wire import Waiting, Wire
-from brokerproof.reference_broker.core.message import TEMP_QUEUE
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.session import notice
 from brokerproof.reference_broker.session.framing import FramingError
 
@@ -65,10 +64,8 @@ _READ_BYTES = 65536
 #: An idle loop looks at the socket this often, so that an arrival without a kernel stamp is still known this closely.
 _IDLE_MS = 20
 
-W = TypeVar("W", bound=Wire)
 
-
-class Agent(ABC, Generic[W]):
+class Agent(ABC):
     """The process: one host, at most one connection."""
 
     name: ClassVar[str]
@@ -82,62 +79,16 @@ class Agent(ABC, Generic[W]):
         self._selector = selectors.DefaultSelector()
         self._selector.register(requests, selectors.EVENT_READ)
         self._clock = ArrivalClock()
-        self._wire: W | None = None
+        self._wire: Wire | None = None
         self._running = True
 
-    # -- what a protocol's agent knows
-
     @abstractmethod
-    def open(self, request: Connect, sock: socket.socket, address: str) -> W:
-        """A connection whose session has said hello, with the name of its receipt unless that is ``Connected``."""
-
-    @abstractmethod
-    def send(self, wire: W, request: Send) -> tuple[str, Stamps]:
-        """Send; returns the receipt's name and what the message was stamped with."""
-
-    @abstractmethod
-    def subscribe(self, wire: W, request: Subscribe) -> str:
-        """Attach a consumer; returns the receipt's name."""
-
-    @abstractmethod
-    def settle(self, wire: W, request: Ack | Nack) -> tuple[str, dict[str, object]]:
-        """Settle; returns the receipt's name and what the answer says beyond yes. Raises ``RefusedError``."""
-
-    @abstractmethod
-    def detach(self, wire: W, consumer: str) -> None:
-        """A consumer says goodbye."""
-
-    @abstractmethod
-    def farewell(self, wire: W) -> None:
-        """The connection says goodbye."""
-
-    @abstractmethod
-    def receive(self, wire: W, frame: object, now_ns: int) -> list[notice.Notice]:
-        """Give the session a frame. Raises ``FramingError`` if the broker broke the protocol."""
-
-    def perform(self, wire: W, request: AnyRequest, t0_ns: int) -> dict[str, object] | None:  # noqa: ARG002
-        """A request that only this protocol's agent knows; None: the answer comes later."""
-        raise RefusedError(UNSUPPORTED, f"{self.name} does not know {type(request).__name__.lower()!r}")
+    def open(self, request: ops.Connect, sock: socket.socket, address: str) -> Wire:
+        """A connection whose library has said hello."""
 
     def last_of(self, frames: Sequence[object]) -> int:
         """Which frame of a read came last; -1: none is complete."""
         return len(frames) - 1
-
-    def arrived(self, wire: W, item: notice.Delivered, message: str) -> None:
-        """A message for an application reached this host."""
-
-    def noticed(self, wire: W, item: notice.Notice, t0_ns: int, t1_ns: int) -> None:
-        """Something that only this protocol's sessions say."""
-
-    def served(self, wire: W, now_ns: int) -> None:
-        """The loop has come round."""
-
-    def due_ns(self, wire: W) -> int | None:  # noqa: ARG002 - for those that have something
-        """When ``served`` has something to do, beyond what the session's own timers say."""
-        return None
-
-    def forgotten(self, wire: W) -> None:
-        """The connection is gone."""
 
     # -- the loop
 
@@ -163,7 +114,7 @@ class Agent(ABC, Generic[W]):
             del self._buffer[: end + 1]
             self._answer(parse_request(line))
 
-    def _answer(self, request: AnyRequest) -> None:
+    def _answer(self, request: Request) -> None:
         t0_ns = time.monotonic_ns()
         try:
             ok = self._perform(request, t0_ns)
@@ -172,79 +123,79 @@ class Agent(ABC, Generic[W]):
             return
         if ok is not None:
             self.answers.reply(request.id, t0_ns, ok=ok)
-        if isinstance(request, Quit):
+        if isinstance(request.operation, Quit):
             self._running = False
 
-    def _perform(self, request: AnyRequest, t0_ns: int) -> dict[str, object] | None:
-        """Do it; None: the answer comes with a receipt."""
-        if isinstance(request, Hello):
+    def _perform(self, request: Request, t0_ns: int) -> dict[str, object] | None:
+        """Do it; None: the answer comes later."""
+        operation, wire = request.operation, self._wire
+        if isinstance(operation, Hello):
             return {"agent": self.name, "protocol": PROTOCOL, "capabilities": list(self.capabilities)}
-        if isinstance(request, Counters):
+        if isinstance(operation, ops.ReadCounters):
             return {}
-        if isinstance(request, Connect):
-            self._connect(request, t0_ns)
+        if isinstance(operation, ops.Connect):
+            self._connect(request, operation, t0_ns)
             return None
-        if isinstance(request, Quit | Leave):
-            return self._leave(request)
-        if self._wire is None:
+        if isinstance(operation, Quit | ops.Leave):
+            return self._leave(operation)
+        if wire is None:
             raise RefusedError("not-connected", "there is no connection; send connect first")
-        wire = self._wire
-        answer = self._ask(wire, request, t0_ns)
-        self._write(wire)
-        return answer
-
-    def _ask(self, wire: W, request: AnyRequest, t0_ns: int) -> dict[str, object] | None:
-        """Ask the broker; None: the answer comes with a receipt."""
-        stamps: Stamps | None = None
-        also: dict[str, object] = {}
-        if isinstance(request, Send):
-            receipt, stamps = self.send(wire, request)
-        elif isinstance(request, Subscribe):
-            if request.browser:
-                wire.browsers[request.consumer] = True
-            receipt = self.subscribe(wire, request)
-        elif isinstance(request, Ack | Nack):
-            receipt, also = self.settle(wire, request)
-        elif isinstance(request, Begin):
-            receipt = wire.session.begin(request.tx, receipt=True)
-        elif isinstance(request, Commit):
-            receipt = wire.session.commit(request.tx)
-        elif isinstance(request, Abort):
-            receipt = wire.session.rollback(request.tx)
-        elif isinstance(request, Unsubscribe):
-            receipt = wire.session.unsubscribe_durable(request.durable)
+        if isinstance(operation, ops.Take):
+            self._take(wire, request, operation, t0_ns)
         else:
-            return self.perform(wire, request, t0_ns)
-        wire.waiting[receipt] = Waiting(request, t0_ns, stamps, also)
+            receipt, stamps = wire.library.ask(operation, _now())
+            wire.waiting[receipt] = Waiting(request, t0_ns, stamps=stamps)
+        self._write(wire)
         return None
 
-    def _connect(self, request: Connect, t0_ns: int) -> None:
+    def _take(self, wire: Wire, request: Request, operation: ops.Take, t0_ns: int) -> None:
+        if "take" not in self.capabilities:
+            raise RefusedError(UNSUPPORTED, f"{self.name} does not know 'take'")
+        wire.library.pull(operation.consumer, operation.deadline_ms, _now())
+        wire.taking.append((operation.consumer, Waiting(request, t0_ns, deadline_ms=operation.deadline_ms)))
+
+    def _answer_takes(self, wire: Wire, now_ns: int) -> None:
+        """Answer the takes that can be answered."""
+        library, left = wire.library, []
+        for consumer, waiting in wire.taking:
+            message, notices = library.take(consumer, _now())
+            for item in notices:
+                self._notice(wire, item, wire.heard_ns, now_ns)
+            owed = library.is_owed(consumer)
+            if message is not None or (waiting.deadline_ns <= now_ns and not owed):
+                self.answers.reply(waiting.id, waiting.t0_ns, ok={"message": message, "answered": not owed})
+            else:
+                left.append((consumer, waiting))
+        wire.taking = left
+
+    def _connect(self, request: Request, operation: ops.Connect, t0_ns: int) -> None:
         if self._wire is not None:
             raise RefusedError("connected", "there is a connection already; leave it first")
-        url = urlsplit(request.url)
+        url = urlsplit(operation.url)
         host, port = url.hostname or "", url.port or self.default_port
         try:
             sock = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)
         except OSError as error:
-            raise RefusedError("unreachable", f"{request.url}: {error}") from None
+            raise RefusedError("unreachable", f"{operation.url}: {error}") from None
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ask_for_stamps(sock)
-        wire = self._wire = self.open(request, sock, f"tcp://{host}:{port}")
+        wire = self._wire = self.open(operation, sock, f"tcp://{host}:{port}")
         self._selector.register(sock, selectors.EVENT_READ)
-        wire.waiting[wire.hello] = Waiting(request, t0_ns)
+        traits = {"traits": msgspec.to_builtins(wire.library.traits)}
+        wire.waiting[wire.library.hello] = Waiting(request, t0_ns, also=traits)
         self._write(wire)
 
-    def _leave(self, request: Leave | Quit) -> dict[str, object]:
+    def _leave(self, operation: ops.Leave | Quit) -> dict[str, object]:
         wire = self._wire
         if wire is None:
             return {}
-        if isinstance(request, Leave) and request.consumer is not None:
-            self.detach(wire, request.consumer)
+        if isinstance(operation, ops.Leave) and operation.consumer is not None:
+            wire.library.detach(operation.consumer)
             self._write(wire)
             return {}
-        if isinstance(request, Quit) or request.how == "close":
-            self.farewell(wire)
+        if isinstance(operation, Quit) or operation.how == "close":
+            wire.library.farewell()
             self._write(wire)
         self._forget()
         return {}
@@ -259,33 +210,34 @@ class Agent(ABC, Generic[W]):
         now_ns = time.monotonic_ns()
         wire = self._wire
         dues = [waiting.deadline_ns for waiting in wire.waiting.values()]
-        for due_ns in (wire.session.next_due_ns(), self.due_ns(wire), *dues):
+        dues += [waiting.deadline_ns for _, waiting in wire.taking]
+        for due_ns in (wire.library.session.next_due_ns(), *dues):
             if due_ns is not None:
                 patience_ns = min(patience_ns, max(0, due_ns - now_ns))
         return patience_ns / 1_000_000_000
 
-    def _serve(self, wire: W) -> None:
+    def _serve(self, wire: Wire) -> None:
         """Read what is there, run the monitor, write what is due."""
         self._read(wire)
         if self._wire is wire:
             now_ns = time.monotonic_ns()
-            for item in wire.session.tick(now_ns):
+            for item in wire.library.session.tick(now_ns):
                 self._notice(wire, item, now_ns, now_ns)
             self._expire(wire, now_ns)
         if self._wire is wire:
-            self.served(wire, time.monotonic_ns())
+            self._answer_takes(wire, time.monotonic_ns())
             self._write(wire)
 
-    def _expire(self, wire: W, now_ns: int) -> None:
+    def _expire(self, wire: Wire, now_ns: int) -> None:
         """Answer requests whose time is over; half a connection is given up."""
         for name, waiting in list(wire.waiting.items()):
             if waiting.deadline_ns <= now_ns:
                 del wire.waiting[name]
                 self.answers.reply(waiting.id, waiting.t0_ns, unknown="no answer in time", stamps=waiting.stamps)
-                if name == wire.hello:
+                if name == wire.library.hello:
                     self._forget()
 
-    def _read(self, wire: W) -> None:
+    def _read(self, wire: Wire) -> None:
         while self._wire is wire:
             try:
                 part, ancillary, _, _ = wire.socket.recvmsg(_READ_BYTES, ANCILLARY_BYTES)
@@ -300,10 +252,10 @@ class Agent(ABC, Generic[W]):
                 self._lost(wire, "the broker closed the connection")
                 return
             wire.heard_ns = read_ns
-            wire.session.bytes_received(read_ns)
+            wire.library.session.bytes_received(read_ns)
             self._take_in(wire, part, ancillary, read_ns)
 
-    def _take_in(self, wire: W, part: bytes, ancillary: Ancillary, read_ns: int) -> None:
+    def _take_in(self, wire: Wire, part: bytes, ancillary: Ancillary, read_ns: int) -> None:
         low_ns, high_ns = self._clock.interval(ancillary, wire.empty_ns, read_ns)
         try:
             frames = wire.framing.feed(part)
@@ -311,25 +263,24 @@ class Agent(ABC, Generic[W]):
             for index, frame in enumerate(frames):
                 # Only the last frame is known to have come with the stamped bytes.
                 t0_ns = low_ns if index == last else min(wire.empty_ns, low_ns)
-                for item in self.receive(wire, frame, read_ns):
+                for item in wire.library.receive(frame, Now(read_ns, wall_reading()[0])):
                     self._notice(wire, item, t0_ns, high_ns)
         except FramingError as error:
             self._lost(wire, f"the broker broke the protocol: {error.text}")
 
-    def _notice(self, wire: W, item: notice.Notice, t0_ns: int, t1_ns: int) -> None:
+    def _notice(self, wire: Wire, item: notice.Notice, t0_ns: int, t1_ns: int) -> None:
         """What the session found out."""
         if isinstance(item, notice.Delivered):
-            message = read_body(item.body)
-            if item.consumer in wire.browsers:
-                self.answers.say(Browse(t0=t0_ns, t1=t1_ns, consumer=item.consumer, message=message))
-            else:
-                self.answers.say(arrive_of(item, message, t0_ns, t1_ns))
-            self.arrived(wire, item, message)
+            self._arrived(wire, item, t0_ns, t1_ns)
         elif isinstance(item, notice.Empty):
-            if item.consumer in wire.browsers:
+            wire.library.found_nothing(item.consumer)
+            if item.consumer in wire.library.browsers:
                 self.answers.say(Browse(t0=t0_ns, t1=t1_ns, consumer=item.consumer, complete=True))
-            else:
-                self.noticed(wire, item, t0_ns, t1_ns)
+        elif isinstance(item, notice.Discarded):
+            message, consumer = wire.library.discarded(item), item.consumer
+            if consumer not in wire.library.browsers:
+                told = Discard(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message, reason=item.reason)
+                self.answers.say(told)
         elif isinstance(item, notice.Receipt):
             self._resolve(wire, item.receipt, t1_ns)
         elif isinstance(item, notice.Connected):
@@ -340,30 +291,39 @@ class Agent(ABC, Generic[W]):
             now_ns = time.monotonic_ns()
             self.answers.say(Closed(t0=now_ns, t1=now_ns, who="client", reason=item.reason, idle_ns=item.idle_ns))
             self._give_up(wire, item.reason)
-        else:
-            self.noticed(wire, item, t0_ns, t1_ns)
 
-    def _resolve(self, wire: W, receipt: str, t1_ns: int) -> None:
+    def _arrived(self, wire: Wire, item: notice.Delivered, t0_ns: int, t1_ns: int) -> None:
+        message, consumer, library = read_body(item.body), item.consumer, wire.library
+        if consumer in library.browsers:
+            self.answers.say(Browse(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message))
+        else:
+            told = arrival_of(item)
+            self.answers.say(Arrive(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message, **told))
+        library.arrived(item, message, _now())
+        if "take" not in self.capabilities:
+            library.take(consumer, _now())
+
+    def _resolve(self, wire: Wire, receipt: str, t1_ns: int) -> None:
         waiting = wire.waiting.pop(receipt, None)
         if waiting is not None:
             ok = {**(waiting.stamps or {}), **waiting.also}
             self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=t1_ns, ok=ok)
 
-    def _failed(self, wire: W, item: notice.Failed, t1_ns: int) -> None:
+    def _failed(self, wire: Wire, item: notice.Failed, t1_ns: int) -> None:
         wire.refusal = item.text
-        name = item.receipt or (wire.hello if wire.hello in wire.waiting else "")
+        name = item.receipt or (wire.library.hello if wire.library.hello in wire.waiting else "")
         waiting = wire.waiting.pop(name, None)
         if waiting is not None:
             self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=t1_ns, fail=Fail(item.code or "refused", item.text))
-            if name == wire.hello:
+            if name == wire.library.hello:
                 self._forget()
 
-    def _write(self, wire: W) -> None:
+    def _write(self, wire: Wire) -> None:
         """Write what the session gives, as far as the socket takes it."""
         if self._wire is not wire:
             return
         now_ns = time.monotonic_ns()
-        while (frame := wire.session.next_output(now_ns)) is not None:
+        while (frame := wire.library.session.next_output(now_ns)) is not None:
             wire.unsent += wire.framing.encode(frame)
         try:
             while wire.unsent:
@@ -377,7 +337,7 @@ class Agent(ABC, Generic[W]):
         if self._selector.get_key(wire.socket).events != wanted:
             self._selector.modify(wire.socket, wanted)
 
-    def _lost(self, wire: W, reason: str) -> None:
+    def _lost(self, wire: Wire, reason: str) -> None:
         """The broker's end is gone."""
         now_ns = time.monotonic_ns()
         reason = f"{reason} ({wire.refusal})" if wire.refusal else reason
@@ -385,7 +345,7 @@ class Agent(ABC, Generic[W]):
         self.answers.say(Closed(t0=wire.empty_ns, t1=now_ns, who="broker", reason=reason, idle_ns=idle_ns))
         self._give_up(wire, reason)
 
-    def _give_up(self, wire: W, reason: str) -> None:
+    def _give_up(self, wire: Wire, reason: str) -> None:
         for waiting in wire.waiting.values():
             self.answers.reply(waiting.id, waiting.t0_ns, unknown=reason, stamps=waiting.stamps)
         wire.waiting.clear()
@@ -397,32 +357,13 @@ class Agent(ABC, Generic[W]):
         if wire is None:
             return
         self._wire = None
-        self.forgotten(wire)
+        for _, waiting in wire.taking:
+            self.answers.reply(waiting.id, waiting.t0_ns, ok={"message": None})
+        wire.taking.clear()
         self._selector.unregister(wire.socket)
-        wire.session.stop()
+        wire.library.session.stop()
         wire.socket.close()
 
 
-def arrive_of(item: notice.Delivered, message: str, t0_ns: int, t1_ns: int) -> Arrive:
-    """The event that tells of an arrival."""
-    expiration_ms, cause = letter_marks(item.properties) if item.original_destination else (None, None)
-    return Arrive(
-        t0=t0_ns,
-        t1=t1_ns,
-        consumer=item.consumer,
-        message=message,
-        redelivered=item.redelivered,
-        delivery_count=item.delivery_count or None,
-        expiration_ms=item.expiration_ms,
-        timestamp_ms=item.timestamp_ms,
-        original_dest=item.original_destination or None,
-        dest=item.destination or None,
-        kind=str(item.properties.get("kind", "")) or None,
-        group=item.group or None,
-        priority=item.priority,
-        body=crc32(item.body),
-        original_expiration_ms=expiration_ms,
-        cause=cause,
-        original_id=str(item.properties.get(ORIGINAL_ID, "")) or None,
-        reply_to=item.reply_to if item.reply_to.startswith(TEMP_QUEUE) else None,
-    )
+def _now() -> Now:
+    return Now(time.monotonic_ns(), wall_reading()[0])

@@ -8,8 +8,8 @@ virtual or real, so both worlds normalise a step alike; parity depends on it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import (
     DEAD_LETTERS,
@@ -18,28 +18,7 @@ from brokerproof.conformance.experiment.destinations import (
     is_topic,
     temporary_of,
 )
-
-AckMode = Literal["auto", "client", "individual"]
-
-
-class Subscription(Protocol):
-    """What is kept of the step that attached a consumer (``steps/consume.py``)."""
-
-    @property
-    def ack(self) -> AckMode:
-        """How it acknowledges."""
-
-    @property
-    def durable(self) -> str:
-        """The durable subscription that it uses; "" is none."""
-
-    @property
-    def browser(self) -> bool:
-        """It looks at a queue and takes nothing."""
-
-    @property
-    def prefetch(self) -> int:
-        """Its window; 0: it asks for each message."""
+from brokerproof.conformance.experiment.traits import traits_of
 
 
 class HostState:
@@ -57,17 +36,17 @@ class ConsumerState:
 
     __slots__ = ("ack", "browser", "client", "dest", "durable", "name", "places", "pledged", "pulls", "unsettled")
 
-    def __init__(self, name: str, client: ClientState, dest: str, step: Subscription) -> None:
-        self.name = name
+    def __init__(self, client: ClientState, operation: ops.Subscribe) -> None:
+        self.name = operation.consumer
         self.client = client
-        self.dest = dest
-        self.ack: AckMode = step.ack
+        self.dest = operation.dest
+        self.ack = operation.ack
         #: The durable subscription that it uses; "" is none.
-        self.durable = step.durable
+        self.durable = operation.durable
         #: It looks at a queue and takes nothing.
-        self.browser = step.browser
+        self.browser = operation.browser
         #: It has no prefetch: it asks for each message.
-        self.pulls = step.prefetch == 0
+        self.pulls = operation.prefetch == 0
         #: Suite ids of messages that the application took and has not settled, oldest first.
         self.unsettled: list[str] = []
         #: Suite ids that it acknowledged in its host's open transaction; the place of each message in the order in
@@ -80,10 +59,10 @@ class ConsumerState:
         self.places[message] = len(self.places)
         self.unsettled.append(message)
 
-    def settle(self, messages: list[str]) -> None:
-        """These were acknowledged, for good or as part of the open transaction."""
+    def settle(self, messages: list[str], tx: str = "") -> None:
+        """These were acknowledged, for good or as part of a transaction."""
         self.unsettled = [message for message in self.unsettled if message not in messages]
-        if self.client.transaction:
+        if tx:
             self.pledged += messages
 
 
@@ -91,8 +70,8 @@ class ClientState(HostState):
     """A client host, its link and its consumers."""
 
     # fmt: off
-    __slots__ = ("consumer_count", "consumers", "durables", "index", "link", "sent_count", "stalled", "transaction",
-                 "transaction_count", "via")
+    __slots__ = ("consumer_count", "consumers", "durables", "index", "link", "sent_count", "stalled", "traits",
+                 "transaction", "transaction_count", "via")
     # fmt: on
 
     def __init__(self, spec: HostSpec, index: int, link: LinkSpec) -> None:
@@ -100,6 +79,8 @@ class ClientState(HostState):
         self.index = index
         self.link = link
         self.via = spec.via
+        #: What its library does by itself; what is known of it when it has connected.
+        self.traits = traits_of(spec.via, checks_expiry=spec.via == "jms" and spec.expiry_check)
         self.consumers: list[ConsumerState] = []
         #: Consumers ever opened; names are never used again.
         self.consumer_count = 0
@@ -110,9 +91,8 @@ class ClientState(HostState):
         #: The name of the open transaction, "" without one; transactions ever begun.
         self.transaction = ""
         self.transaction_count = 0
-        #: Durable subscriptions that may exist, oldest first: name -> the destination and the options of its latest
-        #: consumer.
-        self.durables: dict[str, tuple[str, Subscription]] = {}
+        #: Durable subscriptions that may exist, oldest first: name -> how its latest consumer was attached.
+        self.durables: dict[str, ops.Subscribe] = {}
 
     def idle_durables(self) -> list[str]:
         """Durable subscriptions that no consumer uses now, oldest first."""
@@ -135,24 +115,25 @@ class ClientState(HostState):
 
     def next_transaction(self) -> str:
         """The name of the next transaction."""
-        self.transaction_count += 1
-        return f"{self.name}/tx{self.transaction_count}"
+        return f"{self.name}/tx{self.transaction_count + 1}"
 
     def next_message(self) -> str:
         """The suite id of the next message."""
-        self.sent_count += 1
-        return f"{self.name}/{self.sent_count}"
+        return f"{self.name}/{self.sent_count + 1}"
 
     def next_consumer(self) -> str:
         """The name of the next consumer."""
-        self.consumer_count += 1
-        return f"{self.name}/{self.consumer_count}"
+        return f"{self.name}/{self.consumer_count + 1}"
+
+    def consumer(self, name: str) -> ConsumerState | None:
+        """An open consumer."""
+        return next((consumer for consumer in self.consumers if consumer.name == name), None)
 
 
 class WorldState:
     """Everything that ordinals choose from."""
 
-    __slots__ = ("broker", "clients", "dests", "durable", "hosts", "letters", "persistent", "temporaries")
+    __slots__ = ("_named", "broker", "clients", "dests", "durable", "hosts", "letters", "persistent", "temporaries")
 
     def __init__(
         self,
@@ -183,6 +164,66 @@ class WorldState:
             else:
                 self.broker = HostState(spec)
                 self.hosts.append(self.broker)
+        self._named = {client.name: client for client in self.clients}
+
+    def client(self, name: str) -> ClientState:
+        """The client of that name, guests included."""
+        return self._named[name]
+
+    def receive_guest(self, client: ClientState) -> None:
+        """A client of the world itself, which no ordinal means."""
+        self._named[client.name] = client
+
+    def begun(self, operation: ops.Operation) -> None:
+        """An operation is being done: what follows from that, whatever comes of it."""
+        match operation:
+            case ops.Stall():
+                self.client(operation.link).stalled = operation.toward
+            case ops.Resume():
+                self.client(operation.link).stalled = ""
+            case ops.Send():
+                self.client(operation.host).sent_count += 1
+            case ops.Subscribe():
+                self.client(operation.host).consumer_count += 1
+            case ops.Begin():
+                self.client(operation.host).transaction_count += 1
+            case ops.Leave(consumer=None):
+                self.client(operation.host).vanish()
+            case ops.Leave():
+                client = self.client(operation.host)
+                client.consumers = [one for one in client.consumers if one.name != operation.consumer]
+            case ops.Ack() | ops.Nack() | ops.Acknowledge():
+                self._begun_to_settle(operation)
+
+    def _begun_to_settle(self, operation: ops.Ack | ops.Nack | ops.Acknowledge) -> None:
+        consumer = self.client(operation.host).consumer(operation.consumer)
+        assert consumer is not None, "steps name open consumers"
+        if isinstance(operation, ops.Nack):
+            for message in operation.messages:
+                consumer.unsettled.remove(message)
+        elif isinstance(operation, ops.Ack):
+            consumer.settle(operation.messages, operation.tx)
+        else:
+            consumer.settle(operation.settled())
+
+    def happened(self, operation: ops.Operation, *, connected: bool = True) -> None:
+        """It was done, or may have been. ``connected``: its host still is."""
+        match operation:
+            case ops.Subscribe():
+                client = self.client(operation.host)
+                if connected:
+                    client.consumers.append(ConsumerState(client, operation))
+                if operation.durable:
+                    client.durables[operation.durable] = operation
+            case ops.Begin():
+                if connected:
+                    self.client(operation.host).transaction = operation.tx
+            case ops.Commit() | ops.Abort():
+                # A JMS library hands out again by itself what a rollback brings back.
+                client = self.client(operation.host)
+                client.end_transaction(bring_back=isinstance(operation, ops.Abort) and client.via != "jms")
+            case ops.Unsubscribe():
+                self.client(operation.host).durables.pop(operation.durable, None)
 
     def hear_of(self, message: str, address: str) -> None:
         """A message has told where its sender wants answers."""

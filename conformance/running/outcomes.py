@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_aside
 from brokerproof.conformance.experiment.history import Arrive, Consume, History, Send
-from brokerproof.conformance.worlds.base import DRAIN_HOST
+from brokerproof.conformance.worlds.executor import DRAIN_HOST
 
 CONSUMED = "consumed"
 DRAINED = "drained"

@@ -36,7 +36,7 @@ from brokerproof.conformance.experiment.steps.passage import Advance
 from brokerproof.conformance.experiment.steps.send import Send as SendStep
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.outcomes import outcomes
-from brokerproof.conformance.worlds.base import DRAIN_HOST
+from brokerproof.conformance.worlds.executor import DRAIN_HOST
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.reference import ReferenceAdapter

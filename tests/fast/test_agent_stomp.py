@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
-import msgspec
 import pytest
 
 from brokerproof.conformance.agents import protocol
-from brokerproof.conformance.agents.protocol import AnyAgentEvent, Reply, encode, make_body, parse_answer
+from brokerproof.conformance.agents.message import make_body
+from brokerproof.conformance.agents.protocol import AnyAgentEvent, Reply, encode, parse_answer
 from brokerproof.conformance.agents.stomp_agent import StompAgent
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.reference_broker.stomp.codec import FrameDecoder
 from brokerproof.reference_broker.stomp.codec import encode as encode_frame
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -39,9 +40,9 @@ class Desk:
         self.frames: list[Frame] = []
         self.number = 0
 
-    def post(self, request: Any) -> int:
+    def post(self, operation: Any, deadline_ms: int = 10_000) -> int:
         self.number += 1
-        os.write(self.requests, encode(msgspec.structs.replace(request, id=self.number)))
+        os.write(self.requests, encode(protocol.Request(self.number, operation, deadline_ms)))
         return self.number
 
     def said(self) -> Reply | AnyAgentEvent:
@@ -56,7 +57,7 @@ class Desk:
         return f"stomp://127.0.0.1:{self.listener.getsockname()[1]}"
 
     def connect(self, **fields: Any) -> Reply:
-        self.post(protocol.Connect(id=0, url=self.url(), **fields))
+        self.post(ops.Connect(url=self.url(), **fields))
         self.broker, _ = self.listener.accept()
         self.broker.settimeout(DEADLINE_S)
         assert self.heard().command == "CONNECT"
@@ -99,7 +100,7 @@ def desk() -> Iterator[Desk]:
 
 def test_hello_tells_protocol_and_clock(desk: Desk) -> None:
     before_ms = time.time_ns() // 1_000_000
-    desk.post(protocol.Hello(id=0))
+    desk.post(protocol.Hello())
     reply = desk.reply()
     assert reply.ok is not None
     assert reply.ok["protocol"] == protocol.PROTOCOL
@@ -110,7 +111,7 @@ def test_hello_tells_protocol_and_clock(desk: Desk) -> None:
 
 def test_a_send_is_answered_when_its_receipt_comes(desk: Desk) -> None:
     assert desk.connect().ok is not None
-    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1", ttl_ms=120_000, delay_ms=500, size=64))
+    desk.post(ops.Send(dest="queue://q0", message="run:p0/1", ttl_ms=120_000, delay_ms=500, size=64))
     frame = desk.heard()
     stamp = int(frame.headers["timestamp"])
     assert frame.headers["destination"] == "/queue/q0"
@@ -128,7 +129,7 @@ def test_a_send_is_answered_when_its_receipt_comes(desk: Desk) -> None:
 @pytest.mark.parametrize(("stamp", "header", "told"), [("none", None, None), ("zero", "0", 0)])
 def test_what_timestamp_travels(desk: Desk, stamp: Any, header: str | None, told: int | None) -> None:
     desk.connect()
-    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1", stamp=stamp))
+    desk.post(ops.Send(dest="queue://q0", message="run:p0/1", stamp=stamp))
     assert desk.receipt().headers.get("timestamp") == header
     reply = desk.reply()
     assert reply.ok == {"expiration_ms": 0, "timestamp_ms": told, "body": crc32(b"run:p0/1\n")}
@@ -136,9 +137,7 @@ def test_what_timestamp_travels(desk: Desk, stamp: Any, header: str | None, told
 
 def test_arrivals_come_unasked_and_are_acknowledged_by_name(desk: Desk) -> None:
     desk.connect()
-    desk.post(
-        protocol.Subscribe(id=0, dest="queue://q0", consumer="c0/1", prefetch=3, dispatch="sync", ack="individual")
-    )
+    desk.post(ops.Subscribe(dest="queue://q0", consumer="c0/1", prefetch=3, dispatch="sync", ack="individual"))
     frame = desk.receipt()
     assert frame.headers["activemq.prefetchSize"] == "3"
     assert frame.headers["activemq.dispatchAsync"] == "false"
@@ -156,10 +155,10 @@ def test_arrivals_come_unasked_and_are_acknowledged_by_name(desk: Desk) -> None:
     assert isinstance(event, protocol.Arrive)
     assert (event.consumer, event.message, event.redelivered) == ("c0/1", "run:p0/1", True)
     assert (event.expiration_ms, event.timestamp_ms) == (77, 55)
-    desk.post(protocol.Ack(id=0, consumer="c0/1", messages=["run:p0/1"], mode="individual"))
+    desk.post(ops.Ack(consumer="c0/1", messages=["run:p0/1"], mode="individual"))
     assert desk.receipt().headers["id"] == "a1"
     assert desk.reply().ok is not None
-    desk.post(protocol.Nack(id=0, consumer="c0/1", messages=["run:p0/1"]))
+    desk.post(ops.Nack(consumer="c0/1", messages=["run:p0/1"]))
     frame = desk.receipt()
     assert (frame.command, frame.headers["id"]) == ("NACK", "a1")
     assert desk.reply().ok is not None
@@ -176,7 +175,7 @@ def test_a_foreign_message_has_no_name(desk: Desk) -> None:
 
 def test_a_refusal_fails_the_request_it_names(desk: Desk) -> None:
     desk.connect()
-    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1"))
+    desk.post(ops.Send(dest="queue://q0", message="run:p0/1"))
     frame = desk.heard()
     desk.tell("ERROR", {"receipt-id": frame.headers["receipt"], "message": "no room", "code": "full"})
     reply = desk.reply()
@@ -185,7 +184,7 @@ def test_a_refusal_fails_the_request_it_names(desk: Desk) -> None:
 
 def test_a_lost_connection_leaves_what_waits_unknown_and_tells_why(desk: Desk) -> None:
     desk.connect()
-    number = desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1", ttl_ms=1000))
+    number = desk.post(ops.Send(dest="queue://q0", message="run:p0/1", ttl_ms=1000))
     desk.heard()
     desk.tell("ERROR", {"message": "broker stops"})
     assert desk.broker is not None
@@ -204,19 +203,19 @@ def test_a_lost_connection_leaves_what_waits_unknown_and_tells_why(desk: Desk) -
 
 def test_no_answer_in_time_is_unknown_and_a_late_one_is_nothing(desk: Desk) -> None:
     desk.connect()
-    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1", deadline_ms=30))
+    desk.post(ops.Send(dest="queue://q0", message="run:p0/1"), deadline_ms=30)
     frame = desk.heard()
     reply = desk.reply()
     assert reply.unknown == "no answer in time"
     desk.tell("RECEIPT", {"receipt-id": frame.headers["receipt"]})
-    desk.post(protocol.Hello(id=0))
+    desk.post(protocol.Hello())
     assert desk.reply().id == desk.number
 
 
 def test_a_broker_that_says_nothing_is_no_connection(desk: Desk) -> None:
-    desk.post(protocol.Connect(id=0, url=desk.url(), deadline_ms=30))
+    desk.post(ops.Connect(url=desk.url()), deadline_ms=30)
     assert desk.reply().unknown is not None
-    desk.post(protocol.Send(id=0, dest="queue://q0", message="run:p0/1"))
+    desk.post(ops.Send(dest="queue://q0", message="run:p0/1"))
     reply = desk.reply()
     assert reply.fail is not None
     assert reply.fail.code == "not-connected"
@@ -234,9 +233,9 @@ def test_a_broker_that_breaks_stomp_is_named(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (protocol.Take(id=0, consumer="c0/1"), protocol.UNSUPPORTED),
-        (protocol.Ack(id=0, consumer="c0/1", messages=["run:p0/9"]), "unknown-message"),
-        (protocol.Connect(id=0, url="stomp://127.0.0.1:1"), "connected"),
+        (ops.Take(consumer="c0/1"), protocol.UNSUPPORTED),
+        (ops.Ack(consumer="c0/1", messages=["run:p0/9"]), "unknown-message"),
+        (ops.Connect(url="stomp://127.0.0.1:1"), "connected"),
     ],
 )
 def test_what_cannot_be_done_is_refused(desk: Desk, request_: Any, code: str) -> None:
@@ -252,7 +251,7 @@ def test_nobody_listening_is_refused_with_the_address(desk: Desk) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"stomp://127.0.0.1:{held.getsockname()[1]}"
-        desk.post(protocol.Connect(id=0, url=url))
+        desk.post(ops.Connect(url=url))
         reply = desk.reply()
     assert reply.fail is not None
     assert url in reply.fail.text
@@ -260,10 +259,10 @@ def test_nobody_listening_is_refused_with_the_address(desk: Desk) -> None:
 
 def test_a_goodbye_waits_for_nothing_and_a_drop_says_nothing(desk: Desk) -> None:
     desk.connect()
-    desk.post(protocol.Leave(id=0, consumer="c0/1"))
+    desk.post(ops.Leave(consumer="c0/1"))
     assert desk.reply().ok is not None
     assert desk.heard().command == "UNSUBSCRIBE"
-    desk.post(protocol.Leave(id=0, how="drop"))
+    desk.post(ops.Leave(how="drop"))
     assert desk.reply().ok is not None
     assert desk.broker is not None
     assert desk.broker.recv(100) == b""
@@ -271,7 +270,7 @@ def test_a_goodbye_waits_for_nothing_and_a_drop_says_nothing(desk: Desk) -> None
 
 def test_quit_disconnects_and_ends_the_process(desk: Desk) -> None:
     desk.connect()
-    desk.post(protocol.Quit(id=0))
+    desk.post(protocol.Quit())
     assert desk.reply().ok is not None
     assert desk.heard().command == "DISCONNECT"
     desk.thread.join(DEADLINE_S)
@@ -279,7 +278,7 @@ def test_quit_disconnects_and_ends_the_process(desk: Desk) -> None:
 
 
 def test_heart_beats_are_asked_for_and_sent(desk: Desk) -> None:
-    desk.post(protocol.Connect(id=0, url=desk.url(), heartbeat_ms=(40, 40)))
+    desk.post(ops.Connect(url=desk.url(), heartbeat_ms=(40, 40)))
     desk.broker, _ = desk.listener.accept()
     desk.broker.settimeout(DEADLINE_S)
     assert desk.heard().headers["heart-beat"] == "40,40"
@@ -297,10 +296,10 @@ def test_heart_beats_are_asked_for_and_sent(desk: Desk) -> None:
 def test_a_transaction_is_named_in_every_frame(desk: Desk) -> None:
     desk.connect()
     for request, command in (
-        (protocol.Begin(id=0, tx="t1"), "BEGIN"),
-        (protocol.Send(id=0, dest="queue://q", message="m1", tx="t1", kind="a", group="g1"), "SEND"),
-        (protocol.Commit(id=0, tx="t1"), "COMMIT"),
-        (protocol.Abort(id=0, tx="t1"), "ABORT"),
+        (ops.Begin(tx="t1"), "BEGIN"),
+        (ops.Send(dest="queue://q", message="m1", tx="t1", kind="a", group="g1"), "SEND"),
+        (ops.Commit(tx="t1"), "COMMIT"),
+        (ops.Abort(tx="t1"), "ABORT"),
     ):
         desk.post(request)
         frame = desk.receipt()
@@ -313,8 +312,7 @@ def test_a_transaction_is_named_in_every_frame(desk: Desk) -> None:
 def test_what_a_consumer_asks_for_is_written(desk: Desk) -> None:
     desk.connect(client_id="me")
     desk.post(
-        protocol.Subscribe(
-            id=0,
+        ops.Subscribe(
             dest="topic://t",
             consumer="c0/1",
             selector="kind = 'a'",
@@ -330,13 +328,13 @@ def test_what_a_consumer_asks_for_is_written(desk: Desk) -> None:
     assert headers["activemq.exclusive"] == headers["activemq.noLocal"] == "true"
     assert headers["activemq.priority"] == "3"
     assert desk.reply().ok is not None
-    desk.post(protocol.Unsubscribe(id=0, durable="d1"))
+    desk.post(ops.Unsubscribe(durable="d1"))
     assert desk.receipt().headers["activemq.subscriptionName"] == "d1"
 
 
 def test_a_browser_shows_and_keeps_nothing(desk: Desk) -> None:
     desk.connect()
-    desk.post(protocol.Subscribe(id=0, dest="queue://q", consumer="c0/1", browser=True))
+    desk.post(ops.Subscribe(dest="queue://q", consumer="c0/1", browser=True))
     desk.receipt()
     assert desk.reply().ok is not None
     headers = {"subscription": "c0/1", "message-id": "1", "destination": "/queue/q"}
@@ -348,5 +346,5 @@ def test_a_browser_shows_and_keeps_nothing(desk: Desk) -> None:
     end = desk.said()
     assert isinstance(end, protocol.Browse)
     assert (end.message, end.complete) == ("", True)
-    desk.post(protocol.Ack(id=0, consumer="c0/1", messages=["m1"]))
+    desk.post(ops.Ack(consumer="c0/1", messages=["m1"]))
     assert desk.reply().fail is not None

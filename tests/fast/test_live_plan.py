@@ -47,11 +47,11 @@ class NoAgents:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brokerproof.conformance.worlds.live.observer.Observer._start", _open_only)
+    monkeypatch.setattr("brokerproof.conformance.worlds.live.port.LivePort.start", _open_only)
 
 
 def _open_only(self: object) -> None:
-    self.adapter.open(self.program, self.laboratory)  # type: ignore[attr-defined]
+    self._adapter.open(self._program, self._laboratory)  # type: ignore[attr-defined]
 
 
 def test_brokers_can_be_shared_in_this_order() -> None:

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.agents.stranger import StompTongue
+from brokerproof.conformance.agents.raw_peer import StompTongue
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ConnectorSpec, HostSpec
 from brokerproof.conformance.experiment.history import Consume, Counters, Visit
 from brokerproof.conformance.experiment.history import Pause as Paused
 from brokerproof.conformance.experiment.history import Send as Sent
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import Pause, Send, Settle, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Advance, Leave, Pause, Send, Settle, Subscribe, Take
 from brokerproof.conformance.experiment.steps import Visit as Step
+from brokerproof.conformance.worlds.simulated.port import SimulatedPort
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 HOSTS = [HostSpec("b", "broker"), HostSpec("c0", "client")]
@@ -120,10 +121,12 @@ def test_what_a_client_does_while_the_broker_stands_still_waits() -> None:
     world = SimulatedWorld()
     world.open(Program(FORMAT, BrokerSpec(), HOSTS))
     world.apply(Subscribe(prefetch=10))
-    world.broker.stand_still()
-    world.lose_client(world.state.clients[0], "drop")
-    world.advance(500)
-    assert world.broker.node.resources()["connections"] == 1
-    world.broker.go_on()
-    assert world.broker.node.resources()["connections"] == 0
+    assert isinstance(world.port, SimulatedPort)
+    broker = world.port.broker
+    broker.stand_still()
+    world.apply(Leave(how="drop"))
+    world.apply(Advance(ms=500))
+    assert broker.node.resources()["connections"] == 1
+    broker.go_on()
+    assert broker.node.resources()["connections"] == 0
     world.close()

@@ -34,7 +34,7 @@ from brokerproof.conformance.experiment.steps import Unsubscribe as UnsubscribeS
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.outcomes import outcomes
-from brokerproof.conformance.worlds.base import DRAIN_HOST
+from brokerproof.conformance.worlds.executor import DRAIN_HOST
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 VIAS = pytest.mark.parametrize("via", ["stomp", "jms"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 
 from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.java import DELAY_LEAST_MS
 from brokerproof.conformance.agents.kinds import JMS
-from brokerproof.conformance.agents.library import DELAY_LEAST_MS
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.history import (
@@ -268,12 +267,12 @@ def test_a_broker_that_is_killed_is_noticed(stage: Stage) -> None:
     world.open(Program(FORMAT, spec, hosts, [], ["q0"], []))
     try:
         world.apply(SendStep())
-        world.endpoint.broker.kill()  # type: ignore[attr-defined]  # an ActiveMQ endpoint
+        world.port.endpoint.broker.kill()  # type: ignore[attr-defined]  # an ActiveMQ endpoint
         world.apply(Advance(ms=500))
         closed = [event for event in world.recorder.events if isinstance(event, Closed)]
         assert [(event.host, event.who) for event in closed] == [("c0", "broker")]
     finally:
-        world.broker_spoilt = True
+        world.port.broker_spoilt = True
         world.shut()
 
 
@@ -293,5 +292,5 @@ def test_an_agent_is_used_again_but_never_set_back(stage: Stage) -> None:
     behind = stage.laboratory.hire(JMS, 0, path)
     assert behind is not first
     behind.greet()
-    assert msgspec.structs.asdict(protocol.Hello(id=1)) == {"id": 1}
+    assert protocol.Request(1, protocol.Hello()).fields() == {"id": 1, "do": "hello"}
     stage.laboratory.release(behind)

@@ -1,14 +1,11 @@
-"""What a step is: data, how it is drawn, how it is made possible, how it is executed.
+"""What a step is: data, how it is drawn, how it is made possible, which operation it is.
 
 Rules:
 
 * A step is *total*. Its references are ordinals; ``normalise(state)`` reduces them modulo what exists and fits, and
   returns None when nothing fits. The world then records ``skipped``. Hence any subset of a program is a program.
 * ``normalise`` is idempotent: a normalised step normalises to itself in the same state (a guard tests every step).
-* ``perform`` speaks to the world only through the operations of ``experiment/world.py``, which both worlds implement.
-
-To add a step: a class here with its fields, ``draw``, ``normalise`` and ``perform``, and its name in
-``conformance/experiment/steps/__init__.py``. From that follow the Hypothesis rule, the seeded chooser and the JSON.
+* ``resolve`` puts names in the places of a normalised step's ordinals: the operation (``experiment/operations.py``).
 """
 
 from __future__ import annotations
@@ -19,8 +16,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.operations import Operation
     from brokerproof.conformance.experiment.state import WorldState
-    from brokerproof.conformance.experiment.world import World
 
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.
@@ -87,6 +84,10 @@ class Step(msgspec.Struct, frozen=True, tag_field="do", forbid_unknown_fields=Tr
         """The same step with every reference in range, or None when it is impossible in this state."""
         raise NotImplementedError
 
-    def perform(self, world: World) -> None:
-        """Execute a normalised step."""
+    def resolve(self, state: WorldState) -> Operation:
+        """The operation that a normalised step is, with the next free names."""
         raise NotImplementedError
+
+    def repeats(self) -> int:
+        """How often it is done, at most."""
+        return 1

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import msgspec
 
-from brokerproof.conformance.experiment.destinations import is_composite, is_topic
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.destinations import is_composite, is_topic, pattern_of
+from brokerproof.conformance.experiment.policies import UNASKED
 from brokerproof.conformance.experiment.steps.base import Shape, Step
 from brokerproof.conformance.experiment.steps.send import Duration, Ordinal, Word
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
-    from brokerproof.conformance.experiment.world import World
 
 PREFETCHES = (1, 2, 10, 1000)
 ACKS = ("client", "individual", "auto")
@@ -86,8 +87,15 @@ class Subscribe(Step, frozen=True, tag="subscribe"):
             prefetch=self.prefetch if self.prefetch or (client.via == "jms" and not browser and not self.wild) else 1,
         )
 
-    def perform(self, world: World) -> None:
-        world.subscribe(world.state.clients[self.host], world.state.dests[self.dest], self)
+    def resolve(self, state: WorldState) -> ops.Subscribe:
+        client, dest = state.clients[self.host], state.dests[self.dest]
+        return ops.Subscribe(
+            host=client.name,
+            dest=pattern_of(dest) if self.wild else dest,
+            consumer=client.next_consumer(),
+            prefetch=None if self.prefetch == UNASKED else self.prefetch,
+            **ops.shared(self, ops.Subscribe, "host", "dest", "prefetch"),
+        )
 
 
 def draw_options(chooser: Chooser, shape: Shape) -> dict[str, object]:
@@ -117,15 +125,20 @@ _OPTIONS: dict[str, tuple[int, Callable[[Chooser], dict[str, object]]]] = {
 }
 
 
-def consumers_of(state: WorldState, host: int) -> tuple[ClientState, list[ConsumerState]]:
-    """The client that a ``host`` ordinal means where a consumer is needed: among the clients that have one, else
-    anybody with an empty list.
-    """
-    fitting = [client for client in state.clients if client.consumers]
-    if not fitting:
-        return state.clients[0], []
-    client = fitting[host % len(fitting)]
-    return client, client.consumers
+def acknowledged(consumer: ConsumerState, upto: int) -> ops.Ack:
+    """Its application acknowledges the ``upto``-th of its unsettled messages, and what goes with it."""
+    covered = [consumer.unsettled[upto]]
+    if consumer.ack == "client":
+        # JMS: Message.acknowledge() settles everything that the session has delivered, whichever message it is called
+        # on.
+        covered = list(consumer.unsettled) if consumer.client.via == "jms" else consumer.unsettled[: upto + 1]
+    return ops.Ack(
+        host=consumer.client.name,
+        consumer=consumer.name,
+        messages=covered,
+        mode="cumulative" if consumer.ack == "client" else "individual",
+        tx=consumer.client.transaction if consumer.client.traits.transaction_scope == "connection" else "",
+    )
 
 
 class _OfConsumer(Step, frozen=True):
@@ -136,12 +149,18 @@ class _OfConsumer(Step, frozen=True):
     host: Ordinal = 0
     consumer: Ordinal = 0
 
-    def _locate(self, state: WorldState) -> tuple[int, int] | None:
+    def _locate(self, state: WorldState) -> Self | None:
+        """The same with ordinals in range; None: there is no consumer."""
         fitting = [client for client in state.clients if client.consumers]
         if not fitting:
             return None
         client = self.host % len(fitting)
-        return client, self.consumer % len(fitting[client].consumers)
+        consumer = self.consumer % len(fitting[client].consumers)
+        return msgspec.structs.replace(self, host=client, consumer=consumer)
+
+    def consumer_in(self, state: WorldState) -> ConsumerState:
+        """The consumer that a located step names."""
+        return [client for client in state.clients if client.consumers][self.host].consumers[self.consumer]
 
 
 class Take(_OfConsumer, frozen=True, tag="take"):
@@ -162,16 +181,14 @@ class Take(_OfConsumer, frozen=True, tag="take"):
 
     def normalise(self, state: WorldState) -> Take | None:
         found = self._locate(state)
-        if found is None or consumers_of(state, found[0])[1][found[1]].browser:
-            return None  # a browser's messages belong to others
-        return msgspec.structs.replace(self, host=found[0], consumer=found[1])
+        return None if found is None or found.consumer_in(state).browser else found  # its messages belong to others
 
-    def perform(self, world: World) -> None:
-        _, consumers = consumers_of(world.state, self.host)
-        consumer = consumers[self.consumer]
-        for _ in range(self.count):
-            if not world.take(consumer, self.deadline_ms):
-                break
+    def resolve(self, state: WorldState) -> ops.Take:
+        consumer = self.consumer_in(state)
+        return ops.Take(host=consumer.client.name, consumer=consumer.name, deadline_ms=self.deadline_ms)
+
+    def repeats(self) -> int:
+        return self.count
 
 
 class _OfUnsettled(_OfConsumer, frozen=True):
@@ -185,13 +202,10 @@ class _OfUnsettled(_OfConsumer, frozen=True):
 
     def normalise(self, state: WorldState) -> Self | None:
         found = self._locate(state)
-        if found is None:
+        consumer = None if found is None else found.consumer_in(state)
+        if found is None or consumer is None or consumer.ack == "auto" or not consumer.unsettled:
             return None
-        consumer = consumers_of(state, found[0])[1][found[1]]
-        unsettled = [] if consumer.ack == "auto" else consumer.unsettled
-        if not unsettled:
-            return None
-        return msgspec.structs.replace(self, host=found[0], consumer=found[1], upto=self.upto % len(unsettled))
+        return msgspec.structs.replace(found, upto=self.upto % len(consumer.unsettled))
 
 
 class Ack(_OfUnsettled, frozen=True, tag="ack"):
@@ -201,9 +215,8 @@ class Ack(_OfUnsettled, frozen=True, tag="ack"):
 
     weight = 15
 
-    def perform(self, world: World) -> None:
-        _, consumers = consumers_of(world.state, self.host)
-        world.ack(consumers[self.consumer], self.upto)
+    def resolve(self, state: WorldState) -> ops.Ack:
+        return acknowledged(self.consumer_in(state), self.upto)
 
 
 class Nack(_OfUnsettled, frozen=True, tag="nack"):
@@ -211,9 +224,9 @@ class Nack(_OfUnsettled, frozen=True, tag="nack"):
 
     weight = 2
 
-    def perform(self, world: World) -> None:
-        _, consumers = consumers_of(world.state, self.host)
-        world.nack(consumers[self.consumer], self.upto)
+    def resolve(self, state: WorldState) -> ops.Nack:
+        consumer = self.consumer_in(state)
+        return ops.Nack(host=consumer.client.name, consumer=consumer.name, messages=[consumer.unsettled[self.upto]])
 
 
 class Leave(_OfConsumer, frozen=True, tag="leave"):
@@ -233,15 +246,12 @@ class Leave(_OfConsumer, frozen=True, tag="leave"):
         )
 
     def normalise(self, state: WorldState) -> Leave | None:
-        found = self._locate(state)
-        return None if found is None else msgspec.structs.replace(self, host=found[0], consumer=found[1])
+        return self._locate(state)
 
-    def perform(self, world: World) -> None:
-        client, consumers = consumers_of(world.state, self.host)
-        if self.how == "close":
-            world.close_consumer(consumers[self.consumer])
-        else:
-            world.lose_client(client, self.how)
+    def resolve(self, state: WorldState) -> ops.Leave:
+        consumer = self.consumer_in(state)
+        name = consumer.name if self.how == "close" else None
+        return ops.Leave(host=consumer.client.name, consumer=name, how=self.how)
 
 
 class Unsubscribe(Step, frozen=True, tag="unsubscribe"):
@@ -264,6 +274,6 @@ class Unsubscribe(Step, frozen=True, tag="unsubscribe"):
         host = self.host % len(fitting)
         return msgspec.structs.replace(self, host=host, durable=self.durable % len(fitting[host].idle_durables()))
 
-    def perform(self, world: World) -> None:
-        client = [client for client in world.state.clients if client.idle_durables()][self.host]
-        world.unsubscribe(client, client.idle_durables()[self.durable])
+    def resolve(self, state: WorldState) -> ops.Unsubscribe:
+        client = [client for client in state.clients if client.idle_durables()][self.host]
+        return ops.Unsubscribe(host=client.name, durable=client.idle_durables()[self.durable])

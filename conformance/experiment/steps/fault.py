@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import Shape, Step
 from brokerproof.conformance.experiment.steps.send import Ordinal, SignedDuration
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
-    from brokerproof.conformance.experiment.world import World
 
 
 class Clock(Step, frozen=True, tag="clock"):
@@ -30,8 +30,8 @@ class Clock(Step, frozen=True, tag="clock"):
     def normalise(self, state: WorldState) -> Clock | None:
         return None if self.jump_ms == 0 else msgspec.structs.replace(self, host=self.host % len(state.hosts))
 
-    def perform(self, world: World) -> None:
-        world.jump_clock(world.state.hosts[self.host], self.jump_ms)
+    def resolve(self, state: WorldState) -> ops.ClockJump:
+        return ops.ClockJump(host=state.hosts[self.host].name, jump_ms=self.jump_ms)
 
 
 class Stall(Step, frozen=True, tag="stall"):
@@ -56,9 +56,9 @@ class Stall(Step, frozen=True, tag="stall"):
             return None
         return msgspec.structs.replace(self, link=self.link % len(open_links))
 
-    def perform(self, world: World) -> None:
-        open_links = [client for client in world.state.clients if not client.stalled]
-        world.stall(open_links[self.link], self.toward)
+    def resolve(self, state: WorldState) -> ops.Stall:
+        open_links = [client for client in state.clients if not client.stalled]
+        return ops.Stall(link=open_links[self.link].name, toward=self.toward)
 
 
 class Resume(Step, frozen=True, tag="resume"):
@@ -77,6 +77,6 @@ class Resume(Step, frozen=True, tag="resume"):
             return None
         return msgspec.structs.replace(self, link=self.link % len(stalled))
 
-    def perform(self, world: World) -> None:
-        stalled = [client for client in world.state.clients if client.stalled]
-        world.resume(stalled[self.link])
+    def resolve(self, state: WorldState) -> ops.Resume:
+        client = [client for client in state.clients if client.stalled][self.link]
+        return ops.Resume(link=client.name, toward=client.stalled)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.experiment.steps.base import Shape, Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
@@ -13,7 +14,6 @@ from brokerproof.conformance.experiment.steps.send import Ordinal
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
-    from brokerproof.conformance.experiment.world import World
 
 OPERATIONS = ("purge", "move", "reset")
 
@@ -44,13 +44,12 @@ class Operate(Step, frozen=True, tag="operate"):
         to = self.to % (len(queues) - 1) if self.op == "move" else 0
         return msgspec.structs.replace(self, dest=self.dest % len(queues), to=to, limit_bytes=0)
 
-    def perform(self, world: World) -> None:
+    def resolve(self, state: WorldState) -> ops.Operate:
         if self.op == "limit":
-            world.operate(self.op, "", "", self.limit_bytes)
-            return
-        queues = _queues(world.state)
+            return ops.Operate(op=self.op, limit_bytes=self.limit_bytes)
+        queues = _queues(state)
         dest = queues.pop(self.dest)
-        world.operate(self.op, dest, queues[self.to] if self.op == "move" else "")
+        return ops.Operate(op=self.op, dest=dest, to=queues[self.to] if self.op == "move" else "")
 
 
 def _queues(state: WorldState) -> list[str]:
@@ -72,5 +71,5 @@ class Restart(Step, frozen=True, tag="restart"):
     def normalise(self, state: WorldState) -> Restart | None:
         return self if state.persistent else None
 
-    def perform(self, world: World) -> None:
-        world.restart(self.how)
+    def resolve(self, state: WorldState) -> ops.Restart:  # noqa: ARG002 - there is one broker
+        return ops.Restart(how=self.how)

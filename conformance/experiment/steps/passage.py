@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import Shape, Step
 from brokerproof.conformance.experiment.steps.send import Duration, Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
-    from brokerproof.conformance.experiment.world import World
 
 
 class Advance(Step, frozen=True, tag="advance"):
@@ -28,8 +28,8 @@ class Advance(Step, frozen=True, tag="advance"):
     def normalise(self, state: WorldState) -> Advance | None:  # noqa: ARG002 - possible in any state
         return None if self.ms == 0 else self
 
-    def perform(self, world: World) -> None:
-        world.advance(self.ms)
+    def resolve(self, state: WorldState) -> ops.Advance:  # noqa: ARG002 - it names nobody
+        return ops.Advance(ms=self.ms)
 
 
 class Settle(Step, frozen=True, tag="settle"):
@@ -45,8 +45,8 @@ class Settle(Step, frozen=True, tag="settle"):
     def normalise(self, state: WorldState) -> Settle | None:  # noqa: ARG002 - possible in any state
         return self
 
-    def perform(self, world: World) -> None:
-        world.settle(self.deadline_ms)
+    def resolve(self, state: WorldState) -> ops.Settle:  # noqa: ARG002 - it names nobody
+        return ops.Settle(deadline_ms=self.deadline_ms)
 
 
 class Counters(Step, frozen=True, tag="counters"):
@@ -63,5 +63,5 @@ class Counters(Step, frozen=True, tag="counters"):
         places = state.places()
         return msgspec.structs.replace(self, dest=self.dest % len(places)) if places else None
 
-    def perform(self, world: World) -> None:
-        world.read_counters(world.state.places()[self.dest], at_rest=False)
+    def resolve(self, state: WorldState) -> ops.ReadCounters:
+        return ops.ReadCounters(dest=state.places()[self.dest])

@@ -6,35 +6,20 @@ wants.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import Shape, Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import ConsumerState, WorldState
-    from brokerproof.conformance.experiment.world import World
 
-AckType = Literal["delivered", "poison", "standard", "redelivered", "individual", "unmatched", "expired"]
-#: OpenWire's numbers are the places.
-ACK_TYPES: Final[tuple[AckType, ...]] = (
-    "delivered",
-    "poison",
-    "standard",
-    "redelivered",
-    "individual",
-    "unmatched",
-    "expired",
-)
 #: Those that name one message and no range.
 SINGLE: Final = ("individual", "unmatched")
-#: Those that settle what they name.
-SETTLING: Final = ("poison", "standard", "individual", "expired")
-#: A message id that no broker has given, in the form that OpenWire brokers write.
-NO_MESSAGE: Final = "ID:brokerproof-no-such-message-0:1:1:1:1"
 
 
 class Acknowledge(Step, frozen=True, tag="acknowledge"):
@@ -46,7 +31,7 @@ class Acknowledge(Step, frozen=True, tag="acknowledge"):
 
     weight = 0
     consumer: Ordinal = 0
-    type: AckType = "standard"
+    type: ops.AckType = "standard"
     first: Ordinal = 0
     upto: Ordinal = 0
     open_start: bool = False
@@ -56,7 +41,7 @@ class Acknowledge(Step, frozen=True, tag="acknowledge"):
     def draw(cls, chooser: Chooser, shape: Shape) -> Acknowledge:
         return cls(
             consumer=chooser.below(shape.clients),
-            type=ACK_TYPES[chooser.below(len(ACK_TYPES))],
+            type=ops.ACK_TYPES[chooser.below(len(ops.ACK_TYPES))],
             first=chooser.below(3),
             upto=chooser.below(4),
             open_start=chooser.flag(30),
@@ -73,8 +58,16 @@ class Acknowledge(Step, frozen=True, tag="acknowledge"):
         wrong = self.wrong_end and self.type not in SINGLE
         return msgspec.structs.replace(self, consumer=place, first=first, upto=upto, wrong_end=wrong)
 
-    def perform(self, world: World) -> None:
-        world.acknowledge(_fitting(world.state)[self.consumer], self)
+    def resolve(self, state: WorldState) -> ops.Acknowledge:
+        consumer = _fitting(state)[self.consumer]
+        return ops.Acknowledge(
+            host=consumer.client.name,
+            consumer=consumer.name,
+            messages=consumer.unsettled[self.first : self.upto + 1],
+            type=self.type,
+            open_start=self.open_start,
+            wrong_end=self.wrong_end,
+        )
 
 
 def _fitting(state: WorldState) -> list[ConsumerState]:
@@ -84,13 +77,3 @@ def _fitting(state: WorldState) -> list[ConsumerState]:
         for consumer in client.consumers
         if client.via == "jms" and not client.transaction and consumer.ack == "individual" and consumer.unsettled
     ]
-
-
-def ends_of(ids: list[str], *, open_start: bool, wrong_end: bool) -> tuple[str, str]:
-    """What an acknowledgement of these message ids names: the first, "" for the oldest, and the last."""
-    return "" if open_start else ids[0], NO_MESSAGE if wrong_end else ids[-1]
-
-
-def settled_by(kind: AckType, covered: list[str], *, wrong_end: bool) -> list[str]:
-    """Which messages an acknowledgement settles, of those in its range: all, or none."""
-    return covered if kind in SETTLING and not wrong_end else []

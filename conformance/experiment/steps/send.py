@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import MS_MAX, Shape, Step
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
-    from brokerproof.conformance.experiment.world import World
 
 Duration = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
 SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
@@ -94,10 +94,18 @@ class Send(Step, frozen=True, tag="send"):
         dest = self.dest % len(state.dests)
         return msgspec.structs.replace(self, host=host.index, dest=dest, ttl_ms=ttl_ms, again=again)
 
-    def perform(self, world: World) -> None:
-        host = world.state.clients[self.host]
-        for _ in range(self.count):
-            world.send(host, world.state.dests[self.dest], self)
+    def resolve(self, state: WorldState) -> ops.Send:
+        client = state.clients[self.host]
+        return ops.Send(
+            host=client.name,
+            dest=state.dests[self.dest],
+            message=client.next_message(),
+            tx=client.transaction,
+            **ops.shared(self, ops.Send, "host", "dest"),
+        )
+
+    def repeats(self) -> int:
+        return self.count
 
 
 def _draw_ttl(chooser: Chooser, shape: Shape) -> int:

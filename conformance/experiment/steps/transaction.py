@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import Shape, Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import ClientState, WorldState
-    from brokerproof.conformance.experiment.world import World
 
 
 class Begin(Step, frozen=True, tag="begin"):
@@ -34,8 +34,9 @@ class Begin(Step, frozen=True, tag="begin"):
         fitting = _without_transaction(state)
         return msgspec.structs.replace(self, host=self.host % len(fitting)) if fitting else None
 
-    def perform(self, world: World) -> None:
-        world.begin(_without_transaction(world.state)[self.host])
+    def resolve(self, state: WorldState) -> ops.Begin:
+        client = _without_transaction(state)[self.host]
+        return ops.Begin(host=client.name, tx=client.next_transaction())
 
 
 def _without_transaction(state: WorldState) -> list[ClientState]:
@@ -60,8 +61,9 @@ class Commit(Step, frozen=True, tag="commit"):
         fitting = _with_transaction(state)
         return msgspec.structs.replace(self, host=self.host % len(fitting)) if fitting else None
 
-    def perform(self, world: World) -> None:
-        world.commit(_with_transaction(world.state)[self.host])
+    def resolve(self, state: WorldState) -> ops.Commit:
+        client = _with_transaction(state)[self.host]
+        return ops.Commit(host=client.name, tx=client.transaction)
 
 
 class Rollback(Step, frozen=True, tag="rollback"):
@@ -78,5 +80,6 @@ class Rollback(Step, frozen=True, tag="rollback"):
         fitting = _with_transaction(state)
         return msgspec.structs.replace(self, host=self.host % len(fitting)) if fitting else None
 
-    def perform(self, world: World) -> None:
-        world.rollback(_with_transaction(world.state)[self.host])
+    def resolve(self, state: WorldState) -> ops.Abort:
+        client = _with_transaction(state)[self.host]
+        return ops.Abort(host=client.name, tx=client.transaction)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import MS_MAX, Shape, Step
 from brokerproof.conformance.experiment.steps.send import Duration, Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
-    from brokerproof.conformance.experiment.world import World
 
 #: A period as a peer may write it, sensible or not.
 Period = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -67,8 +67,8 @@ class Visit(Step, frozen=True, tag="visit"):
         every_ms = max(self.every_ms, talk_ms // SAID_MAX)
         return msgspec.structs.replace(self, talk_ms=talk_ms, deaf=deaf, every_ms=every_ms)
 
-    def perform(self, world: World) -> None:
-        world.visit(self)
+    def resolve(self, state: WorldState) -> ops.Probe:  # noqa: ARG002 - as above
+        return ops.Probe(**ops.shared(self, ops.Probe))
 
 
 class Pause(Step, frozen=True, tag="pause"):
@@ -84,5 +84,5 @@ class Pause(Step, frozen=True, tag="pause"):
     def normalise(self, state: WorldState) -> Pause | None:  # noqa: ARG002 - possible in any state
         return None if self.ms == 0 else self
 
-    def perform(self, world: World) -> None:
-        world.pause(self.ms)
+    def resolve(self, state: WorldState) -> ops.Pause:  # noqa: ARG002 - there is one broker
+        return ops.Pause(ms=self.ms)

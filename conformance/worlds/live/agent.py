@@ -17,21 +17,20 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from brokerproof.chaos.channels import ChannelError
 from brokerproof.conformance.agents.protocol import (
     PROTOCOL,
     REQUIRED,
     AgentError,
     AnyAgentEvent,
-    AnyRequest,
+    AnyOperation,
     Hello,
-    Leave,
     Quit,
     Reply,
+    Request,
     parse_answer,
 )
+from brokerproof.conformance.experiment.operations import Leave
 
 if TYPE_CHECKING:
     from brokerproof.chaos.channels import Channel
@@ -64,12 +63,11 @@ class AgentHost:
         """To wait on several agents at once."""
         return self.process.channel
 
-    def post(self, request: AnyRequest) -> int:
+    def post(self, operation: AnyOperation, deadline_ms: int = OWN_MS) -> int:
         """Send a request under the next number, which is returned. Raises ``AgentError``."""
         self._last_id += 1
-        numbered = msgspec.structs.replace(request, id=self._last_id)
         try:
-            self.channel.send(msgspec.to_builtins(numbered))
+            self.channel.send(Request(self._last_id, operation, deadline_ms).fields())
         except ChannelError as error:
             raise self._broken(str(error)) from error
         self._open.add(self._last_id)
@@ -103,9 +101,9 @@ class AgentHost:
             raise self._broken(str(error)) from error
         return events
 
-    def ask_alone(self, request: AnyRequest, deadline_ms: int = OWN_MS) -> Reply:
+    def ask_alone(self, operation: AnyOperation, deadline_ms: int = OWN_MS) -> Reply:
         """A request that needs no broker, while no run is using the agent; events are thrown away."""
-        number = self.post(request)
+        number = self.post(operation)
         deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
         while True:
             self.drain()
@@ -113,11 +111,11 @@ class AgentHost:
             if reply is not None:
                 return reply
             if not await_lines([self], deadline_ns):
-                raise self._broken(f"no answer to {type(request).__name__.lower()} within {deadline_ms} ms")
+                raise self._broken(f"no answer to {type(operation).__name__.lower()} within {deadline_ms} ms")
 
     def greet(self) -> None:
         """Check that it speaks this protocol and can do what every agent must. Raises ``AgentError``."""
-        reply = self.ask_alone(Hello(id=0), deadline_ms=3 * OWN_MS)
+        reply = self.ask_alone(Hello(), deadline_ms=3 * OWN_MS)
         said = reply.ok or {}
         if said.get("protocol") != PROTOCOL or not isinstance(said.get("capabilities"), list):
             text = f"answered hello with {said}; protocol {PROTOCOL} and a list of capabilities are wanted ({REQUIRED})"
@@ -127,7 +125,7 @@ class AgentHost:
     def fresh(self) -> None:
         """End its connection, so that another run can use it."""
         if self.connected:
-            self.ask_alone(Leave(id=0))
+            self.ask_alone(Leave())
             self.connected = False
         self.drain()
         self._open.clear()
@@ -138,7 +136,7 @@ class AgentHost:
         if self.process.poll() is not None:
             return
         try:
-            self.post(Quit(id=0))
+            self.post(Quit())
         except AgentError:
             self.process.kill()
             return

@@ -1,9 +1,8 @@
 """A client's path to the broker: straight, or through a proxy whose faults are proven by counting bytes at both ends.
 
 Rules
-* A ``fault`` event of a stall is recorded when the stall is asked for; its evidence is known only when bytes were
-  offered and did not pass, so it is filled in when the stall ends. No bytes, no evidence, and every verdict that needs
-  the stall is *not run*.
+* The evidence of a stall is that bytes were offered and did not pass; it is known when the stall ends. No bytes, no
+  evidence, and every verdict that needs the stall is *not run*.
 * ``resume`` is proven by bytes that leave the line again, as many as were held back.
 * The tap at the broker's end sees a connection end there while the client, behind a stall, still knows nothing: that is
   the broker's ``closed``.
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from brokerproof.chaos.links import LinkEnd, LinkProxy, Toward
-    from brokerproof.conformance.experiment.history import Fault
 
 NS_PER_MS = 1_000_000
 #: How long held bytes may take to come through after a resume.
@@ -28,8 +26,6 @@ class Path:
 
     def __init__(self, proxy: LinkProxy | None) -> None:
         self.proxy = proxy
-        #: The stall in force, whose evidence is still to come.
-        self.stalled: Fault | None = None
         self._ends_seen = 0
 
     def port(self, broker_port: int) -> int:
@@ -41,28 +37,17 @@ class Path:
         if self.proxy is not None:
             self.proxy.stall(toward)
 
-    def prove_stall(self) -> None:
-        """Look now whether bytes were offered and held, while the stall lasts."""
-        if self.proxy is not None and self.stalled is not None:
-            evidence = self.proxy.evidence()
-            self.stalled.evidence = None if evidence is None else evidence.as_dict()
-
-    def resume(self, *, alive: bool) -> dict[str, int] | None:
-        """Let them through; the evidence that they came, or None. Fills in the stall's own evidence.
+    def resume(self, *, alive: bool) -> tuple[dict[str, int] | None, dict[str, int] | None]:
+        """Let them through; the evidence of the stall, and that they came, each None without.
 
         ``alive`` False: the client has given its connection up, so nothing need come through any more.
         """
-        stalled, self.stalled = self.stalled, None
-        if self.proxy is None:
-            return None
-        evidence = self.proxy.resume()
-        if evidence is None:
-            return None
-        if stalled is not None:
-            stalled.evidence = evidence.as_dict()
+        evidence = None if self.proxy is None else self.proxy.resume()
+        if self.proxy is None or evidence is None:
+            return None, None
         if not alive:
-            return {"held": evidence.bytes_in, "connections": 0}
-        return _passed(self.proxy, evidence.toward, evidence.bytes_in)
+            return evidence.as_dict(), {"held": evidence.bytes_in, "connections": 0}
+        return evidence.as_dict(), _passed(self.proxy, evidence.toward, evidence.bytes_in)
 
     def broker_ends(self) -> list[LinkEnd]:
         """Connections that the broker ended since the last call."""

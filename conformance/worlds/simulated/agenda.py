@@ -1,8 +1,11 @@
-"""The agenda: what is going to happen, in order of virtual time.
+"""The agenda: what is going to happen, in order of virtual time, and how much is moving.
 
 A binary heap of ``(true_ns, order, action)``. ``order`` counts up, so what was planned first at one instant happens
 first: no tie is ever decided by an address or a hash. An action is any object with ``happen()``; cancelling is the
 action's own business.
+
+``moving`` counts frames on their way, writers at work and syncs of the storage; the world is at rest when it is 0 and
+no link is stalled. Timers do not count: a keep-alive is no work.
 """
 
 from __future__ import annotations
@@ -23,10 +26,11 @@ class Action:
 class Agenda:
     """Virtual time and the heap. ``now_ns`` only moves forward."""
 
-    __slots__ = ("_heap", "_order", "now_ns")
+    __slots__ = ("_heap", "_order", "moving", "now_ns")
 
     def __init__(self) -> None:
         self.now_ns = 0
+        self.moving = 0
         self._heap: list[tuple[int, int, Action]] = []
         self._order = 0
 
@@ -54,6 +58,15 @@ class Agenda:
         at_ns, _, action = heapq.heappop(heap)
         self.now_ns = at_ns
         action.happen()
+        return True
+
+    def rest(self, deadline_ns: int) -> bool:
+        """Let things happen until nothing moves; False if something still did at ``deadline_ns``."""
+        while self.moving:
+            next_ns = self.next_ns()
+            if next_ns is None or next_ns > deadline_ns:
+                return False
+            self.step()
         return True
 
     def run_until(self, end_ns: int) -> None:

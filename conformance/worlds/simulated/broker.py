@@ -11,16 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.experiment.history import Closed
-from brokerproof.conformance.worlds.simulated.agenda import Action
-from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS
-from brokerproof.conformance.worlds.simulated.visitor import Visitor
+from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
+from brokerproof.conformance.worlds.simulated.clock import VirtualClock
+from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened, Some
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.node import TRANSPORT_LOGGER, Node
 from brokerproof.reference_broker.session.actions import Answered, Close, Log, OutputReady, Sync, Throttle
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.worlds.simulated.link import Link
-    from brokerproof.conformance.worlds.simulated.stage import Stage
+    from brokerproof.conformance.worlds.port import Recorder
     from brokerproof.reference_broker.core.events import Operation
     from brokerproof.reference_broker.storage.memory import MemoryJournal
 
@@ -79,27 +78,36 @@ class BrokerHost:
     __slots__ = (
         "_agenda",
         "_answers",
-        "_clock",
         "_down",
         "_given_up",
         "_held",
         "_journal",
         "_links",
         "_planned_ns",
+        "_recorder",
         "_still",
         "_stopped_writes",
         "_tick",
         "_unread",
-        "_world",
         "_writing",
+        "clock",
         "name",
         "node",
     )
 
-    def __init__(self, world: Stage, name: str, node: Node, journal: MemoryJournal | None) -> None:
-        self._world = world
-        self._agenda = world.agenda
-        self._clock = world.broker_clock
+    def __init__(
+        self,
+        agenda: Agenda,
+        recorder: Recorder,
+        name: str,
+        *,
+        clock: VirtualClock,
+        node: Node,
+        journal: MemoryJournal | None,
+    ) -> None:
+        self._agenda = agenda
+        self._recorder = recorder
+        self.clock = clock
         self.name = name
         self.node = node
         #: None: nothing outlives the broker's process.
@@ -126,15 +134,22 @@ class BrokerHost:
     def now(self) -> Now:
         """This instant on the broker's host."""
         true_ns = self._agenda.now_ns
-        return Now(true_ns, self._clock.wall_ns(true_ns) // NS_PER_MS)
+        return Now(true_ns, self.clock.wall_ms(true_ns))
 
     # -- what links bring
 
-    def holds(self, link: Link, connection: int, item: object) -> bool:
-        """Whether an item has to wait, because the process stands still."""
+    def arrived(self, link: Link, connection: int, item: object) -> None:
+        """Something came over a link; it has to wait while the process stands still."""
         if self._still:
             self._held.append((link, connection, item))
-        return self._still
+        elif isinstance(item, Opened):
+            self.accept(connection, link, item.protocol)
+        elif isinstance(item, Ended):
+            self.lose(connection)
+        elif isinstance(item, Some):
+            self.bytes_arrived(connection)
+        else:
+            self.receive(connection, item)
 
     def accept(self, connection: int, link: Link, protocol: str) -> None:
         """A client's socket was accepted."""
@@ -209,7 +224,7 @@ class BrokerHost:
         self._still = False
         held, self._held = self._held, []
         for link, connection, item in held:
-            self._world.at_broker(link, connection, item)
+            self.arrived(link, connection, item)
         stopped, self._stopped_writes = self._stopped_writes, []
         for action in stopped:
             action.happen()
@@ -243,7 +258,7 @@ class BrokerHost:
         if self._still:
             self._stopped_writes.append(action)
             return
-        self._world.moving -= 1
+        self._agenda.moving -= 1
         if node is not self.node or self._journal is None or self._down:
             return
         self._journal.sync()
@@ -264,7 +279,7 @@ class BrokerHost:
         if self._still:
             self._stopped_writes.append(action)
             return
-        self._world.moving -= 1
+        self._agenda.moving -= 1
         self._writing[connection] = False
         if self._links.get(connection) is not link:
             return
@@ -309,8 +324,8 @@ class BrokerHost:
     def _plan_write(self, connection: int, action: Write) -> None:
         if not self._writing.get(connection, False):
             self._writing[connection] = True
-            self._world.moving += 1
-            self._world.agenda.plan(self._world.agenda.now_ns + WRITE_NS, action)
+            self._agenda.moving += 1
+            self._agenda.plan(self._agenda.now_ns + WRITE_NS, action)
 
     def after(self) -> None:
         """Do what the node asked for, then plan its next timer."""
@@ -334,7 +349,7 @@ class BrokerHost:
                 assert isinstance(action, Answered)
                 self._answers[action.request] = action
             elif kind is Sync:
-                self._world.moving += 1
+                self._agenda.moving += 1
                 self._agenda.plan(self._agenda.now_ns + SYNC_NS, Synced(self, self.node))
             elif kind is Close:
                 assert isinstance(action, Close)
@@ -363,19 +378,9 @@ class BrokerHost:
         while frame is not None:
             link.to_client(connection, frame)
             frame = self.node.next_output(connection, self.now())
-        if action.inactive and not isinstance(link, Visitor):
-            world = self._world
-            now_ns = world.agenda.now_ns
-            event = Closed(
-                world.recorder.next_seq(),
-                now_ns,
-                now_ns,
-                self.name,
-                "broker",
-                action.reason,
-                link.client,
-                action.idle_ns,
-            )
-            world.recorder.record(event)
+        if action.inactive and link.is_told:
+            now_ns = self._agenda.now_ns
+            fields = {"who": "broker", "reason": action.reason, "link": link.client, "idle_ns": action.idle_ns}
+            self._recorder.put(Closed, now_ns, now_ns, self.name, **fields)
         link.end_to_client(connection, action.reason)
         self.node.disconnect(connection, self.now())

@@ -1,30 +1,24 @@
 """A client host in the simulation: its clock, its library, its connection.
 
-The library is the same code that the live agents use (``reference_broker.stomp.client``,
-``reference_broker.openwire.client``); here it gets virtual time and hands frames to a virtual link. Two subclasses hide
-what differs: ``StompHost`` and ``JmsHost``.
+The library is the same code that the live agents use (``agents/library.py``); here it gets virtual time and hands
+frames to a virtual link.
 
-Rules:
-
-* A host connects when it is first used and again after its connection was lost.
+Rules
 * What is observed is recorded when it happens, in the host's name.
 * A connection that ends, for whatever reason, ends its consumers.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
-from zlib import crc32
+from typing import TYPE_CHECKING
 
-from brokerproof.conformance.agents.protocol import ORIGINAL_ID, letter_marks, number_in
+from brokerproof.conformance.agents.message import arrival_of, number_in
 from brokerproof.conformance.brokers.translation import logical
 from brokerproof.conformance.experiment.destinations import temporary_of
 from brokerproof.conformance.experiment.history import Arrive, Browse, Closed, Discard, Leave
-from brokerproof.conformance.worlds.base import NotOfferedError
-from brokerproof.conformance.worlds.simulated.agenda import Action
+from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
-from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened
+from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened, Some
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
@@ -32,15 +26,10 @@ from brokerproof.reference_broker.session.notice import Closed as GaveUp
 from brokerproof.reference_broker.session.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.experiment.state import ClientState, ConsumerState
-    from brokerproof.conformance.experiment.steps.consume import Subscribe
-    from brokerproof.conformance.experiment.steps.protocol import Acknowledge
-    from brokerproof.conformance.experiment.steps.send import Send
-    from brokerproof.conformance.worlds.simulated.stage import Stage
-    from brokerproof.reference_broker.session.session import Client
+    from brokerproof.conformance.agents.library import Library
+    from brokerproof.conformance.experiment.state import ClientState, WorldState
+    from brokerproof.conformance.worlds.port import Recorder
 
-#: How long a host waits for an answer before the result is unknown.
-REQUEST_NS = 1_000_000_000
 #: Separates the suite's message id from the padding in a body.
 BODY_END = b"|"
 
@@ -58,114 +47,82 @@ class HostTick(Action):
         self._host.tick(self._connection)
 
 
-class Stamps:
-    """What a producer put on a message."""
-
-    __slots__ = ("body", "delivery_ms", "expiration_ms", "timestamp_ms")
-
-    def __init__(
-        self, expiration_ms: int, timestamp_ms: int | None, body: bytes, delivery_ms: int | None = None
-    ) -> None:
-        self.expiration_ms = expiration_ms
-        self.timestamp_ms = timestamp_ms
-        self.delivery_ms = delivery_ms
-        #: CRC-32 of the body.
-        self.body = crc32(body)
-
-
-class ClientHost(ABC):
+class ClientHost:
     """One client process."""
 
-    protocol: ClassVar[str]
-
-    def __init__(self, world: Stage, state: ClientState) -> None:
-        self.world = world
+    def __init__(self, agenda: Agenda, recorder: Recorder, run: WorldState, state: ClientState, link: Link) -> None:
+        self.agenda = agenda
+        self.recorder = recorder
+        self._run = run
         self.state = state
         self.clock = VirtualClock(state.spec.clock)
-        self.link = Link(world, state.name, state.link.latency_us, state.link.bytes_per_second)
+        self.link = link
         #: 0: not connected.
         self.connection = 0
         #: The connection after which it calls itself; that of its predecessor if it has come back.
         self.named_after = 0
         self.connected = False
-        self.session: Client | None = None
+        #: The library of the latest connection; None: there was none.
+        self.library: Library | None = None
         #: Receipts that have come: name -> "" or the refusal.
         self.answers: dict[str, str] = {}
-        #: Browsers: name -> what they look at. Pulls that the broker has not answered.
+        #: Browsers: name -> what they look at.
         self.browsing: dict[str, str] = {}
-        self.asking: dict[str, bool] = {}
         self._planned_ns = -1
 
     # -- time
 
     def now(self) -> Now:
         """This instant on this host."""
-        true_ns = self.world.agenda.now_ns
+        true_ns = self.agenda.now_ns
         return Now(true_ns, self.clock.wall_ms(true_ns))
 
     def tick(self, connection: int) -> None:
         """The library's timers."""
         self._planned_ns = -1
-        session = self.session
-        if connection != self.connection or session is None:
+        library = self.library
+        if connection != self.connection or library is None:
             return
-        for notice in session.tick(self.world.agenda.now_ns):
-            self._notice(notice)
+        for notice in library.session.tick(self.agenda.now_ns):
+            self.heed(notice)
         self.flush()
 
     # -- connection
 
-    def dial(self, *, returning: bool = False) -> None:
-        """Open a socket and say hello, ``returning`` under the name of the connection before."""
-        self.connection = self.world.next_connection()
-        if not returning:
-            self.named_after = self.connection
+    def dial(self, connection: int) -> None:
+        """Open a socket; whoever made the number brings the library that says hello."""
+        self.connection = connection
         self.connected = False
         self.answers = {}
         self._planned_ns = -1
         self.link.clear()
-        self.link.to_broker(self.connection, Opened(self.protocol))
-        self.session = self.make_session()
-        self.flush()
-
-    @abstractmethod
-    def make_session(self) -> Client:
-        """A new library session that has said hello."""
 
     def hang_up(self) -> None:
         """The socket vanishes; the broker sees its end as soon as the link lets it."""
-        if self.connection == 0:
-            return
-        self.link.to_broker(self.connection, Ended("client gone", self.world.agenda.now_ns))
-        self._forget()
+        if self.connection:
+            self.link.to_broker(self.connection, Ended("client gone", self.agenda.now_ns))
+            self.forget()
 
-    def redial(self) -> None:
-        """The socket is dead, which nobody but this host has noticed; its library opens another."""
-        self._forget()
-        self.dial(returning=True)
-
-    def repeat(self) -> str:
-        """Send the last message again; returns the receipt's name."""
-        raise NotOfferedError(f"a library of {self.protocol} sends nothing again")
-
-    def _forget(self) -> None:
-        if self.session is not None:
-            self.session.stop()
+    def forget(self) -> None:
+        """The connection is gone."""
+        if self.library is not None and self.connection:
+            self.library.session.stop()
         self.connection = 0
         self.connected = False
-        self.session = None
         self.state.transaction = ""
 
-    def client_id(self) -> str:
-        """What the host calls itself: the same on every connection if durable subscriptions hang on it."""
-        return self.state.name if self.world.state.durable else f"{self.state.name}-{self.named_after}"
+    def greet(self, library: Library, protocol: str) -> None:
+        """Say hello over the socket that was opened."""
+        self.library = library
+        self.link.to_broker(self.connection, Opened(protocol))
+        self.flush()
 
     def flush(self) -> None:
         """Hand what the library wants to write to the link, and plan its next timer."""
-        session = self.session
-        if session is None:
+        library = self.library
+        if library is None or not self.connection:
             return
-        now_ns = self.world.agenda.now_ns
+        session, now_ns = library.session, self.agenda.now_ns
         frame = session.next_output(now_ns)
         while frame is not None:
             self.link.to_broker(self.connection, frame)
@@ -174,245 +131,102 @@ class ClientHost(ABC):
         due_ns = session.next_due_ns()
         if due_ns is not None and (self._planned_ns < 0 or due_ns < self._planned_ns):
             self._planned_ns = due_ns
-            self.world.agenda.plan(due_ns, HostTick(self, self.connection))
+            self.agenda.plan(due_ns, HostTick(self, self.connection))
 
     # -- what the link brings
 
     def receive(self, connection: int, item: object) -> None:
-        """A frame, or the end of the stream, arrived."""
-        session = self.session
-        if connection != self.connection or session is None:
+        """A frame, some bytes of one, or the end of the stream arrived."""
+        library = self.library
+        if connection != self.connection or library is None:
             return
         if isinstance(item, Ended):
-            self._ended(item)
+            idle_ns = library.session.monitor.idle_ns(self.agenda.now_ns)
+            self._put(Closed, who="broker", reason=item.reason, link=self.state.name, idle_ns=idle_ns)
+            self.forget()
+            self._lose_consumers(item.at_ns)
             return
-        session.bytes_received(self.world.agenda.now_ns)
-        for notice in self.feed(item):
-            self._notice(notice)
+        library.session.bytes_received(self.agenda.now_ns)
+        if isinstance(item, Some):
+            return
+        for notice in library.receive(item, self.now()):
+            self.heed(notice)
         self.flush()
 
-    def bytes_arrived(self, connection: int) -> None:
-        """Some bytes of a frame arrived."""
-        if connection == self.connection and self.session is not None:
-            self.session.bytes_received(self.world.agenda.now_ns)
+    def _lose_consumers(self, since_ns: int) -> None:
+        if self.state.consumers:
+            self.recorder.put(Leave, since_ns, self.agenda.now_ns, self.state.name, result="ok", how="drop")
+            self.state.vanish()
 
-    @abstractmethod
-    def feed(self, frame: object) -> list[Notice]:
-        """Give a frame to the library."""
+    def _put(self, kind: type[Arrive | Browse | Closed | Discard], **fields: object) -> None:
+        now_ns = self.agenda.now_ns
+        self.recorder.put(kind, now_ns, now_ns, self.state.name, **fields)
 
-    def _ended(self, end: Ended) -> None:
-        """The broker closed this connection."""
-        now_ns = self.world.agenda.now_ns
-        recorder = self.world.recorder
-        idle_ns = self.session.monitor.idle_ns(now_ns) if self.session is not None else None
-        event = Closed(
-            recorder.next_seq(), now_ns, now_ns, self.state.name, "broker", end.reason, self.state.name, idle_ns
-        )
-        recorder.record(event)
-        self._forget()
-        self._consumers_gone(end.at_ns)
-
-    def _consumers_gone(self, since_ns: int) -> None:
-        if not self.state.consumers:
-            return
-        recorder = self.world.recorder
-        leave = Leave(recorder.next_seq(), since_ns, self.world.agenda.now_ns, self.state.name, "ok", "drop")
-        recorder.record(leave)
-        self.state.vanish()
-        self.forget_consumers()
-
-    @abstractmethod
-    def forget_consumers(self) -> None:
-        """All consumers are gone."""
-
-    def _notice(self, notice: Notice) -> None:
+    def heed(self, notice: Notice) -> None:
+        """The library has found something out."""
         if isinstance(notice, Delivered):
-            if notice.consumer in self.browsing:
-                self._browsed(notice)
-            else:
-                self._arrived(notice)
+            self._arrived(notice)
         elif isinstance(notice, Receipt):
             self.answers[notice.receipt] = ""
         elif isinstance(notice, Discarded):
-            self.record_discard(notice)
+            self._discarded(notice)
         elif isinstance(notice, Failed):
             if notice.receipt:
                 self.answers[notice.receipt] = notice.text or "refused"
         elif isinstance(notice, Connected):
             self.connected = True
         elif isinstance(notice, Empty):
-            self._empty(notice.consumer)
+            self._found_nothing(notice.consumer)
         elif isinstance(notice, GaveUp):
-            self._gave_up(notice)
-
-    def _gave_up(self, notice: GaveUp) -> None:
-        """This end's monitor closed the connection."""
-        now_ns = self.world.agenda.now_ns
-        recorder = self.world.recorder
-        event = Closed(
-            recorder.next_seq(),
-            now_ns,
-            now_ns,
-            self.state.name,
-            "client",
-            notice.reason,
-            self.state.name,
-            notice.idle_ns,
-        )
-        recorder.record(event)
-        self.link.to_broker(self.connection, Ended(notice.reason, now_ns))
-        self._forget()
-        self._consumers_gone(now_ns)
+            # This end's monitor closed the connection.
+            self._put(Closed, who="client", reason=notice.reason, link=self.state.name, idle_ns=notice.idle_ns)
+            self.link.to_broker(self.connection, Ended(notice.reason, self.agenda.now_ns))
+            self.forget()
+            self._lose_consumers(self.agenda.now_ns)
 
     def _arrived(self, notice: Delivered) -> None:
-        now_ns = self.world.agenda.now_ns
-        recorder = self.world.recorder
         message = suite_id(notice.body)
-        if notice.reply_to.startswith(TEMP_QUEUE):  # as others call it
-            self.world.state.hear_of(message, notice.reply_to)
-        self.keep(notice, message)
-        event = Arrive(
-            recorder.next_seq(),
-            now_ns,
-            now_ns,
-            self.state.name,
-            notice.consumer,
-            message,
-            self._named(notice.destination),
-            notice.redelivered,
-            notice.delivery_count or None,
-            notice.expiration_ms,
-            notice.timestamp_ms,
-            logical(notice.original_destination) or None,
-            str(notice.properties.get("kind", "")) or None,
-            notice.group or None,
-            notice.priority,
-            crc32(notice.body),
-            *(letter_marks(notice.properties) if notice.original_destination else (None, None)),
-            str(notice.properties.get(ORIGINAL_ID, "")) or None,
-            number_in(notice.properties, DELIVERY_TIME),
-        )
-        recorder.record(event)
+        assert self.library is not None
+        if notice.consumer in self.browsing:
+            self._browsed(notice.consumer, [message])
+            self.library.arrived(notice, message, self.now())
+            return
+        self.library.arrived(notice, message, self.now())
+        told = arrival_of(notice)
+        reply_to = told.pop("reply_to")
+        if reply_to is not None:
+            self._run.hear_of(message, reply_to)
+        told["dest"] = self._named(notice.destination)
+        told["original_dest"] = logical(notice.original_destination) or None
+        told["message_kind"] = told.pop("kind")
+        told["delivery_time_ms"] = number_in(notice.properties, DELIVERY_TIME)
+        self._put(Arrive, consumer=notice.consumer, message=message, **told)
 
     def _named(self, destination: str) -> str:
         """The suite's name of a destination that a message came from."""
-        if not is_temporary_address(destination):
+        if not destination.startswith(("/temp-queue/", TEMP_QUEUE)):  # as its owner or as others call it
             return logical(destination)
-        told = (dest for dest, address in self.world.state.temporaries.items() if address == destination)
+        told = (dest for dest, address in self._run.temporaries.items() if address == destination)
         return next(told, temporary_of(self.state.name))
 
-    def _browsed(self, notice: Delivered) -> None:
-        """A browser was shown a message."""
-        self.record_browse(notice.consumer, [suite_id(notice.body)], complete=False)
-        self.let_go(notice)
-
-    def _empty(self, consumer: str) -> None:
-        """The end of a browse, or of a pull that found nothing."""
-        self.asking.pop(consumer, None)
-        if consumer in self.browsing:
-            self.record_browse(consumer, [], complete=True)
-
-    def record_browse(self, consumer: str, messages: list[str], *, complete: bool) -> None:
-        """A browser saw something."""
-        now_ns = self.world.agenda.now_ns
-        recorder = self.world.recorder
+    def _browsed(self, consumer: str, messages: list[str]) -> None:
+        """A browser was shown something, or (nothing) that this was all."""
         dest = self.browsing[consumer]
-        recorder.record(
-            Browse(recorder.next_seq(), now_ns, now_ns, self.state.name, dest, messages, consumer, complete)
-        )
+        self._put(Browse, dest=dest, messages=messages, consumer=consumer, complete=not messages)
 
-    @abstractmethod
-    def let_go(self, notice: Delivered) -> None:
-        """A browser has seen a message and need not keep it."""
+    def _found_nothing(self, consumer: str) -> None:
+        """The end of a browse, or of a pull that found nothing."""
+        assert self.library is not None
+        self.library.found_nothing(consumer)
+        if consumer in self.browsing:
+            self._browsed(consumer, [])
 
-    @abstractmethod
-    def ask(self, consumer: ConsumerState, deadline_ms: int) -> None:
-        """The application begins to wait for a message; a pull consumer must ask the broker for one."""
-
-    def pulls(self, consumer: ConsumerState) -> bool:  # noqa: ARG002 - only some libraries know the like
-        """Whether this consumer gets nothing that it has not asked for."""
-        return False
-
-    def asks(self, consumer: ConsumerState) -> bool:
-        """Whether the broker owes this consumer the answer to a pull."""
-        return consumer.name in self.asking
-
-    @abstractmethod
-    def keep(self, notice: Delivered, message: str) -> None:
-        """Remember an arrival until the application takes it."""
-
-    def record_discard(self, notice: Discarded) -> None:
+    def _discarded(self, notice: Discarded) -> None:
         """The library threw a message away; what a browser does not want to see stays where it is."""
-        if notice.consumer in self.browsing:
-            return
-        now_ns = self.world.agenda.now_ns
-        recorder = self.world.recorder
-        message = self.suite_id_of(notice.message_id)
-        event = Discard(recorder.next_seq(), now_ns, now_ns, self.state.name, notice.consumer, message, notice.reason)
-        recorder.record(event)
-
-    @abstractmethod
-    def suite_id_of(self, message_id: str) -> str:
-        """The suite's id of a message that arrived here."""
-
-    # -- what the application does
-
-    @abstractmethod
-    def send(self, destination: str, message: str, step: Send) -> tuple[str, Stamps]:
-        """Write a message; returns the receipt's name and the stamps."""
-
-    @abstractmethod
-    def subscribe(self, consumer: str, destination: str, step: Subscribe) -> str:
-        """Attach a consumer; returns the receipt's name."""
-
-    @abstractmethod
-    def unsubscribe(self, consumer: str) -> None:
-        """Detach a consumer without waiting."""
-
-    @abstractmethod
-    def take(self, consumer: ConsumerState) -> str | None:
-        """The next message for the application, by its suite id; None when there is none now."""
-
-    @abstractmethod
-    def ack(self, consumer: ConsumerState, upto: int) -> tuple[str, list[str]]:
-        """Acknowledge; returns the receipt's name and the suite ids that it covers."""
-
-    @abstractmethod
-    def nack(self, consumer: ConsumerState, message: str) -> str:
-        """Reject one message, outside of any transaction; returns the receipt's name."""
-
-    def acknowledge(self, consumer: ConsumerState, step: Acknowledge) -> tuple[str, list[str]]:
-        """Send an acknowledgement of any type; returns the receipt's name and the suite ids in its range."""
-        raise NotOfferedError(f"{self.protocol} knows no acknowledgement of type {step.type} ({consumer.name})")
-
-    @abstractmethod
-    def library(self) -> Client:
-        """The library session of the latest connection."""
-
-    def begin(self, transaction: str) -> str:
-        """Begin a transaction; returns the receipt's name."""
-        return self._asked(self.library().begin(transaction, receipt=True))
-
-    def commit(self, transaction: str) -> str:
-        """Commit; returns the receipt's name."""
-        return self._asked(self.library().commit(transaction))
-
-    def rollback(self, transaction: str) -> str:
-        """Roll back; returns the receipt's name."""
-        return self._asked(self.library().rollback(transaction))
-
-    def unsubscribe_durable(self, name: str) -> str:
-        """End a durable subscription; returns the receipt's name."""
-        return self._asked(self.library().unsubscribe_durable(name))
-
-    def _asked(self, receipt: str) -> str:
-        self.flush()
-        return receipt
-
-
-def is_temporary_address(destination: str) -> bool:
-    """Whether it is a temporary queue, as its owner or as others call it."""
-    return destination.startswith(("/temp-queue/", TEMP_QUEUE))
+        assert self.library is not None
+        message = self.library.discarded(notice)
+        if notice.consumer not in self.browsing:
+            self._put(Discard, consumer=notice.consumer, message=message, reason=notice.reason)
 
 
 def body_of(message: str, size: int) -> bytes:

@@ -14,12 +14,9 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from brokerproof.conformance.worlds.simulated.agenda import Action
-
-if TYPE_CHECKING:
-    from brokerproof.conformance.worlds.simulated.stage import Stage
+from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
 
 #: How often an end notices that bytes of a frame have arrived that is not complete yet.
 PROGRESS_NS = 50_000_000
@@ -57,6 +54,20 @@ class Ended:
         self.at_ns = at_ns
 
 
+class BrokerEnd(Protocol):
+    """Where a link ends at the broker."""
+
+    def arrived(self, link: Link, connection: int, item: object) -> None:
+        """Something came from a client."""
+
+
+class ClientEnd(Protocol):
+    """Where it ends at the client."""
+
+    def receive(self, connection: int, item: object) -> None:
+        """Something came from the broker."""
+
+
 class TravelUp(Action):
     """One item reaches the broker's end of the link, or is held back before it."""
 
@@ -69,11 +80,11 @@ class TravelUp(Action):
 
     def happen(self) -> None:
         link = self._link
-        link.world.moving -= 1
+        link.agenda.moving -= 1
         if link.stalled_up or link.held_up:
             link.held_up.append((self._connection, self._item))
         else:
-            link.world.at_broker(link, self._connection, self._item)
+            link.broker_end.arrived(link, self._connection, self._item)
 
 
 class TravelDown(Action):
@@ -88,12 +99,12 @@ class TravelDown(Action):
 
     def happen(self) -> None:
         link = self._link
-        link.world.moving -= 1
+        link.agenda.moving -= 1
         if link.stalled_down or link.held_down:
             link.held_down.append((self._connection, self._item))
         else:
             link.down -= 1
-            link.world.at_client(link.client, self._connection, self._item)
+            link.client_end.receive(self._connection, self._item)
 
 
 class Progress(Action):
@@ -110,15 +121,14 @@ class Progress(Action):
 
     def happen(self) -> None:
         link = self._link
-        world = link.world
         if not (link.stalled_up if self._up else link.stalled_down):
             if self._up:
-                world.at_broker(link, self._connection, SOME)
+                link.broker_end.arrived(link, self._connection, SOME)
             else:
-                world.hosts[link.client].bytes_arrived(self._connection)
+                link.client_end.receive(self._connection, SOME)
         if self._left:
             self._left -= 1
-            world.agenda.plan(world.agenda.now_ns + PROGRESS_NS, self)
+            link.agenda.plan(link.agenda.now_ns + PROGRESS_NS, self)
 
 
 class Link:
@@ -129,17 +139,26 @@ class Link:
         "_free_up_ns",
         "_latency_ns",
         "_rate",
+        "agenda",
+        "broker_end",
         "client",
+        "client_end",
         "down",
         "held_down",
         "held_up",
         "stalled_down",
         "stalled_up",
-        "world",
     )
 
-    def __init__(self, world: Stage, client: str, latency_us: int, bytes_per_second: int = 0) -> None:
-        self.world = world
+    #: The broker tells of it when it gives a connection over this link up.
+    is_told = True
+    client_end: ClientEnd
+
+    def __init__(
+        self, agenda: Agenda, broker_end: BrokerEnd, client: str, latency_us: int, bytes_per_second: int = 0
+    ) -> None:
+        self.agenda = agenda
+        self.broker_end = broker_end
         self.client = client
         self._latency_ns = latency_us * 1000
         self._rate = bytes_per_second
@@ -159,26 +178,26 @@ class Link:
 
     def to_broker(self, connection: int, item: object) -> None:
         """Something leaves the client."""
-        world = self.world
-        world.moving += 1
-        sent_ns = world.agenda.now_ns
+        agenda = self.agenda
+        agenda.moving += 1
+        sent_ns = agenda.now_ns
         if self._rate:
             sent_ns = self._free_up_ns = self._transfer(connection, item, self._free_up_ns, up=True)
-        world.agenda.plan(sent_ns + self._latency_ns, TravelUp(self, connection, item))
+        agenda.plan(sent_ns + self._latency_ns, TravelUp(self, connection, item))
 
     def to_client(self, connection: int, frame: object) -> None:
         """A frame leaves the broker."""
         self.down += 1
-        world = self.world
-        world.moving += 1
-        sent_ns = world.agenda.now_ns
+        agenda = self.agenda
+        agenda.moving += 1
+        sent_ns = agenda.now_ns
         if self._rate:
             sent_ns = self._free_down_ns = self._transfer(connection, frame, self._free_down_ns, up=False)
-        world.agenda.plan(sent_ns + self._latency_ns, TravelDown(self, connection, frame))
+        agenda.plan(sent_ns + self._latency_ns, TravelDown(self, connection, frame))
 
     def _transfer(self, connection: int, item: object, free_ns: int, *, up: bool) -> int:
         """Plan the arrival of an item's bytes; when the last one has been sent."""
-        agenda = self.world.agenda
+        agenda = self.agenda
         begin_ns = max(agenda.now_ns, free_ns)
         end_ns = begin_ns + bytes_of(item) * 1_000_000_000 // self._rate
         times = (end_ns - begin_ns) // PROGRESS_NS
@@ -192,12 +211,12 @@ class Link:
 
     def busy_ns(self) -> int:
         """For how long what was given to it keeps it busy, in both directions together."""
-        now_ns = self.world.agenda.now_ns
+        now_ns = self.agenda.now_ns
         return max(0, self._free_up_ns - now_ns) + max(0, self._free_down_ns - now_ns)
 
     def end_to_client(self, connection: int, reason: str) -> None:
         """The broker closed the connection."""
-        self.to_client(connection, Ended(reason, self.world.agenda.now_ns))
+        self.to_client(connection, Ended(reason, self.agenda.now_ns))
 
     def stall(self, toward: str) -> None:
         """Hold back what travels toward ``broker``, ``client`` or ``both``."""
@@ -214,11 +233,11 @@ class Link:
         self.stalled_down = False
         while self.held_up:
             connection, item = self.held_up.pop(0)
-            self.world.at_broker(self, connection, item)
+            self.broker_end.arrived(self, connection, item)
         while self.held_down:
             connection, item = self.held_down.pop(0)
             self.down -= 1
-            self.world.at_client(self.client, connection, item)
+            self.client_end.receive(connection, item)
 
     def held(self) -> int:
         """How many items are held back now."""

@@ -1,12 +1,12 @@
-"""Strangers in the live world: bare sockets of the observer, beside all agents.
+"""Raw peers in the live world: bare sockets of the observer, beside all agents.
 
 Rules
 * Instants are the observer's. What it wrote is an interval from before the first byte was offered to the kernel until
   after the last one was taken; what it heard is when it looked, never before it came.
-* A deaf stranger never reads; that the broker has hung up it learns from its own writing.
-* Many strangers come in groups of ``GROUP_MAX``, because every one of them is a file of this process.
+* A deaf one never reads; that the broker has hung up it learns from its own writing.
+* Many come in groups of ``GROUP_MAX``, because every one of them is a file of this process.
 
-Known exception: strangers go straight to the broker, past any proxy.
+Known exception: they go straight to the broker, past any proxy.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ import time
 from typing import TYPE_CHECKING
 
 from brokerproof.chaos.ports import LOOPBACK
-from brokerproof.conformance.agents.stranger import Broken, Part, Stranger
+from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer
 from brokerproof.conformance.brokers.base import NotApplicableError
-from brokerproof.conformance.worlds.base import STRANGER, NotOfferedError
+from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
 from brokerproof.reference_broker.openwire.framing import ClientFraming
 from brokerproof.reference_broker.session.framing import Framing, FramingError, Limits
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.experiment.history import Visit
-    from brokerproof.conformance.experiment.steps.visit import Visit as Step
-    from brokerproof.conformance.worlds.live.observer import Observer
+    from brokerproof.conformance.experiment.operations import Probe
+    from brokerproof.conformance.worlds.live.hosts import Hosts
 
 NS_PER_MS = 1_000_000
 GROUP_MAX = 250
@@ -39,13 +38,13 @@ PUMP_MS = 100
 FORGET_MS = 2000
 
 
-class Visitor:
-    """One stranger and its socket. Times are nanoseconds since the start of the run."""
+class PeerSocket:
+    """One raw peer and its socket. Times are nanoseconds since the start of the run."""
 
-    def __init__(self, step: Step, port: int, start_ns: int) -> None:
-        self.stranger = Stranger(step, STRANGER)
+    def __init__(self, probe: Probe, port: int, start_ns: int) -> None:
+        self.peer = RawPeer(probe)
         self._start_ns = start_ns
-        self._framing: Framing = StompFraming() if step.via == "stomp" else ClientFraming(Limits(), "ID:stranger-1")
+        self._framing: Framing = StompFraming() if probe.via == "stomp" else ClientFraming(Limits(), "ID:raw-peer-1")
         self._out = bytearray()
         self._out_since_ns = 0
         self._hello = True
@@ -55,7 +54,7 @@ class Visitor:
 
     def begin(self) -> None:
         """Say what is said first."""
-        self._put(self.stranger.start(self.now_ns()))
+        self._put(self.peer.start(self.now_ns()))
         self.flush()
 
     def now_ns(self) -> int:
@@ -64,7 +63,7 @@ class Visitor:
 
     def wants(self) -> int:
         """What to wait for on its socket."""
-        deaf = self.stranger.step.deaf and self.stranger.welcome_ns is not None
+        deaf = self.peer.probe.deaf and self.peer.welcome_ns is not None
         return (0 if deaf else select.POLLIN) | (select.POLLOUT if self._out else 0)
 
     def _put(self, items: list[object]) -> None:
@@ -77,10 +76,10 @@ class Visitor:
 
     def speak(self) -> None:
         """Say what is due."""
-        due_ns = self.stranger.next_due_ns()
+        due_ns = self.peer.next_due_ns()
         now_ns = self.now_ns()
         if due_ns is not None and due_ns <= now_ns:
-            self._put(self.stranger.speak(now_ns))
+            self._put(self.peer.speak(now_ns))
             self.flush()
 
     def flush(self) -> None:
@@ -92,14 +91,14 @@ class Visitor:
         except BlockingIOError:
             return
         except OSError:
-            self.stranger.end(self.now_ns())
+            self.peer.end(self.now_ns())
             return
         if not self._out:
             now_ns = self.now_ns()
-            self.stranger.wrote(self._out_since_ns, now_ns, hello=self._hello)
+            self.peer.wrote(self._out_since_ns, now_ns, hello=self._hello)
             self._hello = False
-            if self.stranger.welcome_ns is not None and not self.stranger.flooded_ns:
-                self.stranger.flooded_ns = now_ns
+            if self.peer.welcome_ns is not None and not self.peer.flooded_ns:
+                self.peer.flooded_ns = now_ns
 
     def ready(self, events: int) -> None:
         """Its socket has something to tell."""
@@ -108,7 +107,7 @@ class Visitor:
         if events & select.POLLIN:
             self._read()
         elif events & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
-            self.stranger.end(self.now_ns())
+            self.peer.end(self.now_ns())
 
     def _read(self) -> None:
         now_ns = self.now_ns()
@@ -119,7 +118,7 @@ class Visitor:
         except OSError:
             data = b""
         if not data:
-            self.stranger.end(now_ns)
+            self.peer.end(now_ns)
             return
         try:
             items = self._framing.feed(data)
@@ -129,94 +128,89 @@ class Visitor:
         for item in items:
             # An end of line right behind a frame belongs to it: ActiveMQ ends every frame so.
             if not (item is HEARTBEAT and isinstance(before, Frame)):
-                self._put(self.stranger.hear(item, now_ns))
+                self._put(self.peer.hear(item, now_ns))
             before = item
         self.flush()
 
 
-def visit(world: Observer, step: Step) -> Visit:
-    """Let strangers come and go; what the first of them saw. Raises ``NotOfferedError``."""
+def probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
+    """Let raw peers come and go; what the first of them saw. Raises ``NotOfferedError``."""
     try:
-        port = world.endpoint.port("stomp" if step.via == "stomp" else "jms")
+        port = hosts.endpoint.port("stomp" if operation.via == "stomp" else "jms")
     except NotApplicableError as error:
         raise NotOfferedError(str(error)) from None
-    rounds = -(-step.times // GROUP_MAX)
-    if world.over_budget(step.ms * rounds):
-        raise NotOfferedError(f"{rounds} x {step.ms} ms are more than the run may take")
-    before = world.endpoint.resources() if step.times > 1 else None
-    t0 = world.true_ns()
-    visitors: list[Visitor] = []
-    for number in range(rounds):
-        size = min(GROUP_MAX, step.times - number * GROUP_MAX)
-        group: list[Visitor] = []
+    before = hosts.endpoint.resources() if operation.times > 1 else None
+    outcome.t0 = hosts.now_ns()
+    peers: list[PeerSocket] = []
+    while len(peers) < operation.times:
+        group: list[PeerSocket] = []
         try:
-            for _ in range(size):
-                group.append(Visitor(step, port, world.start_ns))  # one by one: all that are there are closed
+            for _ in range(min(GROUP_MAX, operation.times - len(peers))):
+                group.append(PeerSocket(operation, port, hosts.start_ns))  # one by one: all that are there are closed
                 group[-1].begin()
-            _attend(world, group, step.ms)
+            _attend(hosts, group, operation.ms)
         finally:
-            for visitor in group:
-                visitor.socket.close()
-        visitors += group
-    t1 = world.true_ns()
-    left = None if before is None else _left(world, before)
-    first = visitors[0]
-    reports = _reports(world, first)
-    closed = sum(visitor.stranger.ended_ns is not None for visitor in visitors)
-    return first.stranger.event(world.recorder.next_seq(), t0, t1, reports=reports, closed=closed, left=left)
+            for peer in group:
+                peer.socket.close()
+        peers += group
+    outcome.t1 = hosts.now_ns()
+    left = None if before is None else _left(hosts, before)
+    reports = _reports(hosts, peers[0])
+    closed = sum(peer.peer.ended_ns is not None for peer in peers)
+    outcome.seen = peers[0].peer.saw(outcome.t1, reports=reports, closed=closed, left=left)
 
 
-def _attend(world: Observer, visitors: list[Visitor], ms: int) -> None:
+def _attend(hosts: Hosts, peers: list[PeerSocket], ms: int) -> None:
     """Let them speak and listen until their time is over, or the broker has hung up on all."""
     poll = select.poll()
-    by_file = {visitor.socket.fileno(): visitor for visitor in visitors}
+    by_file = {peer.socket.fileno(): peer for peer in peers}
     wanted: dict[int, int] = {}
-    end_ns = world.true_ns() + ms * NS_PER_MS
+    end_ns = hosts.now_ns() + ms * NS_PER_MS
     pump_ns = 0
     while by_file:
-        now_ns = world.true_ns()
+        now_ns = hosts.now_ns()
         if now_ns >= end_ns:
             return
         if now_ns >= pump_ns:
-            world.pump(0)
-            pump_ns = world.true_ns() + PUMP_MS * NS_PER_MS
+            hosts.pump(0)
+            pump_ns = hosts.now_ns() + PUMP_MS * NS_PER_MS
         wake_ns = min(end_ns, pump_ns)
-        for file, visitor in list(by_file.items()):
-            visitor.speak()
-            if visitor.stranger.ended_ns is not None:
+        for file, peer in list(by_file.items()):
+            peer.speak()
+            if peer.peer.ended_ns is not None:
                 if file in wanted:  # it may have ended before it was listened to
                     poll.unregister(file)
                 del by_file[file]
                 continue
-            if wanted.get(file) != visitor.wants():
-                wanted[file] = visitor.wants()
+            if wanted.get(file) != peer.wants():
+                wanted[file] = peer.wants()
                 poll.register(file, wanted[file])
-            due_ns = visitor.stranger.next_due_ns()
+            due_ns = peer.peer.next_due_ns()
             wake_ns = wake_ns if due_ns is None else min(wake_ns, due_ns)
-        wait_ms = max(0, (wake_ns - world.true_ns()) / NS_PER_MS)
+        wait_ms = max(0, (wake_ns - hosts.now_ns()) / NS_PER_MS)
         for file, events in poll.poll(wait_ms):
             by_file[file].ready(events)
 
 
-def _left(world: Observer, before: dict[str, int]) -> dict[str, int] | None:
+def _left(hosts: Hosts, before: dict[str, int]) -> dict[str, int] | None:
     """What the broker has more than before, as soon as that is nothing, or after a while."""
-    deadline_ns = world.true_ns() + FORGET_MS * NS_PER_MS
+    deadline_ns = hosts.now_ns() + FORGET_MS * NS_PER_MS
     while True:
-        after = world.endpoint.resources()
+        after = hosts.endpoint.resources()
         if after is None:
             return None
         left = {what: after[what] - before[what] for what in before}
-        if all(more <= 0 for more in left.values()) or world.true_ns() > deadline_ns:
+        if all(more <= 0 for more in left.values()) or hosts.now_ns() > deadline_ns:
             return left
-        world.pump(time.monotonic_ns() + PUMP_MS * NS_PER_MS)
+        hosts.pump(time.monotonic_ns() + PUMP_MS * NS_PER_MS)
 
 
-def _reports(world: Observer, visitor: Visitor) -> int | None:
+def _reports(hosts: Hosts, peer: PeerSocket) -> int | None:
     """How often the broker said that it gave the first one up; its log may come a little later."""
-    deadline_ns = world.true_ns() + FORGET_MS * NS_PER_MS
+    deadline_ns = hosts.now_ns() + FORGET_MS * NS_PER_MS
     while True:
-        reports = world.endpoint.reports(visitor.port)
-        gave_up = visitor.stranger.ended_ns is not None and not visitor.stranger.was_refused()
-        if reports is None or reports > 0 or not gave_up or world.true_ns() > deadline_ns:
+        reports = hosts.endpoint.reports(peer.port)
+        gave_up = peer.peer.ended_ns is not None and not peer.peer.was_refused()
+        if reports is None or reports > 0 or not gave_up or hosts.now_ns() > deadline_ns:
             return reports
-        world.pump(time.monotonic_ns() + PUMP_MS * NS_PER_MS)
+        hosts.pump(time.monotonic_ns() + PUMP_MS * NS_PER_MS)

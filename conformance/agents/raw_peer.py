@@ -1,8 +1,8 @@
-"""A stranger: a peer with full control of what it says, which writes down what it hears. No socket, no clock.
+"""A raw peer: one with full control of what it says, which writes down what it hears. No socket, no clock.
 
-Both worlds use it for the step ``visit``: they bring the time, carry its items to the broker and give it what comes
-back. Items are frames (STOMP) or commands (OpenWire), ``Part`` (bytes that complete no frame) and ``Broken`` (bytes
-that no decoder accepts).
+Both worlds use it for a ``probe``: they bring the time, carry its items to the broker and give it what comes back.
+Items are frames (STOMP) or commands (OpenWire), ``Part`` (bytes that complete no frame) and ``Broken`` (bytes that no
+decoder accepts).
 
 Rules
 * It says nothing more than it is told to: no keep-alive of its own, no answer.
@@ -15,7 +15,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.experiment.history import Visit
 from brokerproof.conformance.experiment.sight import Heard, Kind, Said
 from brokerproof.reference_broker.openwire.commands import (
     Command,
@@ -34,10 +33,10 @@ from brokerproof.reference_broker.openwire.wire.primitives import Long, Value, e
 from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.experiment.steps.visit import Visit as Step
+    from brokerproof.conformance.experiment.operations import Probe
 
 NS_PER_MS = 1_000_000
-#: What a deaf stranger sends itself: more than fits into the buffers between two sockets.
+#: What a deaf one sends itself: more than fits into the buffers between two sockets.
 FLOOD = 96
 FLOOD_BYTES = 256 * 1024
 
@@ -68,7 +67,7 @@ class Broken:
 
 
 class Tongue(ABC):
-    """What a stranger says in one protocol, and what it understands."""
+    """What a raw peer says in one protocol, and what it understands."""
 
     #: Names of the hellos that must be refused.
     bad: tuple[str, ...]
@@ -197,14 +196,13 @@ class OpenWireTongue(Tongue):
         return WELCOME if isinstance(item, WireFormatInfo) else ANSWER if isinstance(item, Response) else OTHER
 
 
-class Stranger:
-    """One visit. ``start`` it, then let it ``speak`` when ``next_due_ns`` has come, and ``hear`` and ``end``."""
+class RawPeer:
+    """One probe. ``start`` it, then let it ``speak`` when ``next_due_ns`` has come, and ``hear`` and ``end``."""
 
-    def __init__(self, step: Step, name: str) -> None:
-        self.step = step
-        self.name = name
-        self.tongue: Tongue = StompTongue() if step.via == "stomp" else OpenWireTongue()
-        self.fault = self.tongue.bad[step.fault % len(self.tongue.bad)] if step.hello == "bad" else ""
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+        self.tongue: Tongue = StompTongue() if probe.via == "stomp" else OpenWireTongue()
+        self.fault = self.tongue.bad[probe.fault % len(self.tongue.bad)] if probe.hello == "bad" else ""
         self.hello_ns: tuple[int, int] | None = None
         self.last_ns: tuple[int, int] | None = None
         self.welcome_ns: int | None = None
@@ -229,25 +227,25 @@ class Stranger:
     def start(self, now_ns: int) -> list[object]:
         """The socket is open: what to say first."""
         self._opened_ns = now_ns
-        step = self.step
-        if step.hello in {"none", "half", "early"}:
+        probe = self.probe
+        if probe.hello in {"none", "half", "early"}:
             self._begin_to_talk(now_ns)
-        if step.hello == "good":
-            return [self.tongue.hello(step.offer_ms)]
-        if step.hello == "half":
+        if probe.hello == "good":
+            return [self.tongue.hello(probe.offer_ms)]
+        if probe.hello == "half":
             return [self.tongue.half()]
-        if step.hello == "bad":
+        if probe.hello == "bad":
             return [self.tongue.bad_hello(self.fault)]
-        return [self.tongue.beat()] if step.hello == "early" else []
+        return [self.tongue.beat()] if probe.hello == "early" else []
 
     def _begin_to_talk(self, now_ns: int) -> None:
         # A half-finished hello must not be finished by what follows it.
-        if self.step.talk_ms and self.step.hello != "half":
-            self._talk_until_ns = now_ns + self.step.talk_ms * NS_PER_MS
+        if self.probe.talk_ms and self.probe.hello != "half":
+            self._talk_until_ns = now_ns + self.probe.talk_ms * NS_PER_MS
             self._plan(now_ns)
 
     def _plan(self, now_ns: int) -> None:
-        next_ns = now_ns + self.step.every_ms * NS_PER_MS
+        next_ns = now_ns + self.probe.every_ms * NS_PER_MS
         self._next_ns = next_ns if next_ns <= self._talk_until_ns else None
 
     def next_due_ns(self) -> int | None:
@@ -258,7 +256,7 @@ class Stranger:
         """What it says now."""
         self._plan(now_ns)
         self._said += 1
-        says = self.step.says
+        says = self.probe.says
         if says == "beats":
             return [self.tongue.beat()]
         if says == "part":
@@ -304,10 +302,10 @@ class Stranger:
         elif isinstance(item, WireFormatInfo):
             offered = (item.max_inactivity_duration_ms, item.max_inactivity_duration_initial_delay_ms)
             self._offer_ms = (offered[0] or 0, offered[1] or 0)
-        if self.step.hello != "good":
+        if self.probe.hello != "good":
             return []
         self._begin_to_talk(now_ns)
-        return list(self.tongue.flood()) if self.step.deaf and isinstance(self.tongue, StompTongue) else []
+        return list(self.tongue.flood()) if self.probe.deaf and isinstance(self.tongue, StompTongue) else []
 
     def end(self, now_ns: int) -> None:
         """The broker has hung up."""
@@ -319,44 +317,42 @@ class Stranger:
         """Whether the broker said why it hung up."""
         return bool(self._refused)
 
-    def event(
-        self, seq: int, t0: int, t1: int, *, reports: int | None, closed: int, left: dict[str, int] | None
-    ) -> Visit:
-        """What it saw, when it is over."""
-        step = self.step
+    def saw(self, t1: int, *, reports: int | None, closed: int, left: dict[str, int] | None) -> tuple[Said, Heard]:
+        """What it said and heard, when it is over."""
+        probe = self.probe
         until_ns = self.ended_ns if self.ended_ns is not None else t1
         gap_ns = self._gap_ns
         if self._heard_ns is not None:
             gap_ns = max(gap_ns or 0, until_ns - self._heard_ns)
         said = Said(
-            step.via,
-            step.hello,
-            step.offer_ms,
-            self.fault,
-            step.says if step.talk_ms else "nothing",
-            step.every_ms,
-            step.deaf,
-            step.times,
-            self._opened_ns,
-            self.hello_ns,
-            self.last_ns,
-            self.flooded_ns,
-            self._asked,
+            via=probe.via,
+            hello=probe.hello,
+            offer_ms=probe.offer_ms,
+            fault=self.fault,
+            says=probe.says if probe.talk_ms else "nothing",
+            every_ms=probe.every_ms,
+            deaf=probe.deaf,
+            times=probe.times,
+            opened_ns=self._opened_ns,
+            hello_ns=self.hello_ns,
+            last_ns=self.last_ns,
+            flooded_ns=self.flooded_ns,
+            asked=self._asked,
         )
         heard = Heard(
-            self.welcome_ns,
-            self._heart_beat,
-            self._offer_ms,
-            self._refused,
-            self._answers,
-            self._beats,
-            self._first_ns,
-            gap_ns,
-            self._closest_ns,
-            self.ended_ns,
-            self._last_heard,
-            reports,
-            closed,
-            left,
+            welcome_ns=self.welcome_ns,
+            heart_beat=self._heart_beat,
+            offer_ms=self._offer_ms,
+            refused=self._refused,
+            answers=self._answers,
+            beats=self._beats,
+            first_ns=self._first_ns,
+            gap_ns=gap_ns,
+            closest_ns=self._closest_ns,
+            ended_ns=self.ended_ns,
+            last=self._last_heard,
+            reports=reports,
+            closed=closed,
+            left=left,
         )
-        return Visit(seq, t0, t1, self.name, said, heard)
+        return said, heard

@@ -1,0 +1,82 @@
+"""What a message of the suite looks like: its body, its properties, and what is told of one that arrives.
+
+A message's token is the first line of its body, then come as many dots as its size asks for: so a broker that renames,
+copies or dead-letters a message cannot confuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
+
+from brokerproof.reference_broker.core.message import TEMP_QUEUE
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.operations import Send
+    from brokerproof.reference_broker.session.notice import Delivered
+
+#: The property by which an advisory names a message; the spelling is ActiveMQ's.
+ORIGINAL_ID: Final = "orignalMessageId"
+#: The last instant of the calendar of clients and brokers: milliseconds since 1970.
+LAST_MS: Final = 2**63 - 1
+#: The property that says how long a message lives by the broker's clock, for brokers that know it (docs/agents.md).
+LIFE: Final = "brokerproof_ttl_ms"
+#: What a client calls its temporary queue, which is made on its connection when it is first named; others know it by
+#: the name that ``reply_to`` tells. The spelling is STOMP's.
+OWN_TEMPORARY: Final = "/temp-queue/own"
+
+
+def make_body(message: str, size: int) -> bytes:
+    """The body of a message: its token, an end of line, dots up to ``size`` bytes."""
+    head = message.encode() + b"\n"
+    return head + b"." * (size - len(head))
+
+
+def read_body(body: bytes) -> str:
+    """The token in a body; empty if the suite did not write it."""
+    token, end, rest = body.partition(b"\n")
+    if not end or rest.strip(b".") or not token or not token.isascii() or b" " in token:
+        return ""
+    return token.decode("ascii")
+
+
+def properties_of(operation: Send) -> dict[str, str | bool | int | float]:
+    """The properties of a message. ``forged``: STOMP headers pretend that delivery count."""
+    properties: dict[str, str | bool | int | float] = {}
+    if operation.kind:
+        properties["kind"] = operation.kind
+    if operation.life_ms:
+        properties[LIFE] = operation.life_ms
+    if operation.forged:
+        properties |= {"JMSXDeliveryCount": str(operation.forged), "JMSRedelivered": "true"}
+    return properties
+
+
+def arrival_of(item: Delivered) -> dict[str, Any]:
+    """What is told of a message that reached its consumer's host, in the words of an agent's ``arrive``."""
+    dead = item.properties if item.original_destination else {}
+    return {
+        "redelivered": item.redelivered,
+        "delivery_count": item.delivery_count or None,
+        "expiration_ms": item.expiration_ms,
+        "timestamp_ms": item.timestamp_ms,
+        "original_dest": item.original_destination or None,
+        "dest": item.destination or None,
+        "kind": str(item.properties.get("kind", "")) or None,
+        "group": item.group or None,
+        "priority": item.priority,
+        "body": crc32(item.body),
+        "original_expiration_ms": number_in(dead, "originalExpiration"),
+        "cause": str(dead.get("dlqDeliveryFailureCause", "")) or None,
+        "original_id": str(item.properties.get(ORIGINAL_ID, "")) or None,
+        "reply_to": item.reply_to if item.reply_to.startswith(TEMP_QUEUE) else None,
+    }
+
+
+def number_in(properties: Mapping[str, object], name: str) -> int | None:
+    """A property that is a whole number, or the text of one; None if it is not there, or is none."""
+    value = properties.get(name)
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,109 @@
+"""STOMP as an application uses it. Nothing here ever looks at an expiration; ``auto`` is the broker's doing."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from brokerproof.conformance.agents.library import Library, RefusedError, Stamps
+from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, properties_of
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment import traits
+
+if TYPE_CHECKING:
+    from brokerproof.reference_broker.core.instant import Now
+    from brokerproof.reference_broker.session.notice import Delivered, Notice
+    from brokerproof.reference_broker.stomp.client import ClientSession
+
+_ACKS: Final = {"auto": "auto", "client": "client", "individual": "client-individual"}
+
+
+class StompLibrary(Library):
+    """See the module's header."""
+
+    traits = traits.STOMP
+
+    def __init__(self, session: ClientSession) -> None:
+        super().__init__(session)
+        self._stomp = session
+        self._inboxes: dict[str, deque[tuple[Delivered, str]]] = {}
+        #: (consumer, message) -> the delivery that its application took last, which an acknowledgement must name.
+        self._taken: dict[tuple[str, str], Delivered] = {}
+
+    def send(self, operation: ops.Send, now: Now) -> tuple[str, Stamps]:
+        ttl_ms = operation.ttl_ms
+        expiration_ms = LAST_MS if operation.endless else now.wall_ms + ttl_ms if ttl_ms else 0
+        timestamp_ms = {"client": now.wall_ms, "none": None, "zero": 0}[operation.stamp]
+        body = self.body_of(operation.message, operation.size)
+        receipt = self._stomp.send(
+            operation.dest,
+            body,
+            expiration_ms=expiration_ms,
+            timestamp_ms=timestamp_ms,
+            persistent=operation.persistent,
+            priority=operation.priority,
+            delay_ms=operation.delay_ms,
+            transaction=operation.tx,
+            group=operation.group,
+            reply_to=OWN_TEMPORARY if operation.reply else "",
+            properties=properties_of(operation) or None,
+            receipt=True,
+        )
+        return receipt, {"expiration_ms": expiration_ms, "timestamp_ms": timestamp_ms, "body": crc32(body)}
+
+    def subscribe(self, operation: ops.Subscribe) -> str:
+        self._inboxes[operation.consumer] = deque()
+        return self._stomp.subscribe(
+            operation.consumer,
+            operation.dest,
+            ack=_ACKS[operation.ack],
+            prefetch=operation.prefetch,
+            dispatch_async=operation.dispatch == "async",
+            selector=operation.selector,
+            durable=operation.durable,
+            no_local=operation.no_local,
+            exclusive=operation.exclusive,
+            priority=operation.priority,
+            browser=operation.browser,
+            receipt=True,
+        )
+
+    def settle(self, operation: ops.Ack | ops.Nack | ops.Acknowledge) -> str:
+        if isinstance(operation, ops.Acknowledge):
+            raise RefusedError("unsupported", f"STOMP knows no acknowledgement of type {operation.type}")
+        found = [self._taken.get((operation.consumer, message)) for message in operation.messages]
+        known = [delivery for delivery in found if delivery is not None]
+        if len(known) != len(found) or not known:
+            text = f"not all of {operation.messages} were delivered to {operation.consumer!r}"
+            raise RefusedError("unknown-message", text)
+        if isinstance(operation, ops.Nack):
+            for delivery in known[:-1]:
+                self._stomp.nack(delivery)
+            return self._stomp.nack(known[-1], receipt=True)
+        if operation.mode == "individual":
+            for delivery in known[:-1]:
+                self._stomp.ack(delivery, transaction=operation.tx)
+        return self._stomp.ack(known[-1], transaction=operation.tx, receipt=True)
+
+    def detach(self, consumer: str) -> None:
+        self._inboxes.pop(consumer, None)
+        self._stomp.unsubscribe(consumer)
+
+    def farewell(self) -> None:
+        self._stomp.disconnect()
+
+    def receive(self, frame: object, now: Now) -> list[Notice]:
+        return self._stomp.receive(frame, now.mono_ns)
+
+    def arrived(self, item: Delivered, message: str, now: Now) -> None:  # noqa: ARG002 - it has no clock to look at
+        if item.consumer in self._inboxes and item.consumer not in self.browsers:
+            self._inboxes[item.consumer].append((item, message))
+
+    def take(self, consumer: str, now: Now) -> tuple[str | None, list[Notice]]:  # noqa: ARG002
+        inbox = self._inboxes.get(consumer)
+        if not inbox:
+            return None, []
+        item, message = inbox.popleft()
+        self._taken[consumer, message] = item
+        return message, []

@@ -1,0 +1,53 @@
+"""Traits of a client: what its library does by itself, so that nobody need know a library by name.
+
+A ``connect`` declares them. Where it does not (histories of version 1, agents that do not tell) they follow from
+``via``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+#: How often a JMS client delivers a message, by default, before it gives it up by itself.
+JMS_DELIVERIES: Final = 7
+
+
+class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the library at a host does.
+
+    * ``settles_on_write``: the broker settles what it writes to an ``auto`` consumer (STOMP).
+    * ``settles_by_itself``: the library does, at a moment of its own (JMS).
+    * ``awaits_receipt``: an ``ok`` is the broker's own answer.
+    * ``checks_expiry``: it discards what its clock calls expired.
+    * ``transaction_scope``: what an open transaction of the host holds: nothing, what one session does (its sends), or
+      all that the connection sends and settles.
+    * ``gives_up_after``: deliveries of one message, rolled back each time, after which it rejects it; 0: never.
+    * ``window``: what makes room in a window: that a message was settled, or that the application was given it.
+    """
+
+    settles_on_write: bool = False
+    settles_by_itself: bool = False
+    awaits_receipt: bool = False
+    checks_expiry: bool = False
+    transaction_scope: Literal["none", "session", "connection"] = "none"
+    gives_up_after: int = 0
+    window: Literal["settled", "taken"] = "settled"
+
+
+STOMP: Final = Traits(settles_on_write=True, awaits_receipt=True, transaction_scope="connection")
+JMS: Final = Traits(
+    settles_by_itself=True,
+    checks_expiry=True,
+    transaction_scope="connection",
+    gives_up_after=JMS_DELIVERIES,
+    window="taken",
+)
+UNKNOWN: Final = Traits()
+
+
+def traits_of(via: str, *, checks_expiry: bool) -> Traits:
+    """What follows from the name of a library."""
+    known = {"stomp": STOMP, "jms": JMS}.get(via, UNKNOWN)
+    return msgspec.structs.replace(known, checks_expiry=checks_expiry)

@@ -1,0 +1,278 @@
+"""World: what executes a program in any port and records its history, incrementally.
+
+Rules
+* ``apply(step)`` normalises, resolves, executes and returns the events that appeared meanwhile; an impossible step
+  becomes ``skipped``.
+* A host connects when it is first used and again after its connection was lost.
+* Every run ends with ``heal``: faults lifted, links open, clocks as they are, open transactions rolled back,
+  ``settle``; then ``drain``: the program's consumers leave, one new consumer per destination (and one for the dead
+  letters) takes what is left until nothing is due any more.
+* ``run(program)`` is only the loop over ``open``, ``apply`` and ``close``; a state machine calls the same three.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from brokerproof.conformance.experiment import history as events
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import is_topic
+from brokerproof.conformance.experiment.history import Event, Header, History
+from brokerproof.conformance.experiment.state import ClientState
+from brokerproof.conformance.experiment.steps.consume import acknowledged
+from brokerproof.conformance.worlds.beginning import state_of
+from brokerproof.conformance.worlds.port import NotOfferedError, Outcome, Port, Recorder
+from brokerproof.conformance.worlds.recording import record, record_connect
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from brokerproof.conformance.experiment.program import Program
+    from brokerproof.conformance.experiment.steps import AnyStep
+
+#: Name of the host that drains what is left. A program must not use it.
+DRAIN_HOST = "drain"
+#: How long healing may take.
+HEAL_MS = 5000
+#: What a host without a connection connects for; the others are about what it has.
+_CONNECTING = (ops.Send, ops.Subscribe, ops.Unsubscribe, ops.Begin)
+
+
+class World:
+    """One execution of one program. Create, ``open``, ``apply`` steps, ``close``."""
+
+    def __init__(self, port: Port, *, seed: int | None = None, mutant: str | None = None) -> None:
+        self.port = port
+        self.kind = port.kind
+        self._seed = seed
+        self._mutant = mutant
+
+    # -- the loop
+
+    def open(self, program: Program) -> None:
+        """Start broker, hosts and links as the program says (its steps are ignored)."""
+        self.program = program
+        self.state = state_of(program)
+        self.recorder = Recorder()
+        #: When the last delayed message that may have been accepted becomes due, and the longest delay of all: a
+        #: restart may begin it anew.
+        self._due_ns = 0
+        self._longest_ns = 0
+        #: Stalls in force: their evidence may come later.
+        self._stalls: dict[str, events.Fault] = {}
+        try:
+            self.port.open(program, self.state, self.recorder)
+            self._declared = self.port.declared()
+            self._phase("work")
+        except BaseException:
+            self.shut()
+            raise
+
+    def apply(self, step: AnyStep) -> list[Event]:
+        """Execute one step; the events that it (and whatever else happened meanwhile) made."""
+        mark = len(self.recorder.events)
+        concrete = step.normalise(self.state)
+        try:
+            if concrete is None:
+                raise NotOfferedError(f"nothing to do {step} with")
+            for _ in range(concrete.repeats()):
+                operation = concrete.resolve(self.state)
+                outcome = self.execute(operation)
+                if isinstance(operation, ops.Take) and outcome.message is None:
+                    break
+        except NotOfferedError:
+            now_ns = self.port.true_ns()
+            self.recorder.put(events.Skipped, now_ns, now_ns, "", step=msgspec.to_builtins(step))
+        return self.recorder.events[mark:]
+
+    def close(self) -> History:
+        """Heal, drain, stop everything; the finished history."""
+        finished = False
+        try:
+            self._heal()
+            self._drain()
+            self._phase("end")
+            finished = True
+            header = self._header()
+        finally:
+            self.shut(finished=finished)
+        return History(header, self.port.in_order(self.recorder.events))
+
+    def shut(self, *, finished: bool = False) -> None:
+        """Stop everything at once, without healing; safe to call twice."""
+        self.port.shut(finished=finished)
+
+    def run(self, program: Program) -> History:
+        """Execute a whole program."""
+        self.open(program)
+        try:
+            for step in program.steps:
+                self.apply(step)
+        except BaseException:
+            self.shut()
+            raise
+        return self.close()
+
+    def _header(self) -> Header:
+        program, port = self.program, self.port
+        return Header(
+            events.FORMAT,
+            port.label(),
+            world=port.kind,
+            program=program.digest(),
+            seed=self._seed,
+            mutant=self._mutant,
+            broker_host=program.broker_host().name,
+            capabilities=port.capabilities(),
+            declared=self._declared,
+        )
+
+    # -- operations
+
+    def execute(self, operation: ops.Operation) -> Outcome:
+        """Carry an operation out and record it. Raises ``NotOfferedError``."""
+        self.port.check(operation)
+        if isinstance(operation, ops.Settle):
+            return self._settle(operation.deadline_ms)
+        return self._ask(operation) if isinstance(operation, ops.ClientOperation) else self._enact(operation)
+
+    def _ask(self, operation: ops.ClientOperation) -> Outcome:
+        """A client's."""
+        state, port = self.state, self.port
+        client = state.client(operation.host)
+        state.begun(operation)
+        if not isinstance(operation, _CONNECTING) or self._connected(client):
+            outcome = port.ask(operation)
+        else:
+            now_ns = port.true_ns()
+            outcome = Outcome(t0=now_ns, t1=now_ns, result="fail", refusal="not connected")
+        if outcome.result != "fail" or isinstance(operation, ops.Commit | ops.Abort):
+            state.happened(operation, connected=port.is_connected(client))
+        if outcome.due_ns:
+            self._due_ns = max(self._due_ns, outcome.due_ns)
+            self._longest_ns = max(self._longest_ns, outcome.due_ns - outcome.t1)
+        record(self.recorder, self._declared, state, operation, outcome)
+        return outcome
+
+    def _connected(self, client: ClientState) -> bool:
+        """Connect if necessary; whether there is a connection now."""
+        if not self.port.is_connected(client):
+            outcome = self.port.connect(client)
+            client.traits = outcome.traits or client.traits
+            record_connect(self.recorder, client, outcome)
+        return self.port.is_connected(client)
+
+    def _enact(self, operation: ops.Operation) -> Outcome:
+        """The environment's."""
+        state, port = self.state, self.port
+        clock = operation.host if isinstance(operation, ops.ClockJump) else ""
+        if clock:
+            port.sample(clock)
+        outcome = port.enact(operation)
+        state.begun(operation)
+        event = record(self.recorder, self._declared, state, operation, outcome)
+        if isinstance(operation, ops.Stall):
+            assert isinstance(event, events.Fault)
+            self._stalls[operation.link] = event
+        elif isinstance(operation, ops.Resume):
+            stall = self._stalls.pop(operation.link)
+            stall.evidence = outcome.stall or stall.evidence
+            port.pump()
+        elif isinstance(operation, ops.Restart):
+            clock = state.broker.name
+            if self._due_ns > outcome.t0:
+                self._due_ns = max(self._due_ns, outcome.t1 + self._longest_ns)
+        if clock:
+            port.sample(clock)
+        return outcome
+
+    def _settle(self, deadline_ms: int) -> Outcome:
+        t0 = self.port.true_ns()
+        rested = self.port.rest(deadline_ms) and not any(client.stalled for client in self.state.clients)
+        for dest in [*self.state.places(), None]:
+            self.execute(ops.ReadCounters(dest=dest, at_rest=rested))
+        return Outcome(t0=t0, t1=self.port.true_ns())
+
+    # -- the end
+
+    def _phase(self, name: Literal["work", "heal", "drain", "end"]) -> None:
+        """The run enters a phase."""
+        for host in self.state.hosts:
+            self.port.sample(host.name)
+        now_ns = self.port.true_ns()
+        self.recorder.put(events.Phase, now_ns, now_ns, "", name=name)
+
+    def _heal(self) -> None:
+        """Lift every fault, wait until nothing moves, read all counters."""
+        self._phase("heal")
+        for client in self.state.clients:
+            if client.stalled:
+                self.execute(ops.Resume(link=client.name, toward=client.stalled))
+        for client in self.state.clients:
+            if client.transaction:
+                self.execute(ops.Abort(host=client.name, tx=client.transaction))
+        self._settle(HEAL_MS)
+
+    def _drain(self) -> None:
+        """Everything leaves; what is left comes to light."""
+        state, port = self.state, self.port
+        self._phase("drain")
+        for client in state.clients:
+            self._close_consumers(client)
+        port.rest(HEAL_MS)
+        drainer = ClientState(HostSpec(DRAIN_HOST, "client"), len(state.clients), LinkSpec(DRAIN_HOST, 0))
+        state.receive_guest(drainer)
+        port.receive_guest(drainer)
+        port.sample(DRAIN_HOST)
+        for dest in state.left_behind():
+            self.execute(ops.Subscribe(host=DRAIN_HOST, dest=dest, consumer=drainer.next_consumer(), ack="individual"))
+        for client in state.clients:
+            for name in client.idle_durables():
+                # What a durable subscription that is left is owed.
+                plain = {"consumer": client.next_consumer(), "prefetch": 1000, "ack": "individual", "dispatch": "async"}
+                self.execute(msgspec.structs.replace(client.durables[name], **plain))
+        drainers = [drainer, *state.clients]
+        self._take_all(drainers)
+        while port.wait_for_more(self._due_ns, self._is_missing):
+            self._take_all(drainers)
+        port.sample(DRAIN_HOST)
+        self._settle(HEAL_MS)
+        # A broker that others use keeps nothing of this run.
+        for client in state.clients:
+            self._close_consumers(client)
+            for name in client.idle_durables():
+                self.execute(ops.Unsubscribe(host=client.name, durable=name))
+
+    def _close_consumers(self, client: ClientState) -> None:
+        for consumer in list(client.consumers):
+            self.execute(ops.Leave(host=client.name, consumer=consumer.name))
+
+    def _take_all(self, drainers: list[ClientState]) -> None:
+        """Take and acknowledge what is there, until nothing more comes."""
+        progress = True
+        while progress:
+            self.port.rest(HEAL_MS)
+            progress = False
+            for consumer in [consumer for client in drainers for consumer in client.consumers]:
+                take = ops.Take(host=consumer.client.name, consumer=consumer.name)
+                while self.execute(take).message is not None:
+                    progress = True
+                    self.execute(acknowledged(consumer, 0))
+
+    def _is_missing(self) -> bool:
+        """Whether any message of the run has neither been settled nor come to light here."""
+        sent: dict[str, None] = {}
+        for event in self.recorder.events:
+            if isinstance(event, events.Send):
+                if event.result != "fail" and not is_topic(event.dest) and event.tx is None:
+                    sent[event.message] = None
+            elif isinstance(event, events.Ack):
+                if event.result == "ok" or event.mode == "auto":
+                    for message in event.messages:
+                        sent.pop(message, None)
+            elif isinstance(event, events.Arrive) and event.host == DRAIN_HOST:
+                sent.pop(event.message, None)
+        return bool(sent)

@@ -1,0 +1,314 @@
+"""The hosts of a live run as their observer sees them: agents, paths to the broker, clocks; what is asked of agents and
+what they tell unasked.
+
+Rules
+* The observer is this process: it is never faked, it asks lock-step, and it writes down what agents, links and the
+  broker's own figures say.
+* Every wait has a deadline. A request whose answer does not come is *unknown* if the broker can be the reason, and the
+  suite's failure if it cannot.
+* Events are recorded as they become known and put into the order of ``t1`` when the run is over (``ordering.py``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents.kinds import JMS
+from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyOperation, Reply
+from brokerproof.conformance.experiment import history as events
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.destinations import ADVISORIES, is_pattern
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.worlds.live import clocks
+from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, await_lines
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
+from brokerproof.conformance.worlds.live.links import Path
+from brokerproof.conformance.worlds.live.names import Names
+from brokerproof.conformance.worlds.port import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerproof.conformance.brokers.base import Endpoint
+    from brokerproof.conformance.experiment.history import Event
+    from brokerproof.conformance.experiment.state import ClientState, HostState, WorldState
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.conformance.worlds.port import Recorder
+
+#: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
+#: need.
+STALLED_MS = 1000
+OPEN_MS = 10_000
+#: How long a broker's log may lag behind what it does.
+LOG_MS = 50
+#: Samples of a host that come by the way are recorded at most this often.
+SAMPLE_EVERY_MS = 100
+
+
+class Hosts:
+    """One run's. Times are the machine's monotonic nanoseconds unless they are said to be the run's."""
+
+    endpoint: Endpoint
+
+    def __init__(self, laboratory: Laboratory, state: WorldState, recorder: Recorder) -> None:
+        self.laboratory = laboratory
+        self.state = state
+        self.recorder = recorder
+        self.names = Names()
+        self.start_ns = time.monotonic_ns()
+        self.agents: dict[str, AgentHost] = {}
+        self.paths: dict[str, Path] = {}
+        self.clocks: dict[str, HostClock] = {}
+        #: Consumer -> messages that have arrived and that the application has not taken.
+        self.inboxes: dict[str, deque[str]] = {}
+        self.dest_of: dict[str, str] = {}
+        self.last_arrival_ns = self.start_ns
+        #: Client -> when the broker ended its connection, where a tap saw it.
+        self._ended_ns: dict[str, int] = {}
+
+    def run_ns(self, at_ns: int) -> int:
+        """A time of the run."""
+        return max(0, at_ns - self.start_ns)
+
+    def now_ns(self) -> int:
+        """Now, as a time of the run."""
+        return self.run_ns(time.monotonic_ns())
+
+    def put(self, kind: type[Event], t0_ns: int, t1_ns: int, host: str, **fields: Any) -> None:
+        """Record an event."""
+        self.recorder.put(kind, self.run_ns(t0_ns), self.run_ns(t1_ns), host, **fields)
+
+    # -- processes
+
+    def hire(self, client: ClientState, offset_ms: int) -> AgentHost:
+        """A process for a host, by the library that plays it on this broker."""
+        library = self.endpoint.library(client.via)
+        class_path = self.endpoint.client_class_path if library == JMS else ()
+        agent = self.agents[client.name] = self.laboratory.hire(library, offset_ms, class_path)
+        return agent
+
+    def settle_in(self, client: ClientState, path: Path) -> None:
+        """A client's process has been hired: its way to the broker, and its clock."""
+        agent = self.agents[client.name]
+        self.paths[client.name] = path
+        self.clocks[client.name] = HostClock(client.spec.clock, agent.clock, time.monotonic_ns())
+
+    def agent_of(self, client: ClientState) -> AgentHost:
+        """The client's process; a new one, on the same clock as before, if it was killed."""
+        agent = self.agents.get(client.name)
+        if agent is None:
+            clock = self.clocks[client.name]
+            agent = self.hire(client, clock.now_offset_ms())
+            clock.move(agent.clock, time.monotonic_ns())
+            agent.greet()
+            self.sample(client.name)
+        return agent
+
+    def kill(self, client: ClientState) -> None:
+        """The client's process dies."""
+        self.agents.pop(client.name).kill()
+
+    def shut(self) -> None:
+        """Give everything back; safe to call twice."""
+        agents, self.agents = self.agents, {}
+        paths, self.paths = self.paths, {}
+        for path in paths.values():
+            path.close()
+        for agent in agents.values():
+            try:
+                self.laboratory.release(agent)
+            except AgentError:
+                agent.kill()
+
+    # -- waiting and asking
+
+    def pump(self, until_ns: int, done: Callable[[], bool] = lambda: False) -> bool:
+        """Take in what agents say until ``done`` or until a time; whether it is done."""
+        while True:
+            for name, agent in list(self.agents.items()):
+                for event in agent.drain():
+                    self._heard(name, event)
+            self._note_broker_ends()
+            if done():
+                return True
+            now_ns = time.monotonic_ns()
+            if now_ns >= until_ns:
+                return False
+            wake_ns = until_ns
+            for clock in self.clocks.values():
+                clock.tick(now_ns)
+                tick_ns = clock.next_tick_ns()
+                wake_ns = wake_ns if tick_ns is None else min(wake_ns, tick_ns)
+            await_lines(self.agents.values(), wake_ns)
+
+    def pump_for(self, ms: int) -> None:
+        """The same for so long."""
+        self.pump(time.monotonic_ns() + ms * NS_PER_MS)
+
+    def ask(self, host: str, operation: AnyOperation, deadline_ms: int) -> Reply | None:
+        """One request, lock-step; None: no answer within the deadline and what an agent needs itself to keep it."""
+        agent = self.agents[host]
+        number = agent.post(operation, deadline_ms)
+        replies: list[Reply] = []
+
+        def answered() -> bool:
+            reply = agent.reply_to(number)
+            if reply is not None:
+                replies.append(reply)
+            return reply is not None
+
+        if not self.pump(time.monotonic_ns() + (deadline_ms + OWN_MS) * NS_PER_MS, answered):
+            agent.give_up(number)
+            return None
+        if not isinstance(operation, protocol.Hello):
+            self._sample_by_the_way(host, replies[0])
+        return replies[0]
+
+    def ask_agent(self, host: str, operation: AnyOperation, deadline_ms: int = 0) -> Reply:
+        """A request that needs no broker. Raises ``AgentError`` when it is not answered."""
+        reply = self.ask(host, operation, deadline_ms)
+        if reply is None:
+            text = f"no answer to {type(operation).__name__.lower()} within {deadline_ms + OWN_MS} ms"
+            raise AgentError(self.agents[host].name, text)
+        return reply
+
+    def ask_broker(self, client: ClientState, operation: AnyOperation) -> tuple[Outcome, dict[str, Any]]:
+        """A request that the broker must answer; what it tells, beside its outcome."""
+        t0_ns = self.now_ns()
+        reply = self.ask(client.name, operation, self.patience_ms(client))
+        if reply is None:
+            return Outcome(t0=t0_ns, t1=self.now_ns(), result="unknown"), {}
+        outcome = Outcome(t0=self.run_ns(reply.t0), t1=self.run_ns(reply.t1))
+        if reply.fail is not None:
+            outcome.result, outcome.refusal = "fail", f"{reply.fail.code}: {reply.fail.text}"
+        elif reply.ok is None:
+            outcome.result = "unknown"
+        return outcome, reply.ok or dict(reply.stamps or {})
+
+    def patience_ms(self, client: ClientState) -> int:
+        """How long the broker's answer to a client may take."""
+        return STALLED_MS if client.stalled else OPEN_MS
+
+    # -- what is told unasked
+
+    def _heard(self, host: str, event: AnyAgentEvent) -> None:
+        if isinstance(event, protocol.Arrive):
+            self._arrived(host, event)
+        elif isinstance(event, protocol.Discard):
+            message = self.names.ours(event.message)
+            if message is not None:
+                fields = {"consumer": event.consumer, "message": message, "reason": event.reason}
+                self.put(events.Discard, event.t0, event.t1, host, **fields)
+        elif isinstance(event, protocol.Browse):
+            message = self.names.ours(event.message)
+            if message is not None or event.complete:
+                self.put(
+                    events.Browse,
+                    event.t0,
+                    event.t1,
+                    host,
+                    dest=self.dest_of[event.consumer],
+                    messages=[] if message is None else [message],
+                    consumer=event.consumer,
+                    complete=event.complete,
+                )
+        else:
+            self._closed(host, event)
+
+    def _closed(self, host: str, event: protocol.Closed) -> None:
+        self.agents[host].connected = False
+        self._note_broker_ends()
+        fields = {"who": event.who, "reason": event.reason, "link": host, "idle_ns": event.idle_ns}
+        self.put(events.Closed, event.t0, event.t1, host, **fields)
+        client = self.state.client(host)
+        if client.consumers:
+            # Behind a stall the host learns late what the broker did long ago.
+            since_ns = min(event.t0, self._ended_ns.get(host, event.t0))
+            self.put(events.Leave, since_ns, event.t1, host, result="ok", how="drop")
+        client.vanish()
+
+    def _arrived(self, host: str, event: protocol.Arrive) -> None:
+        dest = self.dest_of[event.consumer]
+        # Advisories are nobody's messages; their topics have the run's name.
+        message = "" if dest.startswith(ADVISORIES) else self.names.ours(event.message)
+        if message is None:
+            return
+        self.last_arrival_ns = time.monotonic_ns()
+        if event.reply_to:
+            self.state.hear_of(message, event.reply_to)
+        inbox = self.inboxes.get(event.consumer)
+        if inbox is not None:
+            inbox.append(message)
+        told = ops.shared(event, events.Arrive, "t0", "t1")
+        told["message"] = message
+        told["dest"] = self.names.logical(event.dest) if is_pattern(dest) and event.dest else dest
+        told["original_dest"] = self.names.logical(event.original_dest) if event.original_dest else None
+        self.put(events.Arrive, event.t0, event.t1, host, **told, message_kind=event.kind)
+
+    def _note_broker_ends(self) -> None:
+        """Connections that the broker ended, as the tap at its end saw it."""
+        for client, path in self.paths.items():
+            for end in path.broker_ends():
+                self._ended_ns[client] = end.at_ns
+                fields = {"reason": self._closing_reason() or end.how, "idle_ns": path.idle_ns(end.at_ns)}
+                broker = self.state.broker.name
+                self.put(events.Closed, end.at_ns, end.at_ns, broker, who="broker", link=client, **fields)
+
+    def _closing_reason(self) -> str:
+        """What the broker says about the connection that it has just ended; its log may come a little later."""
+        deadline_ns = time.monotonic_ns() + LOG_MS * NS_PER_MS
+        while True:
+            reasons = self.endpoint.closings()
+            if reasons or time.monotonic_ns() > deadline_ns:
+                return reasons[-1] if reasons else ""
+            time.sleep(0.002)
+
+    # -- clocks
+
+    def read_wall(self, host: str) -> Sample | None:
+        """What a host's own clock shows now; None: it cannot be asked, or its process was killed."""
+        if host == self.state.broker.name:
+            found = self.endpoint.read_clock()
+            return None if found is None else clocks.of_reading(found)
+        if host not in self.agents:
+            return None
+        return clocks.of_reply(self.ask_agent(host, protocol.Hello()))
+
+    def sample(self, host: str) -> None:
+        """Read and record it."""
+        found = self.read_wall(host)
+        if found is not None:
+            self._record_sample(host, found)
+
+    def _record_sample(self, host: str, found: Sample) -> None:
+        """Record a reading, unless it began before the run."""
+        clock = self.clocks[host]
+        if found.t0_ns >= self.start_ns:
+            error_ns = found.plus_minus_ns + clock.uncertainty_ns
+            fields = {"wall_ms": found.wall_ms, "plus_minus_ns": error_ns, "beyond_ns": found.beyond_ns}
+            self.put(events.ClockSample, found.t0_ns, found.t1_ns, host, **fields)
+            clock.sampled_ns = time.monotonic_ns()
+
+    def _sample_by_the_way(self, host: str, reply: Reply) -> None:
+        clock = self.clocks.get(host)
+        now_ns = time.monotonic_ns()
+        if clock is not None and reply.wall_at is not None and now_ns - clock.sampled_ns > SAMPLE_EVERY_MS * NS_PER_MS:
+            self._record_sample(host, clocks.of_reply(reply))
+
+    def check_skew(self, host: HostState) -> None:
+        """The clock must be where the program wants it: a preload that does nothing is silent."""
+        clock = self.clocks[host.name]
+        found = self.read_wall(host.name)
+        if clock.file is None or found is None:
+            return
+        offset_ms = found.offset_ms(clocks.real_offset_ns())
+        width_ms = (found.t1_ns - found.t0_ns) // (2 * NS_PER_MS)
+        if abs(offset_ms - clock.offset_ms) > TOLERANCE_MS + width_ms:
+            raise SuiteProblem(
+                f"the clock of host {host.name} is {offset_ms} ms from real time, "
+                f"the program says {clock.offset_ms} ms; libfaketime has no effect on this process, "
+                "`brokerproof doctor` tells why"
+            )

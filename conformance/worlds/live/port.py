@@ -1,0 +1,440 @@
+"""LivePort: a program with real processes, sockets and clocks.
+
+Every client host is an agent process under its own faked clock, the broker is whatever an adapter opens.
+
+Rules
+* A fault is told with what was seen through another channel (the process's own clock, bytes at both ends of a link), or
+  without evidence.
+* What an agent does not offer is not asked of it, and what would take longer than the budget of real time is not begun:
+  the step is skipped.
+
+Known exceptions: a link's latency is the machine's own, ``latency_us`` is not imitated. What a JMS library throws away
+is known only if its statistics tell (``agents/jms_agent.py``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from brokerproof.conformance.agents.kinds import JMS
+from brokerproof.conformance.agents.protocol import AgentError
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.configuration import stomp_beat_ms
+from brokerproof.conformance.experiment.destinations import is_pattern, is_temporary
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.steps.fault import Stall
+from brokerproof.conformance.experiment.traits import Traits
+from brokerproof.conformance.worlds.live import clocks
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock
+from brokerproof.conformance.worlds.live.hosts import Hosts
+from brokerproof.conformance.worlds.live.links import Path
+from brokerproof.conformance.worlds.live.ordering import put_in_order
+from brokerproof.conformance.worlds.live.raw_peers import GROUP_MAX, probe
+from brokerproof.conformance.worlds.naming import address
+from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerproof.conformance.brokers.base import Adapter, Endpoint
+    from brokerproof.conformance.experiment.configuration import DeclaredSpec
+    from brokerproof.conformance.experiment.history import Event
+    from brokerproof.conformance.experiment.program import Program
+    from brokerproof.conformance.experiment.state import ClientState, WorldState
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
+    from brokerproof.conformance.worlds.port import Recorder
+
+#: Real time that the steps of one program may take.
+BUDGET_MS = 60_000
+#: Figures that do not change for so long are taken to be at rest.
+QUIET_MS = 40
+#: A broker without figures is at rest when nothing arrives for so long.
+SILENT_MS = 200
+#: How long a clock may take to follow its file, and hosts to see the end of their connections.
+CLOCK_MS = 2000
+NOTICE_MS = 2000
+#: A reading may go back by a millisecond (``agents/stamps.py``), so the first one after a jump waits this long.
+_CLEAR_MS = 2
+_POLL_MS = 10
+_TURN_MS = 20
+
+
+class LivePort:
+    """See the module's header. ``proxied`` None: links get a proxy when the program's steps stall one."""
+
+    kind = "live"
+
+    def __init__(
+        self, adapter: Adapter, laboratory: Laboratory, *, proxied: bool | None = None, budget_ms: int = BUDGET_MS
+    ) -> None:
+        self._adapter = adapter
+        self._laboratory = laboratory
+        self._proxied = proxied
+        self._budget_ns = budget_ms * NS_PER_MS
+        self._endpoint: Endpoint | None = None
+        #: A later run must not use this broker again.
+        self.broker_spoilt = False
+
+    # -- the run
+
+    def open(self, program: Program, state: WorldState, recorder: Recorder) -> None:
+        self._program = program
+        self._state = state
+        self.hosts = Hosts(self._laboratory, state, recorder)
+        #: The program as this broker really is: decides how monitors are asked for and what the header declares.
+        self._effective = self._adapter.effective(program)
+        #: When the drain began.
+        self._draining_ns = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start side by side what can be, then wait for all."""
+        hosts, program, clients = self.hosts, self._program, self._state.clients
+        for client in clients:
+            if client.via != JMS:
+                hosts.agents[client.name] = self._laboratory.hire(client.via, client.spec.clock.offset_ms)
+        self._endpoint = hosts.endpoint = endpoint = self._adapter.open(program, self._laboratory)
+        for client in clients:
+            if client.via == JMS:
+                hosts.hire(client, client.spec.clock.offset_ms)
+        proxied = self._proxied
+        if proxied is None:
+            proxied = any(isinstance(step, Stall) for step in program.steps)
+        for client in clients:
+            port = endpoint.port(client.via)
+            hosts.settle_in(client, Path(self._laboratory.link(client.name, port) if proxied else None))
+        broker = self._state.broker
+        hosts.clocks[broker.name] = HostClock(broker.spec.clock, endpoint.clock_file, time.monotonic_ns())
+        for agent in hosts.agents.values():
+            agent.greet()
+        for host in self._state.hosts:
+            hosts.check_skew(host)
+
+    def receive_guest(self, client: ClientState) -> None:
+        agent = self.hosts.agents[client.name] = self._laboratory.hire("stomp", 0)
+        self.hosts.settle_in(client, Path(None))
+        agent.greet()
+
+    def shut(self, *, finished: bool) -> None:
+        endpoint, self._endpoint = self._endpoint, None
+        try:
+            if hasattr(self, "hosts"):
+                self.hosts.shut()
+        finally:
+            if endpoint is not None:
+                # A run that broke off may have left anything behind.
+                endpoint.dispose(spoilt=self.broker_spoilt or not finished)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The open broker."""
+        if self._endpoint is None:
+            raise SuiteProblem("the live world was used while it was not open")
+        return self._endpoint
+
+    def in_order(self, events: list[Event]) -> list[Event]:
+        return put_in_order(events)
+
+    def label(self) -> str:
+        return self.endpoint.label
+
+    def capabilities(self) -> list[str]:
+        return self._adapter.capabilities()
+
+    def declared(self) -> DeclaredSpec:
+        return self._effective.declared()
+
+    def true_ns(self) -> int:
+        return self.hosts.now_ns()
+
+    def sample(self, host: str) -> None:
+        self.hosts.sample(host)
+
+    def _is_over_budget(self, ms: int) -> bool:
+        """Whether so much more real time would be too much."""
+        return self.true_ns() + ms * NS_PER_MS > self._budget_ns
+
+    # -- what is possible
+
+    def check(self, operation: ops.Operation) -> None:
+        if isinstance(operation, ops.Advance | ops.Pause | ops.Probe):
+            rounds = -(-operation.times // GROUP_MAX) if isinstance(operation, ops.Probe) else 1
+            if self._is_over_budget(operation.ms * rounds):
+                raise NotOfferedError(f"{rounds} x {operation.ms} ms are more than the run may take")
+        elif isinstance(operation, ops.ClockJump):
+            if self.hosts.clocks[operation.host].file is None:
+                raise NotOfferedError(f"the clock of {operation.host} cannot be skewed")
+            if operation.host != self._state.broker.name:
+                self.hosts.agent_of(self._state.client(operation.host))
+        elif isinstance(operation, ops.ClientOperation):
+            client = self._state.client(operation.host)
+            offered = self.hosts.agent_of(client).capabilities
+            lacking = [word for word, asked in _needs(operation).items() if asked and word not in offered]
+            if lacking:
+                raise NotOfferedError(f"the {client.via} agent of {client.name} does not offer {', '.join(lacking)}")
+            if isinstance(operation, ops.Send | ops.Subscribe):
+                self._addressed(operation)
+            if isinstance(operation, ops.Send) and operation.life_ms and "broker-ttl" not in self.capabilities():
+                raise NotOfferedError("the broker knows no time to live by its own clock")
+
+    def _addressed(self, operation: ops.Send | ops.Subscribe) -> str:
+        return address(self._state, operation.host, operation.dest, self.hosts.names.physical)
+
+    # -- what clients do
+
+    def is_connected(self, client: ClientState) -> bool:
+        agent = self.hosts.agents.get(client.name)
+        return agent is not None and agent.connected
+
+    def connect(self, client: ClientState) -> Outcome:
+        hosts, spec = self.hosts, client.spec
+        agent = hosts.agent_of(client)
+        port = hosts.paths[client.name].port(self.endpoint.port(client.via))
+        monitor = client.link.monitor
+        # The same on every connection if durable subscriptions hang on it; the run's, so that brokers may be shared.
+        is_kept = self._state.durable and client in self._state.clients
+        client_id = f"{hosts.names.run}-{client.name}" if is_kept else ""
+        if client.via == JMS:
+            request = ops.Connect(
+                url=f"tcp://127.0.0.1:{port}",
+                monitor_ms=(0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms),
+                expiry_check=spec.expiry_check,
+                client_id=client_id,
+            )
+        else:
+            beat_ms = 0 if monitor is None else stomp_beat_ms(monitor, self._effective.monitor_generation())
+            request = ops.Connect(url=f"stomp://127.0.0.1:{port}", heartbeat_ms=(beat_ms, beat_ms), client_id=client_id)
+        outcome, told = hosts.ask_broker(client, request)
+        agent.connected = outcome.result == "ok"
+        if "traits" in told:
+            outcome.traits = msgspec.convert(told["traits"], Traits)
+        return outcome
+
+    def ask(self, operation: ops.ClientOperation) -> Outcome:
+        client = self._state.client(operation.host)
+        if isinstance(operation, ops.Take):
+            return self._take(client, operation)
+        if isinstance(operation, ops.Leave):
+            return self._leave(client, operation)
+        if isinstance(operation, ops.Subscribe):
+            self.hosts.dest_of[operation.consumer] = operation.dest
+            self.hosts.inboxes[operation.consumer] = deque()
+        outcome, told = self.hosts.ask_broker(client, self._on_wire(operation))
+        if isinstance(operation, ops.Send) and outcome.result != "fail":
+            if not told:
+                # It may arrive, and then nobody could say what it should look like.
+                raise AgentError(self.hosts.agents[client.name].name, "does not tell the stamps of a message")
+            outcome.stamps = told
+            if operation.delay_ms:
+                outcome.due_ns = outcome.t1 + operation.delay_ms * NS_PER_MS
+        return outcome
+
+    def _on_wire(self, operation: ops.ClientOperation) -> Any:
+        """An operation with the names that its agent and the broker know."""
+        on_wire = self.hosts.names.on_wire
+        if isinstance(operation, ops.Send):
+            names = {"dest": self._addressed(operation), "message": on_wire(operation.message)}
+            return msgspec.structs.replace(operation, **names)
+        if isinstance(operation, ops.Subscribe):
+            return msgspec.structs.replace(operation, dest=self._addressed(operation))
+        if isinstance(operation, ops.Ack | ops.Nack | ops.Acknowledge):
+            return msgspec.structs.replace(operation, messages=[on_wire(message) for message in operation.messages])
+        return operation
+
+    def _take(self, client: ClientState, operation: ops.Take) -> Outcome:
+        hosts, consumer = self.hosts, operation.consumer
+        since_ns = self.true_ns()
+        if "take" in hosts.agents[client.name].capabilities:
+            # The library decides (JMS: it may throw an expired message away and go on waiting).
+            reply = hosts.ask_agent(client.name, operation, operation.deadline_ms)
+            told = reply.ok or {}
+            outcome = Outcome(t0=hosts.run_ns(reply.t0), t1=hosts.run_ns(reply.t1), since_ns=since_ns)
+            token = told.get("message")
+            outcome.message = hosts.names.ours(token) if isinstance(token, str) else None
+            state = client.consumer(consumer)
+            if state is None:
+                outcome.message = None
+            elif state.pulls and "answered" in told:
+                outcome.answered = bool(told["answered"])
+            return outcome
+        inbox = hosts.inboxes[consumer]
+        until_ns = time.monotonic_ns() + operation.deadline_ms * NS_PER_MS
+        hosts.pump(until_ns, lambda: bool(inbox) or client.consumer(consumer) is None)
+        now_ns = self.true_ns()
+        message = inbox.popleft() if inbox and client.consumer(consumer) is not None else None
+        return Outcome(t0=now_ns, t1=now_ns, message=message, since_ns=since_ns)
+
+    def _leave(self, client: ClientState, operation: ops.Leave) -> Outcome:
+        hosts = self.hosts
+        said = True
+        agent = hosts.agent_of(client)
+        outcome = Outcome(t0=self.true_ns(), t1=0)
+        if operation.consumer is not None:
+            hosts.inboxes.pop(operation.consumer, None)
+            # Only a library that waits for the broker can be late here; then the goodbye may or may not have been
+            # heard.
+            reply = hosts.ask(client.name, operation, hosts.patience_ms(client))
+            said = reply is not None and reply.ok is not None
+            outcome.t0 = self.true_ns() if reply is None else hosts.run_ns(reply.t0)
+        else:
+            hosts.pump(0)
+            outcome.t0 = self.true_ns()
+            if operation.how == "kill":
+                hosts.kill(client)
+            else:
+                hosts.ask_agent(client.name, operation)
+                agent.connected = False
+        outcome.t1 = self.true_ns()
+        outcome.result = "ok" if said and client.stalled not in {"broker", "both"} else "unknown"
+        return outcome
+
+    # -- what the environment does
+
+    def enact(self, operation: ops.Operation) -> Outcome:
+        hosts = self.hosts
+        outcome = Outcome(t0=self.true_ns(), t1=0)
+        match operation:
+            case ops.Advance():
+                hosts.pump_for(operation.ms)
+            case ops.ReadCounters():
+                dest = operation.dest
+                outcome.counters = self.endpoint.counters(None if dest is None else hosts.names.physical(dest))
+            case ops.ClockJump():
+                outcome.evidence = self._jump(operation)
+                outcome.t1 = self.true_ns()
+                hosts.pump_for(_CLEAR_MS)
+            case ops.Stall():
+                hosts.paths[operation.link].stall(operation.toward)
+            case ops.Resume():
+                alive = self.is_connected(self._state.client(operation.link))
+                outcome.stall, outcome.evidence = hosts.paths[operation.link].resume(alive=alive)
+            case ops.Restart():
+                outcome.evidence = self._restart(operation.how)
+            case ops.Pause():
+                if not self.endpoint.stand_still(paused=True):
+                    raise NotOfferedError("this broker is not ours to stop")
+                try:
+                    hosts.pump_for(operation.ms)
+                finally:
+                    self.endpoint.stand_still(paused=False)
+            case ops.Operate():
+                self._operate(operation, outcome)
+            case ops.Probe():
+                probe(hosts, operation, outcome)
+        outcome.t1 = outcome.t1 or self.true_ns()
+        return outcome
+
+    def _jump(self, operation: ops.ClockJump) -> dict[str, int] | None:
+        """Step a clock, and read it until it has jumped; None if it does not in time."""
+        hosts, host, jump_ms = self.hosts, operation.host, operation.jump_ms
+        if host == self._state.broker.name and jump_ms < 0:
+            # Timers of a JVM stand still for the length of a step back: no later run may inherit that.
+            self.broker_spoilt = True
+        before = hosts.read_wall(host)
+        hosts.clocks[host].step(jump_ms, time.monotonic_ns())
+        if before is None:
+            return None
+        real_ns = clocks.real_offset_ns()
+        wanted_ms = before.offset_ms(real_ns) + jump_ms
+        deadline_ns = time.monotonic_ns() + CLOCK_MS * NS_PER_MS
+        while time.monotonic_ns() < deadline_ns:
+            found = hosts.read_wall(host)
+            if found is not None and abs(found.offset_ms(real_ns) - wanted_ms) <= TOLERANCE_MS:
+                return {"before_ms": before.wall_ms, "after_ms": found.wall_ms}
+            hosts.pump_for(_POLL_MS)
+        return None
+
+    def _restart(self, how: str) -> dict[str, int]:
+        connected = [agent for agent in self.hosts.agents.values() if agent.connected]
+        evidence = self.endpoint.restart(how)
+        if evidence is None:
+            raise NotOfferedError("this broker is not ours to restart")
+        # Their sockets tell them; one behind a stalled link learns it later.
+        until_ns = time.monotonic_ns() + NOTICE_MS * NS_PER_MS
+        self.hosts.pump(until_ns, lambda: not any(agent.connected for agent in connected))
+        return evidence
+
+    def _operate(self, operation: ops.Operate, outcome: Outcome) -> None:
+        name = self.hosts.names.physical
+        dest, to = operation.dest and name(operation.dest), operation.to and name(operation.to)
+        answer = self.endpoint.operate(operation.op, dest, to, operation.limit_bytes)
+        if answer is None:
+            raise NotOfferedError(f"nobody can ask this broker to {operation.op} {operation.dest}")
+        outcome.count, outcome.refusal = answer.count, answer.refusal or None
+        outcome.result = "fail" if answer.refusal else "ok"
+
+    # -- waiting
+
+    def pump(self) -> None:
+        self.hosts.pump(0)
+
+    def rest(self, deadline_ms: int) -> bool:
+        deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
+        seen = self._figures()
+        quiet_ns = (SILENT_MS if seen is None else QUIET_MS) * NS_PER_MS
+        since_ns = time.monotonic_ns()
+        while True:
+            self.hosts.pump_for(_POLL_MS)
+            now = self._figures()
+            now_ns = time.monotonic_ns()
+            if now != seen:
+                seen, since_ns = now, now_ns
+            if now_ns - max(since_ns, self.hosts.last_arrival_ns) >= quiet_ns:
+                return True
+            if now_ns > deadline_ns:
+                return False
+
+    def _figures(self) -> list[dict[str, int] | None] | None:
+        """What the broker counts for every queue; None if it cannot be asked."""
+        name = self.hosts.names.physical
+        found = [self.endpoint.counters(name(dest)) for dest in self._state.left_behind()]
+        return None if all(figures is None for figures in found) else found
+
+    def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:
+        """Nothing is waited for longer than it can still come: delayed messages until they are due (within the budget
+        of real time), everything else for the declared lateness, and only while a message is missing.
+        """
+        now_ns = self.true_ns()
+        self._draining_ns = self._draining_ns or now_ns
+        last_ns = max(due_ns, self._draining_ns) + self._effective.declared().lateness_ms * NS_PER_MS
+        if self._is_over_budget(0) or now_ns > last_ns or (now_ns > due_ns and not missing()):
+            return False
+        self.hosts.pump_for(_TURN_MS)
+        return True
+
+
+def _needs(operation: ops.ClientOperation) -> dict[str, bool]:
+    """Capability of an agent -> whether it is needed."""
+    match operation:
+        case ops.Send():
+            return {
+                "absolute-delay": operation.deliver_in_ms != 0 or operation.preset_in_ms != 0,
+                "bridges": operation.network,
+                "endless": operation.endless,
+                "forgeries": operation.forged != 0,
+                "groups": bool(operation.group),
+                "lifetimes": operation.life_ms != 0,
+                "repeats": operation.again,
+                "temporaries": operation.reply or is_temporary(operation.dest),
+            }
+        case ops.Subscribe():
+            return {
+                "selectors": bool(operation.selector),
+                "durables": bool(operation.durable),
+                "browsers": operation.browser,
+                "default-prefetch": operation.prefetch is None,
+                "exclusive": operation.exclusive or operation.priority != 0,
+                "wildcards": is_pattern(operation.dest),
+                "temporaries": is_temporary(operation.dest),
+            }
+        case ops.Begin():
+            return {"transactions": True}
+        case ops.Unsubscribe():
+            return {"durables": True}
+        case ops.Acknowledge():
+            return {"acknowledgements": True}
+    return {}

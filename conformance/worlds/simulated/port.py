@@ -1,0 +1,379 @@
+"""SimulatedPort: a program in one process, in virtual time, deterministic to the byte (DESIGN section 6).
+
+Everything happens on one agenda. The broker is the node that the server serves, the clients are the libraries that the
+agents use; only clock and socket differ.
+
+Rules
+* A request is lock-step: it is written, then virtual time runs until its answer has come or ``REQUEST_NS`` has passed
+  (result ``unknown``).
+* Clock samples are exact: in this world the observer owns the clocks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from brokerproof.conformance.agents.openwire_library import OpenWireLibrary
+from brokerproof.conformance.agents.stomp_library import StompLibrary
+from brokerproof.conformance.brokers.translation import CAPABILITIES, broker_config, operation, physical
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.configuration import stomp_beat_ms
+from brokerproof.conformance.experiment.history import ClockSample, Leave, Result
+from brokerproof.conformance.mutants import build
+from brokerproof.conformance.worlds.naming import address
+from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
+from brokerproof.conformance.worlds.recording import record_connect
+from brokerproof.conformance.worlds.simulated.agenda import Agenda
+from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
+from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
+from brokerproof.conformance.worlds.simulated.host import ClientHost, body_of
+from brokerproof.conformance.worlds.simulated.link import Link
+from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
+from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
+from brokerproof.reference_broker.storage.memory import MemoryJournal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerproof.conformance.agents.library import Library
+    from brokerproof.conformance.experiment.configuration import DeclaredSpec
+    from brokerproof.conformance.experiment.history import Event
+    from brokerproof.conformance.experiment.program import Program
+    from brokerproof.conformance.experiment.state import ClientState, WorldState
+    from brokerproof.conformance.worlds.port import Recorder
+
+#: How long a host waits for an answer before the result is unknown.
+REQUEST_NS = 1_000_000_000
+#: Evidence of a fault that this world itself enacts.
+ENACTED = {"simulated": 1}
+
+
+class SimulatedPort:
+    """See the module's header. ``mutant`` plants a defect in the broker."""
+
+    kind = "simulated"
+
+    def __init__(self, mutant: str | None = None) -> None:
+        self._mutant = mutant
+
+    # -- the run
+
+    def open(self, program: Program, state: WorldState, recorder: Recorder) -> None:
+        self._program = program
+        self._state = state
+        self._recorder = recorder
+        self.agenda = Agenda()
+        self._connections = 0
+        self._lingered = False
+        #: Hosts whose link is not stalled any more, as soon as that is written down.
+        self._resumed: list[ClientHost] = []
+        self._parts = build(self._mutant, broker_config(program))
+        #: What outlives the broker's process; None: nothing does.
+        self._journal = MemoryJournal() if program.broker.persistent else None
+        self.broker = BrokerHost(
+            self.agenda,
+            recorder,
+            state.broker.name,
+            clock=VirtualClock(program.broker_host().clock),
+            node=self._parts.node(self._journal),
+            journal=self._journal,
+        )
+        self._hosts: dict[str, ClientHost] = {}
+        for client in state.clients:
+            self.receive_guest(client)
+
+    def receive_guest(self, client: ClientState) -> None:
+        spec = client.link
+        link = Link(self.agenda, self.broker, client.name, spec.latency_us, spec.bytes_per_second)
+        host = ClientHost(self.agenda, self._recorder, self._state, client, link)
+        link.client_end = self._hosts[client.name] = host
+
+    def shut(self, *, finished: bool) -> None:
+        """Nothing to stop: no process, no socket, no thread."""
+
+    def in_order(self, events: list[Event]) -> list[Event]:
+        return events
+
+    def label(self) -> str:
+        return "reference"
+
+    def capabilities(self) -> list[str]:
+        return CAPABILITIES
+
+    def declared(self) -> DeclaredSpec:
+        return self._program.declared()
+
+    def true_ns(self) -> int:
+        return self.agenda.now_ns
+
+    def sample(self, host: str) -> None:
+        now_ns = self.agenda.now_ns
+        wall_ms, beyond_ns = divmod(self._clock_of(host).wall_ns(now_ns), NS_PER_MS)
+        self._recorder.put(ClockSample, now_ns, now_ns, host, wall_ms=wall_ms, beyond_ns=beyond_ns)
+
+    def _clock_of(self, host: str) -> VirtualClock:
+        return self.broker.clock if host == self.broker.name else self._hosts[host].clock
+
+    # -- waiting
+
+    def pump(self) -> None:
+        resumed, self._resumed = self._resumed, []
+        for host in resumed:
+            host.link.resume()
+            if host.connection:
+                self.broker.resume(host.connection)
+
+    def rest(self, deadline_ms: int) -> bool:
+        return self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
+
+    def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:  # noqa: ARG002 - virtual time is free
+        agenda = self.agenda
+        next_ns = agenda.next_ns()
+        if agenda.now_ns <= due_ns and next_ns is not None:
+            agenda.run_until(min(next_ns, due_ns + 1))
+            return True
+        if self._lingered:
+            return False
+        self._lingered = True
+        agenda.run_until(agenda.now_ns + self._program.declared().lateness_ms * NS_PER_MS)
+        return True
+
+    def _await(self, host: ClientHost, receipt: str) -> tuple[Result, str | None]:
+        """Run until the receipt has come; (result, refusal)."""
+        agenda, connection = self.agenda, host.connection
+        deadline_ns = agenda.now_ns + REQUEST_NS + host.link.busy_ns()
+        answers = host.answers
+        while receipt not in answers:
+            if host.connection != connection or not agenda.step_by(deadline_ns):
+                return "unknown", None
+        refusal = answers.pop(receipt)
+        return ("fail", refusal) if refusal else ("ok", None)
+
+    # -- connections
+
+    def is_connected(self, client: ClientState) -> bool:
+        return self._hosts[client.name].connected
+
+    def connect(self, client: ClientState) -> Outcome:
+        host = self._hosts[client.name]
+        t0 = self.agenda.now_ns
+        self._dial(host)
+        return self._connected(host, t0)
+
+    def _connected(self, host: ClientHost, t0: int) -> Outcome:
+        assert host.library is not None
+        result: Result = "ok" if host.connected else "unknown"
+        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, traits=host.library.traits)
+
+    def _dial(self, host: ClientHost, *, returning: bool = False) -> None:
+        """Open a socket and wait until the broker has let the host in; ``returning``: under its former name."""
+        self._connections += 1
+        connection = self._connections
+        host.dial(connection)
+        if not returning:
+            host.named_after = connection
+        host.greet(self._library(host), "openwire" if host.state.via == "jms" else "stomp")
+        deadline_ns = self.agenda.now_ns + REQUEST_NS
+        while not host.connected and host.connection == connection:
+            if not self.agenda.step_by(deadline_ns):
+                break
+        if not host.connected:
+            host.hang_up()
+
+    def _library(self, host: ClientHost) -> Library:
+        """A new library session that has said hello."""
+        generation, wanted = self._program.monitor_generation(), host.state.link.monitor
+        address = f"tcp://broker:{host.connection}"
+        monitor = self._parts.client_monitor(generation, address, self.agenda.now_ns)
+        name = host.state.name
+        # The same on every connection if durable subscriptions hang on it.
+        client_id = name if self._state.durable else f"{name}-{host.named_after}"
+        library: Library
+        if host.state.via == "jms":
+            check = host.state.spec.expiry_check
+            session = self._parts.jms_client(
+                client_id,
+                monitor,
+                max_inactivity_ms=wanted.read_ms if wanted is not None else 0,
+                initial_delay_ms=wanted.initial_delay_ms if wanted is not None else 0,
+                consumer_expiry_check=check,
+                connection_id=f"ID:{name}-{host.named_after}",
+            )
+            session.fault_tolerant = True
+            library = OpenWireLibrary(session, expiry_check=check)
+        else:
+            stomp = StompSession(monitor, generation)
+            beat_ms = stomp_beat_ms(wanted, generation) if wanted is not None else 0
+            stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id)
+            library = StompLibrary(stomp)
+        library.body_of = body_of
+        return library
+
+    # -- what clients do
+
+    def check(self, operation: ops.Operation) -> None:
+        if isinstance(operation, ops.Send | ops.Subscribe):
+            self._addressed(operation)
+
+    def _addressed(self, operation: ops.Send | ops.Subscribe) -> str:
+        return address(self._state, operation.host, operation.dest, physical)
+
+    def ask(self, operation: ops.ClientOperation) -> Outcome:
+        host = self._hosts[operation.host]
+        if isinstance(operation, ops.Take):
+            return self._take(host, operation)
+        if isinstance(operation, ops.Leave):
+            return self._leave(host, operation)
+        assert host.library is not None
+        t0 = self.agenda.now_ns
+        if isinstance(operation, ops.Subscribe) and operation.browser:
+            host.browsing[operation.consumer] = operation.dest
+        said: ops.ClientOperation = operation
+        if isinstance(operation, ops.Send | ops.Subscribe):
+            said = msgspec.structs.replace(operation, dest=self._addressed(operation))
+        receipt, stamps = host.library.ask(said, host.now())
+        host.flush()
+        if isinstance(operation, ops.Send) and operation.again:
+            receipt = self._come_back(host)
+        result, refusal = self._await(host, receipt)
+        due_ns = self._due_ns(operation, stamps.get("deliver_at_ms")) if isinstance(operation, ops.Send) else 0
+        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=refusal, stamps=stamps, due_ns=due_ns)
+
+    def _due_ns(self, operation: ops.Send, deliver_at_ms: int | None) -> int:
+        """When the drain may expect it; 0: at once."""
+        wait_ms = operation.delay_ms
+        if deliver_at_ms is not None and not wait_ms:
+            wait_ms = deliver_at_ms - self.broker.now().wall_ms
+        return self.agenda.now_ns + wait_ms * NS_PER_MS if wait_ms > 0 else 0
+
+    def _come_back(self, host: ClientHost) -> str:
+        """A message has reached the broker; before the answer is there, the host's socket is dead, which nobody else
+        has noticed, and it comes back to send the message again. The name of the new receipt.
+        """
+        agenda, client, before = self.agenda, host.state, host.library
+        agenda.run_until(agenda.now_ns + host.link.busy_ns() + client.link.latency_us * 1000)
+        if not self.is_connected(client):
+            return ""  # the broker has closed it
+        t0 = agenda.now_ns
+        host.forget()
+        client.vanish()
+        self._dial(host, returning=True)
+        self._recorder.put(Leave, t0, agenda.now_ns, client.name, result="ok", how="drop")
+        record_connect(self._recorder, client, self._connected(host, t0))
+        if not self.is_connected(client):
+            return ""
+        assert host.library is not None
+        assert before is not None
+        receipt = host.library.again_after(before)
+        host.flush()
+        return receipt
+
+    def _take(self, host: ClientHost, operation: ops.Take) -> Outcome:
+        agenda, library = self.agenda, host.library
+        assert library is not None
+        consumer, t0 = operation.consumer, agenda.now_ns
+        deadline_ns = t0 + operation.deadline_ms * NS_PER_MS
+        library.pull(consumer, operation.deadline_ms, host.now())
+        host.flush()
+        message = None
+        while host.state.consumer(consumer) is not None:
+            message, notices = library.take(consumer, host.now())
+            for notice in notices:
+                host.heed(notice)
+            host.flush()
+            # A pull is answered, with a message or without one.
+            patience_ns = REQUEST_NS if library.is_owed(consumer) else 0
+            if message is not None or not agenda.step_by(deadline_ns + patience_ns):
+                break
+        answered = not library.is_owed(consumer) if library.pulls(consumer) else None
+        now_ns = agenda.now_ns
+        return Outcome(t0=now_ns, t1=now_ns, message=message, since_ns=t0, answered=answered)
+
+    def _leave(self, host: ClientHost, operation: ops.Leave) -> Outcome:
+        t0 = self.agenda.now_ns
+        if operation.consumer is None:
+            host.hang_up()
+        elif host.library is not None:
+            host.library.detach(operation.consumer)
+            host.flush()
+        # Give the goodbye the time that it needs to reach the broker, and no more: what the broker still writes is
+        # still on its way.
+        self.agenda.run_until(t0 + host.state.link.latency_us * 1000)
+        result: Result = "unknown" if host.link.stalled_up else "ok"
+        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result)
+
+    # -- what the environment does
+
+    def enact(self, operation: ops.Operation) -> Outcome:
+        outcome = Outcome(t0=self.agenda.now_ns, t1=0)
+        match operation:
+            case ops.Advance():
+                self.agenda.run_until(outcome.t0 + operation.ms * NS_PER_MS)
+            case ops.ReadCounters():
+                outcome.counters = self._counters(operation.dest)
+            case ops.ClockJump():
+                clock = self._clock_of(operation.host)
+                before_ms = clock.wall_ms(outcome.t0)
+                clock.jump(operation.jump_ms)
+                outcome.evidence = {"before_ms": before_ms, "after_ms": before_ms + operation.jump_ms}
+            case ops.Stall():
+                self._hosts[operation.link].link.stall(operation.toward)
+                outcome.evidence = ENACTED
+            case ops.Resume():
+                host = self._hosts[operation.link]
+                outcome.evidence = {"held": host.link.held()}
+                self._resumed.append(host)
+            case ops.Restart():
+                outcome.evidence = self.broker.go_down(operation.how)
+                self.agenda.run_until(outcome.t0 + DOWN_NS)
+                self._parts = build(self._mutant, broker_config(self._program))
+                self.broker.come_up(self._parts.node(self._journal))
+            case ops.Pause():
+                self.broker.stand_still()
+                self.agenda.run_until(outcome.t0 + operation.ms * NS_PER_MS)
+                self.broker.go_on()
+            case ops.Operate():
+                self._operate(operation, outcome)
+            case ops.Probe():
+                self._probe(operation, outcome)
+        outcome.t1 = self.agenda.now_ns
+        return outcome
+
+    def _counters(self, dest: str | None) -> dict[str, int]:
+        broker = self.broker.node.broker
+        found = broker.broker_counters() if dest is None else broker.counters(physical(dest), self.broker.now())
+        return found or {}
+
+    def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:
+        dest, to = asked.dest and physical(asked.dest), asked.to and physical(asked.to)
+        try:
+            answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes))
+        except TypeError as error:
+            raise NotOfferedError(str(error)) from None  # this broker does not know the operation
+        if answer.code:
+            outcome.result, outcome.refusal = "fail", answer.text
+        else:
+            outcome.count = answer.count
+
+    def _probe(self, probe: ops.Probe, outcome: Outcome) -> None:
+        """Let raw peers come and go; what the first of them saw."""
+        agenda, broker = self.agenda, self.broker
+        before = broker.node.resources()
+        peers = []
+        for _ in range(probe.times):
+            self._connections += 1
+            peers.append(PeerLink(agenda, broker, probe, "stranger", self._connections))
+        for link in peers:
+            link.arrive()
+        end_ns = outcome.t0 + probe.ms * NS_PER_MS
+        while any(link.peer.ended_ns is None for link in peers) and agenda.step_by(end_ns):
+            pass
+        closed = sum(link.peer.ended_ns is not None for link in peers)
+        for link in peers:
+            link.leave()
+        after = broker.node.resources()
+        left = {what: after[what] - before[what] for what in after} if probe.times > 1 else None
+        reports = broker.reports(peers[0].connection)
+        outcome.seen = peers[0].peer.saw(agenda.now_ns, reports=reports, closed=closed, left=left)

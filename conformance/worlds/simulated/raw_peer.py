@@ -1,0 +1,102 @@
+"""Raw peers in the simulation: no way between them and the broker, so what they say arrives as they say it.
+
+What the broker writes costs its writer ``WRITE_NS`` as ever. A deaf one's link takes as many frames as any stalled link
+does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer
+from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
+from brokerproof.conformance.worlds.simulated.link import FRAMES_MAX, Link
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.operations import Probe
+    from brokerproof.conformance.worlds.simulated.broker import BrokerHost
+
+
+class Speak(Action):
+    """A peer wants to say something."""
+
+    __slots__ = ("_link",)
+
+    def __init__(self, link: PeerLink) -> None:
+        self._link = link
+
+    def happen(self) -> None:
+        self._link.speak()
+
+
+class PeerLink(Link):
+    """A raw peer and its link. The broker's writer knows it as a link."""
+
+    __slots__ = ("broker", "connection", "peer")
+
+    #: What a raw peer saw tells enough.
+    is_told = False
+
+    def __init__(self, agenda: Agenda, broker: BrokerHost, probe: Probe, name: str, connection: int) -> None:
+        super().__init__(agenda, broker, name, 0)
+        self.broker = broker
+        self.peer = RawPeer(probe)
+        self.connection = connection
+
+    # -- toward the broker
+
+    def arrive(self) -> None:
+        """Connect, and say hello."""
+        now_ns = self.agenda.now_ns
+        self.broker.accept(self.connection, self, self.peer.probe.via)
+        self._say(self.peer.start(now_ns), hello=True)
+        self._plan()
+
+    def speak(self) -> None:
+        """Say what is due."""
+        if self.peer.next_due_ns() is not None:
+            self._say(self.peer.speak(self.agenda.now_ns))
+            self._plan()
+
+    def _plan(self) -> None:
+        due_ns = self.peer.next_due_ns()
+        if due_ns is not None:
+            self.agenda.plan(due_ns, Speak(self))
+
+    def _say(self, items: list[object], *, hello: bool = False) -> None:
+        broker = self.broker
+        for item in items:
+            now_ns = self.agenda.now_ns
+            self.peer.wrote(now_ns, now_ns, hello=hello)
+            if isinstance(item, Part):
+                broker.bytes_arrived(self.connection)
+            elif isinstance(item, Broken):
+                broker.broken(self.connection, item.text)
+            else:
+                broker.receive(self.connection, item)
+
+    def leave(self) -> None:
+        """Hang up."""
+        if self.peer.ended_ns is None:
+            self.broker.lose(self.connection)
+
+    # -- from the broker: it hears at once, unless it does not read
+
+    def is_full(self) -> bool:
+        return self.down >= FRAMES_MAX
+
+    def to_client(self, connection: int, frame: object) -> None:  # noqa: ARG002 - it has but one
+        peer = self.peer
+        if peer.probe.deaf and peer.welcome_ns is not None:
+            self.down += 1
+            return
+        now_ns = self.agenda.now_ns
+        spoke = peer.welcome_ns is not None
+        self._say(peer.hear(frame, now_ns))
+        if not self.broker.is_unread(self.connection):
+            peer.flooded_ns = peer.flooded_ns or self.agenda.now_ns
+        if not spoke:
+            self._plan()
+
+    def end_to_client(self, connection: int, reason: str) -> None:  # noqa: ARG002 - nobody tells it why
+        self.peer.end(self.agenda.now_ns)

@@ -1,0 +1,39 @@
+"""Raw peers of the live world: what is let go of when something goes wrong. Their sockets are real, nobody listens."""
+
+from __future__ import annotations
+
+import socket
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.experiment.operations import Probe
+from brokerproof.conformance.worlds.live import raw_peers
+from brokerproof.conformance.worlds.port import Outcome
+
+
+def test_a_peer_that_ends_before_it_was_listened_to_is_let_go() -> None:
+    with socket.socket() as line:
+        gone: Any = SimpleNamespace(socket=line, peer=SimpleNamespace(ended_ns=1), speak=lambda: None)
+        hosts: Any = SimpleNamespace(now_ns=time.monotonic_ns, pump=lambda _until_ns: None)
+        raw_peers._attend(hosts, [gone], 60_000)
+
+
+def test_peers_that_have_come_go_when_the_next_one_cannot_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[socket.socket] = []
+
+    def come(*_arguments: object) -> SimpleNamespace:
+        if len(lines) == 2:
+            raise ConnectionRefusedError("nobody listens")
+        lines.append(socket.socket())
+        return SimpleNamespace(socket=lines[-1], begin=lambda: None)
+
+    monkeypatch.setattr(raw_peers, "PeerSocket", come)
+    endpoint = SimpleNamespace(port=lambda _via: 1, resources=lambda: None)
+    hosts: Any = SimpleNamespace(endpoint=endpoint, now_ns=time.monotonic_ns, run_ns=lambda at_ns: at_ns, start_ns=0)
+    operation = Probe(via="stomp", hello="good", times=5, ms=60_000)
+    with pytest.raises(ConnectionRefusedError):
+        raw_peers.probe(hosts, operation, Outcome(t0=0, t1=0))
+    assert [line.fileno() for line in lines] == [-1, -1]
