@@ -42,7 +42,7 @@ def missing(tables: Tables, copy: Copy) -> bool:
 
 def absent(tables: Tables, copy: Copy) -> bool:
     """The same for a copy of which somebody else knows that its queue has accepted it."""
-    if copy.dead_letters or not unexplained(tables, copy):
+    if copy.dead_letters:
         return False
     for delivery in copy.deliveries:
         # What was acknowledged is as before after the rollback of its transaction, unless a library gave it up.
@@ -51,7 +51,7 @@ def absent(tables: Tables, copy: Copy) -> bool:
             return False
         if delivery.event.seq > tables.drain_seq or (delivery.fate == LATE and delivery.session.ack == "auto"):
             return False
-    return not maybe_timed_out(tables, copy, tables.end_ns)
+    return unexplained(tables, copy) and not maybe_timed_out(tables, copy, tables.end_ns)
 
 
 def unexplained(tables: Tables, copy: Copy, death: Death | None = None, *, stepped: bool = False) -> bool:

@@ -154,10 +154,10 @@ class Attachments:
         for dest in tables.destinations.values():
             dest.epoch.restart()
             dest.ledger.restart()
-            for copy in dest.copies:
-                if not (copy.send.event.persistent and tables.declared.persistent):
-                    release(tables, copy)
-                    expect_no_letter(tables, copy)
+        for copy in tables.volatile:
+            release(tables, copy)
+            expect_no_letter(tables, copy)
+        tables.volatile = []
 
     # -- links
 

@@ -6,7 +6,9 @@ another one is dropped by the judge and counted. In sums a mark widens the bound
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 from brokerproof.conformance.facts.spans import Span
@@ -66,35 +68,65 @@ def names(bits: int) -> list[str]:
     return [kind for kind, bit in BITS.items() if bits & bit]
 
 
+class Lane:
+    """The spans of one kind of mark at one place, by their beginnings."""
+
+    __slots__ = ("_begins", "_latest", "_sorted", "kind", "spans")
+
+    def __init__(self, kind: int) -> None:
+        self.kind = kind
+        self.spans: list[Span] = []
+        #: Beginnings, and the latest end of each span or one that began before; up to date if that many are sorted.
+        self._begins: list[int] = []
+        self._latest: list[int] = []
+        self._sorted = 0
+
+    def touches(self, low: int, high: int) -> bool:
+        """Whether one of them has an instant of ``[low, high]``."""
+        if self._sorted != len(self.spans):
+            self._sort()
+        place = bisect_right(self._begins, high)
+        return place > 0 and self._latest[place - 1] >= low
+
+    def _sort(self) -> None:
+        ordered = sorted(self.spans)
+        self._begins = [begin for begin, _ in ordered]
+        self._latest = list(accumulate([end for _, end in ordered], max))
+        self._sorted = len(ordered)
+
+
 class Marks:
     """The marks of one run. ``put`` them while recording, then ask."""
 
-    __slots__ = ("_everywhere", "_places", "empty")
+    __slots__ = ("_places", "empty")
 
     def __init__(self) -> None:
-        self._places: dict[str, list[tuple[int, Span]]] = {}
-        self._everywhere: list[tuple[int, Span]] = []
+        #: Place -> its lanes; "" is everywhere.
+        self._places: dict[str, dict[int, Lane]] = {}
         #: There are none, so that nobody need ask.
         self.empty = True
 
     def put(self, kind: int, dest: str, span: Span) -> None:
         """``dest`` "": at all destinations."""
         self.empty = False
-        (self._places.setdefault(dest, []) if dest else self._everywhere).append((kind, span))
+        lanes = self._places.setdefault(dest, {})
+        if kind not in lanes:
+            lanes[kind] = Lane(kind)
+        lanes[kind].spans.append(span)
 
     def on(self, dest: str, span: Span) -> int:
         """The bits of all marks on a destination that a span touches."""
         bits = 0
         low, high = span
-        for kind, (begin, end) in self._everywhere:
-            if begin <= high and end >= low:
-                bits |= kind
-        for kind, (begin, end) in self._places.get(dest, ()):
-            if begin <= high and end >= low:
-                bits |= kind
+        for lane in self._lanes(dest):
+            if lane.touches(low, high):
+                bits |= lane.kind
         return bits
 
     def spans(self, kind: int, dest: str) -> list[Span]:
         """Where one kind of mark lies on a destination."""
-        both = (*self._everywhere, *self._places.get(dest, ()))
-        return [span for bit, span in both if bit == kind]
+        return [span for lane in self._lanes(dest) if lane.kind & kind for span in lane.spans]
+
+    def _lanes(self, dest: str) -> list[Lane]:
+        places = self._places
+        return [*places.get("", {}).values(), *(places.get(dest, {}).values() if dest else ())]

@@ -70,6 +70,7 @@ from brokerproof.conformance.facts.settling import (
     expect_no_letter,
     hold,
     no_longer_open,
+    note_volatile,
     release,
     roll_back,
     settle,
@@ -200,8 +201,7 @@ class Recording:
 
     def _copy(self, send: Send, holder: str, dest: Destination, subscription: Subscription | None) -> Copy:
         copy = send.copies[holder] = Copy(send, holder, dest, subscription)
-        if send.copy is None:
-            send.copy = copy
+        send.copy = send.copy or copy
         dest.copies.append(copy)
         self.tables.copies.append(copy)
         return copy
@@ -238,8 +238,7 @@ class Recording:
             dest.ledger.ghosts += 1
             dest.ledger.arrived += 1
             return
-        if send.seen is None:
-            send.seen = event
+        send.seen = send.seen or event
         copy = self._copy_at(send, dest, session, event)
         if session.end:
             fate = LATE
@@ -376,6 +375,7 @@ class Recording:
         if kept and not taken and not copy.dead_letter_due and not delivery.is_dead_letter:
             copy.dead_letter_due = True
             tables.rejected += 1
+            note_volatile(tables, copy)
 
     def _ends_by_reject(self, delivery: Delivery) -> bool:
         """Whether a rejection is the end of it; STOMP leaves to the broker what becomes of it."""

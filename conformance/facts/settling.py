@@ -46,10 +46,17 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         dest.charged += copy.charged
         dest.kept += 1
         tables.charged += copy.charged
+        note_volatile(tables, copy)
         limit, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
         copy.accepted_beyond = 0 < limit < tables.charged or 0 < own < dest.charged
         if copy.steady and (last is None or last.returned()) and not _taken(copy):
             dest.waiting[copy.message] = copy
+
+
+def note_volatile(tables: Tables, copy: Copy) -> None:
+    """What is known of it ends with the broker's process, unless it is in a store."""
+    if not (copy.send.event.persistent and tables.declared.persistent):
+        tables.volatile.append(copy)
 
 
 def no_longer_open(tables: Tables, send: Send, *, sure: bool) -> None:

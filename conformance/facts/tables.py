@@ -6,6 +6,8 @@ modules beside this one; ``facts.py`` is what a rule gets.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import (
     Acknowledge,
@@ -81,7 +83,7 @@ class Tables:
                  "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests", "readings",
                  "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
                  "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "virtual_queues",
-                 "wild")
+                 "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
@@ -140,6 +142,8 @@ class Tables:
         self.rejected = 0
         self.charged = 0
         self.sent_bytes = 0
+        #: Of these copies, those that a restart ends.
+        self.volatile: list[Copy] = []
         self.epoch = Epoch()
         #: What open transactions sent where: messages and bytes of their bodies; destinations where others may have.
         self.uncommitted: dict[str, tuple[int, int]] = {}
@@ -234,4 +238,9 @@ class Tables:
 
     def restarted(self, t0: int, t1: int) -> bool:
         """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""
-        return any(event.t0 <= t1 and event.t1 >= t0 for event in self.restarts)
+        place = bisect_left(self.restarts, t0, key=_t1)
+        return place < len(self.restarts) and self.restarts[place].t0 <= t1
+
+
+def _t1(event: Event) -> int:
+    return event.t1

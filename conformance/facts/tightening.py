@@ -9,10 +9,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from brokerproof.conformance.experiment.history import Discard, Nack
 from brokerproof.conformance.facts.presence import leaving_ns
 from brokerproof.conformance.facts.pressure import mark_pressure
-from brokerproof.conformance.facts.rows import Copy, Delivery, Session
+from brokerproof.conformance.facts.rows import Copy, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -20,6 +22,9 @@ from brokerproof.conformance.facts.tables import Tables
 def tighten(tables: Tables) -> None:
     """All passes, in order."""
     _bound_acceptance(tables)
+    for copy in tables.copies:
+        if len(copy.deliveries) > 1 and copy.subscription is None:
+            _bound_returns(copy)
     windows = "prefetch" in tables.header.capabilities
     for session in tables.sessions.values():
         _bound_assignments(session, windows=windows)
@@ -45,35 +50,23 @@ def _bound_assignments(session: Session, *, windows: bool) -> None:
         # Otherwise the window was overrun: another requirement's affair.
         if counted and 0 < needed <= len(freed) and freed[needed - 1] <= high:
             low = max(low, freed[needed - 1])
-        copy = delivery.copy
-        if len(copy.deliveries) > 1 and copy.subscription is None:
-            low = max(low, _returned_ns(copy, delivery))
         delivery.assigned = (min(low, high), high)
 
 
-def _returned_ns(copy: Copy, delivery: Delivery) -> int:
-    """A time before which the copy cannot have come back from the session at which it arrived just before; 0 if
-    nothing is known.
+def _bound_returns(copy: Copy) -> None:
+    """A copy cannot have been assigned again before the session at which it arrived just before may have left, or
+    anybody had refused it.
     """
-    earlier: Delivery | None = None
-    for other in copy.deliveries:
-        if other is delivery:
-            break
-        earlier = other
-    if earlier is None or earlier.session is delivery.session:
-        return 0
-    session = earlier.session
-    if session.uncertain or session.leave is None or earlier.event.t0 > leaving_ns(session):
-        return 0
-    at_ns = delivery.event.t1
-    refused = [
-        event.t0
-        for one in copy.deliveries
-        for event in one.settlements
-        if isinstance(event, Discard | Nack) and event.t0 <= at_ns
-    ]
-    bound = min([leaving_ns(session), *refused])
-    return bound if bound <= at_ns else 0  # otherwise it came back in a way that nobody saw
+    settlements = [event for delivery in copy.deliveries for event in delivery.settlements]
+    refused_ns = min([event.t0 for event in settlements if isinstance(event, Discard | Nack)], default=NEVER)
+    for earlier, delivery in pairwise(copy.deliveries):
+        session = earlier.session
+        if session is delivery.session or session.uncertain or session.leave is None:
+            continue
+        leaving = leaving_ns(session)
+        bound, (low, high) = min(leaving, refused_ns), delivery.assigned
+        if earlier.event.t0 <= leaving and bound <= high:  # otherwise it came back in a way that nobody saw
+            delivery.assigned = (max(low, bound), high)
 
 
 def _mark_rows(tables: Tables) -> None:
