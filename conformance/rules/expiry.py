@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
-from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.experiment.history import Ack, Arrive
 from brokerproof.conformance.facts.absence import drained, ended, unexplained
 from brokerproof.conformance.facts.clock import NO_EVENT
 from brokerproof.conformance.facts.contents import differences
@@ -305,26 +305,31 @@ def dead_letters_tell_when_and_why(facts: Facts, copy: Copy) -> Findings:
     """Dead letters of expired messages carry originalExpiration, dlqDeliveryFailureCause, timestamp, priority, body
     and properties as documented.
     """
-    sent, letter = copy.send.event, copy.dead_letters[0].event
-    if sent.body is None or letter.body is None or given_up(copy):
+    transacted = any(isinstance(d.settlement, Ack) and d.settlement.tx is not None for d in copy.deliveries)
+    letters = [letter for letter in copy.dead_letters if letter.event.body is not None]
+    if copy.send.event.body is None or transacted or not letters or given_up(copy):
         return
-    if any(isinstance(d.settlement, Ack) and d.settlement.tx is not None for d in copy.deliveries):
-        return
-    stamped = is_delayed(copy.send) or maybe_restamped(facts, copy.send)
-    wrong, expiration_ms = differences(facts, sent, letter), letter.original_expiration_ms
+    for letter in letters:
+        wrong = _faults(facts, copy.send, letter.event)
+        if wrong:
+            yield broken("incomplete", copy, letter, why=f"it has {', '.join(wrong)}")
+            return
+    yield held("complete", "a client had seen it expire" if copy.deliveries else "the broker found it")
+
+
+def _faults(facts: Facts, send: Send, letter: Arrive) -> list[str]:
+    """What is wrong with a dead letter, in words."""
+    sent, expiration_ms = send.event, letter.original_expiration_ms
+    stamped, wrong = is_delayed(send) or maybe_restamped(facts, send), differences(facts, sent, letter)
     if not expiration_ms:
         wrong.append("no originalExpiration")
-    else:
-        if not stamped and expiration_ms != sent.expiration_ms:
-            wrong.append(f"originalExpiration {expiration_ms} instead of {sent.expiration_ms}")
-        if str(expiration_ms) not in (letter.cause or ""):
-            wrong.append(f"cause {letter.cause!r}, which does not name {expiration_ms}")
+    elif not stamped and expiration_ms != sent.expiration_ms:
+        wrong.append(f"originalExpiration {expiration_ms} instead of {sent.expiration_ms}")
+    if expiration_ms and str(expiration_ms) not in (letter.cause or ""):
+        wrong.append(f"cause {letter.cause!r}, which does not name {expiration_ms}")
     if not stamped and sent.timestamp_ms and letter.timestamp_ms != sent.timestamp_ms:
         wrong.append(f"timestamp {letter.timestamp_ms} instead of {sent.timestamp_ms}")
-    if wrong:
-        yield broken("incomplete", copy, copy.dead_letters[0], why=f"it has {', '.join(wrong)}")
-    else:
-        yield held("complete", "a client had seen it expire" if copy.deliveries else "the broker found it")
+    return wrong
 
 
 def sent_to_dead_letters(facts: Facts) -> list[Copy]:
