@@ -6,21 +6,14 @@ away unseen stays a possibility, bounded by its host's clock and by its stay.
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Ack
-from brokerproof.conformance.facts.absence import drained
-from brokerproof.conformance.facts.deliveries import may_be_given_up, settled
+from brokerproof.conformance.facts.absence import would_be_dead_letter
+from brokerproof.conformance.facts.deliveries import may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import Death
 from brokerproof.conformance.facts.policy import believes_clients
-from brokerproof.conformance.facts.rows import Copy, Destination, Session
+from brokerproof.conformance.facts.rows import Copy, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
-
-
-def moved(copy: Copy) -> bool:
-    """Whether an operator may have moved it elsewhere, or back; perhaps with another expiration."""
-    purges = copy.dest.purges
-    return bool(purges) and any(one.op == "move" and one.t1 >= copy.send.event.t0 for one in purges)
 
 
 def maybe_discarded(tables: Tables, copy: Copy, death: Death) -> bool:
@@ -50,7 +43,7 @@ def given_up(copy: Copy) -> bool:
     """Whether its dead letter may have another reason than expiry: a rejection, a slow subscriber, an operator."""
     if copy.dest.topic and copy.dest.applied.entry.pending_message_limit is not None:
         return True
-    return moved(copy) or any(may_be_given_up(one) for one in copy.send.copies.values())
+    return bool(moves(copy)) or any(may_be_given_up(one) for one in copy.send.copies.values())
 
 
 def otherwise_dead(tables: Tables, copy: Copy, death: Death) -> bool:
@@ -62,29 +55,13 @@ def otherwise_dead(tables: Tables, copy: Copy, death: Death) -> bool:
     return believed and maybe_discarded(tables, copy, death)
 
 
-def dead_letters_of(dest: Destination) -> str:
-    """The name of the queue to which its dead letters go, if it keeps any."""
-    return dest.applied.own_dead_letters() or names.DEAD_LETTERS
-
-
 def letter_is_due(tables: Tables, copy: Copy) -> bool:
-    """Whether the dead letter of a copy that expired must have been found: the strategy keeps one, somebody took all
-    that was on its queue, and no other copy of the message had one, which may be all that a message gets.
+    """Whether the dead letter of a copy that expired must have been found; of all copies of a message the first may be
+    the only one that gets one.
     """
-    dest = copy.dest
-    if not dest.applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=True):
-        return False
-    if any(operation.t1 >= copy.send.event.t0 for operation in dest.purges):
-        return False
-    letters = tables.destinations.get(dead_letters_of(dest))
-    if (
-        letters is None
-        or letters.purges
-        or not drained(tables, letters)
-        or any(one.dead_letters for one in copy.send.copies.values())
-    ):
-        return False
-    return not any(session.auto and session.end for session in letters.sessions)
+    gone = any(operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
+    letters = any(one.dead_letters for one in copy.send.copies.values())
+    return not gone and not letters and would_be_dead_letter(tables, copy)
 
 
 def consumed_ns(tables: Tables, copy: Copy) -> int:

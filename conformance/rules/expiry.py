@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Ack, Arrive
 from brokerproof.conformance.facts.absence import drained, ended, unexplained
 from brokerproof.conformance.facts.clock import NO_EVENT
 from brokerproof.conformance.facts.contents import differences
+from brokerproof.conformance.facts.dead_letters import names_another
 from brokerproof.conformance.facts.deaths import (
-    dead_letters_of,
     given_up,
     letter_is_due,
-    moved,
     otherwise_dead,
 )
+from brokerproof.conformance.facts.deliveries import moves
+from brokerproof.conformance.facts.due import is_delayed
 from brokerproof.conformance.facts.expiration import (
     Death,
     alive,
@@ -42,11 +44,6 @@ CLOCKS: Final = ("clock", "stall")
 RATE_PPM: Final = 200
 
 
-def is_delayed(send: Send) -> bool:
-    """Whether it is to wait before anybody may see it."""
-    return send.event.delay_ms > 0 or send.event.deliver_at_ms is not None
-
-
 def came_dead(facts: Facts) -> list[Send]:
     """Messages that were dead on arrival, or may have been: the broker's clock was never read."""
     deaths = [(send, facts.death(send)) for send in facts.mortal if not is_delayed(send)]
@@ -65,7 +62,7 @@ def mortal_on_queues(facts: Facts) -> list[Copy]:
 
 def first_delivery(send: Send) -> Delivery | None:
     """The first that no operator explains, of the first copy that has one."""
-    return next((copy.deliveries[0] for copy in send.copies.values() if copy.deliveries and not moved(copy)), None)
+    return next((copy.deliveries[0] for copy in send.copies.values() if copy.deliveries and not moves(copy)), None)
 
 
 def unread(facts: Facts, send: Send) -> Finding:
@@ -125,7 +122,7 @@ def handed_out(facts: Facts) -> list[Delivery | Send]:
         if not is_delayed(send):
             copies = send.copies.values()
             if any(copy.deliveries for copy in copies):
-                found += [delivery for copy in copies if not moved(copy) for delivery in copy.deliveries]
+                found += [delivery for copy in copies if not moves(copy) for delivery in copy.deliveries]
             else:
                 found.append(send)
     return found
@@ -178,7 +175,7 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
     persistent = copy.send.event.persistent
     kept = applied.keeps_dead_letter(persistent=persistent, expired=True)
     died = "a persistent message died" if persistent else "a non-persistent message died"
-    if moved(copy):
+    if moves(copy):
         return
     if not letters:
         waited = copy.send.confirmed and ended(facts) and facts.dead_in_drain(copy.send)
@@ -190,9 +187,9 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
             yield broken("missing", copy, why="it died on its queue, nobody got it, and it has no dead letter")
         return
     event = letters[0].event
-    if not kept or event.dest != dead_letters_of(copy.dest):
+    if not kept or event.dest != (applied.own_dead_letters() or DEAD_LETTERS):
         yield broken("uninvited", copy, letters[0], why="the strategy keeps no such dead letter there")
-    elif event.expiration_ms > 0 or event.original_dest != copy.dest.name:
+    elif event.expiration_ms > 0 or event.original_dest is None or names_another(letters[0]):
         yield broken("wrong-fields", copy, letters[0])
     elif len(letters) > 1 and not letters[1].event.redelivered:
         yield broken("duplicate", copy, *letters[:2])
@@ -278,7 +275,7 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery) -> Findings:
 def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings:
     """If a consumer leaves with messages that expired meanwhile, no other consumer receives them."""
     drain, end = facts.phases.get("drain"), facts.phases.get("end")
-    if not copy.deliveries or copy.deliveries[0].fate != RETURNED or drain is None or end is None or moved(copy):
+    if not copy.deliveries or copy.deliveries[0].fate != RETURNED or drain is None or end is None or moves(copy):
         return
     first, death = copy.deliveries[0], facts.dies(copy.send)
     session = first.session
@@ -308,26 +305,31 @@ def dead_letters_tell_when_and_why(facts: Facts, copy: Copy) -> Findings:
     """Dead letters of expired messages carry originalExpiration, dlqDeliveryFailureCause, timestamp, priority, body
     and properties as documented.
     """
-    sent, letter = copy.send.event, copy.dead_letters[0].event
-    if sent.body is None or letter.body is None or given_up(copy):
+    transacted = any(isinstance(d.settlement, Ack) and d.settlement.tx is not None for d in copy.deliveries)
+    letters = [letter for letter in copy.dead_letters if letter.event.body is not None]
+    if copy.send.event.body is None or transacted or not letters or given_up(copy):
         return
-    if any(isinstance(d.settlement, Ack) and d.settlement.tx is not None for d in copy.deliveries):
-        return
-    stamped = is_delayed(copy.send) or maybe_restamped(facts, copy.send)
-    wrong, expiration_ms = differences(facts, sent, letter), letter.original_expiration_ms
+    for letter in letters:
+        wrong = _faults(facts, copy.send, letter.event)
+        if wrong:
+            yield broken("incomplete", copy, letter, why=f"it has {', '.join(wrong)}")
+            return
+    yield held("complete", "a client had seen it expire" if copy.deliveries else "the broker found it")
+
+
+def _faults(facts: Facts, send: Send, letter: Arrive) -> list[str]:
+    """What is wrong with a dead letter, in words."""
+    sent, expiration_ms = send.event, letter.original_expiration_ms
+    stamped, wrong = is_delayed(send) or maybe_restamped(facts, send), differences(facts, sent, letter)
     if not expiration_ms:
         wrong.append("no originalExpiration")
-    else:
-        if not stamped and expiration_ms != sent.expiration_ms:
-            wrong.append(f"originalExpiration {expiration_ms} instead of {sent.expiration_ms}")
-        if str(expiration_ms) not in (letter.cause or ""):
-            wrong.append(f"cause {letter.cause!r}, which does not name {expiration_ms}")
+    elif not stamped and expiration_ms != sent.expiration_ms:
+        wrong.append(f"originalExpiration {expiration_ms} instead of {sent.expiration_ms}")
+    if expiration_ms and str(expiration_ms) not in (letter.cause or ""):
+        wrong.append(f"cause {letter.cause!r}, which does not name {expiration_ms}")
     if not stamped and sent.timestamp_ms and letter.timestamp_ms != sent.timestamp_ms:
         wrong.append(f"timestamp {letter.timestamp_ms} instead of {sent.timestamp_ms}")
-    if wrong:
-        yield broken("incomplete", copy, copy.dead_letters[0], why=f"it has {', '.join(wrong)}")
-    else:
-        yield held("complete", "a client had seen it expire" if copy.deliveries else "the broker found it")
+    return wrong
 
 
 def sent_to_dead_letters(facts: Facts) -> list[Copy]:
@@ -379,7 +381,7 @@ def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
     more than that since acceptance, and not afterwards, whatever the clocks of producer and consumer say.
     """
     death, send = facts.dies(copy.send), copy.send
-    if moved(copy):
+    if moves(copy):
         return
     for delivery in copy.deliveries:
         found = assigned(facts, delivery, death, "while-it-lived", "delivered-dead")

@@ -18,8 +18,9 @@ from collections.abc import Iterator
 
 from brokerproof.conformance.experiment.history import Ack, Discard, Subscribe
 from brokerproof.conformance.facts.absence import ended, missing, unexplained
-from brokerproof.conformance.facts.deaths import given_up, letter_is_due, maybe_discarded, moved, otherwise_dead
-from brokerproof.conformance.facts.deliveries import settled
+from brokerproof.conformance.facts.deaths import given_up, letter_is_due, maybe_discarded, otherwise_dead
+from brokerproof.conformance.facts.deliveries import moves, settled
+from brokerproof.conformance.facts.due import is_delayed
 from brokerproof.conformance.facts.expiration import (
     Death,
     dead,
@@ -35,7 +36,6 @@ from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
 from brokerproof.conformance.rules.expiry import (
     ANYTHING,
     CLOCKS,
-    is_delayed,
     mortal_copies,
     mortal_on_queues,
     relative_lives,
@@ -64,7 +64,7 @@ def the_table_of_three_clocks(facts: Facts, copy: Copy) -> Findings:
     if death is None:
         yield unread(facts, copy.send)
         return
-    if copy.called_expired or moved(copy):
+    if copy.called_expired or moves(copy):
         return
     wrong = list(_by_clients(facts, copy))
     yield from wrong
@@ -154,7 +154,7 @@ def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
     clock agrees.
     """
     death, discard = facts.dies(copy.send), copy.discards()[0]
-    if "end" not in facts.phases or copy.rejected or moved(copy):
+    if "end" not in facts.phases or copy.rejected or moves(copy):
         return
     others = [delivery for delivery in copy.deliveries if delivery.event.consumer != discard.consumer]
     later = next((delivery for delivery in others if delivery.event.t0 > discard.t1), None)
