@@ -476,17 +476,6 @@ class Recording:
         self.tables.phase = event.name
 
 
-def _settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | None:
-    """Which of a message's deliveries a session settled: one that had arrived when it wrote that."""
-    latest = session.seen.get(message)
-    if latest is None or latest.event.t0 <= event.t0:
-        return latest
-    for delivery in reversed(latest.copy.deliveries):
-        if delivery.session is session and delivery.event.t0 <= event.t0:
-            return delivery
-    return latest
-
-
 def _is_copied(send: Send, dest: Destination) -> bool:
     """Whether what was sent to that name becomes a copy on this destination."""
     if send.dest.kind not in {"composite", "virtual"}:

@@ -225,12 +225,15 @@ def come_back(delivery: Delivery) -> None:
 
 
 def settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | None:
-    """Which of a message's deliveries a session settled: one that had arrived when it wrote that."""
+    """Which of a message's deliveries a session settled: the latest, or, if that may have arrived after this was
+    written, one before that was not settled yet.
+    """
     latest = session.seen.get(message)
     if latest is None or latest.event.t0 <= event.t0:
         return latest
-    for delivery in reversed(latest.copy.deliveries):
-        if delivery.session is session and delivery.event.t0 <= event.t0:
+    for delivery in latest.copy.deliveries:
+        unsettled = len(delivery.settlements) <= delivery.rollbacks
+        if delivery.session is session and delivery.event.t0 <= event.t0 and unsettled:
             return delivery
     return latest
 

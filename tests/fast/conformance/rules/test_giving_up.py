@@ -227,3 +227,14 @@ def test_a_rejection_may_be_answered_before_it_is_confirmed_and_after_a_rollback
     assert found["RDL-003"].verdict is HOLDS, "the acknowledgement of the second"
     story.arrive("c1/1", "p0/1", redelivered=True)
     assert kind(story, "GEN-002") is FAILS
+
+
+def test_what_was_rejected_before_is_not_settled_again_by_an_early_acknowledgement() -> None:
+    """The acknowledgement may have been written before the second delivery came, as far as its interval tells."""
+    story = Chronicle(destinations=RETRIED).connect("p0").connect("c0").send("p0/1").subscribe("c0/1")
+    story.arrive("c0/1", "p0/1").nack("c0/1", "p0/1")
+    story.request_ms = 10
+    begun_ms = story.now_ms
+    story.ack("c0/1", "p0/1").at(begun_ms + 5).arrive("c0/1", "p0/1", redelivered=True)
+    found = story.verdicts("GEN-002", "RDL-003")
+    assert (found["GEN-002"].verdict, found["RDL-003"].verdict) == (HOLDS, HOLDS)
