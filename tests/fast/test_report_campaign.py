@@ -248,9 +248,9 @@ def test_a_deep_temporary_folder_means_tcp(tmp_path: Path) -> None:
         assert session._settings(Path(shallow), session.LONG)[name] == "true"
 
 
-def inflight(verdict: str, oracle: str | None) -> InFlight:
+def inflight(verdict: str, theirs: str | None) -> InFlight:
     """One run."""
-    return InFlight([{"run": "r", "verdict": verdict, "reads": 2, "oracle_verdict": oracle}], 1)
+    return InFlight([{"run": "r", "verdict": verdict, "reads": 2, "rule_verdict": theirs}], 1)
 
 
 def test_a_disagreement_about_the_in_flight_count_is_a_problem() -> None:
@@ -259,7 +259,7 @@ def test_a_disagreement_about_the_in_flight_count_is_a_problem() -> None:
     assert "DISAGREES in 1 runs" in odd.sentence()
     calm = inflight("satisfied", "satisfied")
     assert not calm.disagreements
-    assert "agrees with the oracle" in calm.sentence()
+    assert "agrees with the rule" in calm.sentence()
     assert "nothing was compared" in inflight("satisfied", None).sentence()
 
 
