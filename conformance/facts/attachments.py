@@ -150,7 +150,6 @@ class Attachments:
             for key, subscription in self._current.items():
                 subscription.sure_ns = min(subscription.sure_ns, event.t0)
                 self._doubted[key] = True
-        tables.lookers.clear()
         for dest in tables.destinations.values():
             dest.epoch.restart()
             dest.ledger.restart()

@@ -79,8 +79,6 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
         dest.epoch.unclear = False  # what this reading itself says may still be of the time before
     reading.windows = [Window(session) for session in dest.open.values()]
     reading.wild = [Window(session) for session in tables.wild if not session.end and covers(session, dest)]
-    _count_in_flight(tables, reading, dest)
-    _compare(reading)
     roomy = [window.session for window in (*reading.windows, *reading.wild) if window.room()]
     for session in roomy:
         session.rooms_ns.append(event.t0)
