@@ -17,6 +17,7 @@ from brokerproof.chaos.processes import pid_alive
 from brokerproof.conformance.agents import kinds
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.experiment import operations
 from brokerproof.conformance.experiment.configuration import ClockSpec, HostSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.history import (
@@ -42,6 +43,7 @@ from brokerproof.conformance.running.live import run_live
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
+from brokerproof.conformance.worlds.port import Outcome
 from tests.live.bench import events, make_laboratory, need_clocks, program
 
 pytestmark = pytest.mark.live
@@ -178,7 +180,7 @@ def test_runs_do_not_meet(laboratory: Laboratory) -> None:
     first, second = LiveWorld(ReferenceAdapter(), laboratory), LiveWorld(ReferenceAdapter(), laboratory)
     first.open(program())
     second.open(program())
-    assert first.physical_name("q0") != second.physical_name("q0")
+    assert first.port.hosts.names.physical("q0") != second.port.hosts.names.physical("q0")
     assert first.physical_name("ActiveMQ.DLQ") == second.physical_name("ActiveMQ.DLQ")
     assert first.ours(second.wire_name("p0/1")) is None
     assert first.ours(first.wire_name("p0/1")) == "p0/1"
@@ -244,10 +246,11 @@ def test_a_broker_that_dies_is_a_problem_of_the_run_not_a_verdict(laboratory: La
     adapter = Mortal()
 
     class Killing(LiveWorld):
-        def settle(self, deadline_ms: int) -> None:
-            os.kill(adapter.pid, signal.SIGKILL)
-            time.sleep(0.05)
-            super().settle(deadline_ms)
+        def execute(self, operation: operations.Operation) -> Outcome:
+            if isinstance(operation, operations.Settle):
+                os.kill(adapter.pid, signal.SIGKILL)
+                time.sleep(0.05)
+            return super().execute(operation)
 
     with pytest.raises((OSError, SuiteProblem)):
         Killing(adapter, laboratory).run(program(*TALK, Settle()))
