@@ -82,6 +82,8 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     roomy = [window.session for window in (*reading.windows, *reading.wild) if window.room()]
     for session in roomy:
         session.rooms_ns.append(event.t0)
+    _count_in_flight(tables, reading, dest)
+    _compare(reading)
     if dest.waiting and roomy:
         reading.waiting = list(dest.waiting.values())
 
