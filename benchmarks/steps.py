@@ -1,4 +1,4 @@
-"""How many steps per second: the seeded driver with broker, world and all oracles; and Hypothesis with the same rules
+"""How many steps per second: the seeded driver with broker, world and all rules; and Hypothesis with the same rules
 against an empty machine.
 
 Run: ``python benchmarks/steps.py [--programs N] [--rounds N]``. CPU seconds of this process are what counts: on a

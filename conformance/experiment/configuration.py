@@ -167,18 +167,6 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     bytes_per_second: int = 0
 
 
-def beyond(declared: DeclaredSpec) -> frozenset[str]:
-    """What a history may be about that most oracles know nothing of: ``broker-redelivery``, ``copies``,
-    ``temporaries``.
-    """
-    about = {
-        "broker-redelivery": any(entry.redelivery for entry in declared.destinations),
-        "copies": declared.copies,
-        "temporaries": declared.temporaries,
-    }
-    return frozenset(name for name, is_so in about.items() if is_so)
-
-
 def stomp_beat_ms(monitor: MonitorSpec, generation: str) -> int:
     """The heart-beat period that makes a STOMP link's read period ``monitor.read_ms``.
 

@@ -3,8 +3,7 @@
 Rules
 * A name that starts with ``t`` is a topic, any other a queue.
 * ``ActiveMQ.Advisory.…`` are topics, too. What the broker itself fills (``is_aside``: advisory topics, and dead-letter
-  queues that belong to one source) is no destination that producers use: the judge shows what happens there to those
-  oracles alone that ask for it.
+  queues that belong to one source) is no destination that producers use.
 * Names joined by commas (``q0,q1``): what is sent there goes to each of them. ``tv0`` is a virtual topic, ``A.tv0`` a
   queue that consumes from it. Nobody consumes from several names at once.
 * ``~c0`` is the temporary queue of host ``c0``: it makes one on each of its connections, and tells others of it by

@@ -1,4 +1,4 @@
-"""Look for false alarms: the reference broker keeps its promises, so a violation is a defect of an oracle or of it.
+"""Look for false alarms: the reference broker keeps its promises, so a violation is a defect of a rule or of it.
 
 Run: ``python -m tests.alarms [--first N] [--count N] [--programs mixed acknowledging plain] [--sharp]``. Each program
 runs in the simulated world; its history is judged as it is and, unless ``--sharp``, as less fortunate observers would

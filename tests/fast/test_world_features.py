@@ -41,7 +41,7 @@ VIAS = pytest.mark.parametrize("via", ["stomp", "jms"])
 
 
 def run(via: str, steps: Sequence[AnyStep], dests: Sequence[str] = ("q0", "q1", "t0")) -> History:
-    """Two hosts of a kind; whatever happens, no oracle may complain."""
+    """Two hosts of a kind; whatever happens, no rule may complain."""
     hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", via), HostSpec("c1", "client", via)]  # type: ignore[arg-type]  # one of the two
     history = SimulatedWorld().run(Program(FORMAT, BrokerSpec(), hosts, [], list(dests), list(steps)))
     bad = [verdict.text for verdict in judge_history(history) if verdict.verdict is VerdictKind.VIOLATED]

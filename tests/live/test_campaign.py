@@ -118,7 +118,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
-    """A defect that the in-flight oracle must catch."""
+    """A defect that the in-flight rule must catch."""
     mutant = next(mutant.id for mutant in MUTANTS.values() if mutant.requirement == "INF-001")
     return Campaign(tmp_path_factory.mktemp("planted"), mutant)
 

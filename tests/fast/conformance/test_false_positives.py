@@ -1,4 +1,4 @@
-"""No oracle raises a false alarm: programs that no generator draws, seen sharply and less so.
+"""No rule raises a false alarm: programs that no generator draws, seen sharply and less so.
 
 ``python -m tests.alarms`` looks through thousands of seeds; what it found is here for good.
 """
