@@ -36,8 +36,9 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
         return False  # an expired-ack with which the broker's clock disagrees gives the message back
     # Where a rejection is not the end, the broker may try again; one session may have rejected either of two.
     for delivery in (first, second) if one is other else (first,):
-        for event in delivery.settlements if delivery.fate != SETTLED else ():
-            if isinstance(event, Nack) and event.t0 <= second.event.t1:
+        for event in delivery.settlements:
+            was_end = delivery.fate == SETTLED and delivery.settlements[-1] is event
+            if isinstance(event, Nack) and not was_end and event.t0 <= second.event.t1:
                 return False
     return one is other or one.lost_ns > second.event.t1 or settled(tables, first)
 
