@@ -26,7 +26,6 @@ from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, con
 from brokerproof.conformance.generate.strategies import frames, steps
 from brokerproof.conformance.machines.model import Model, contradiction
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import seldom_collected
 from brokerproof.conformance.running.items import EXAMPLES
@@ -103,7 +102,7 @@ def profile(examples: int) -> settings:
 class Search:
     """One machine at work: ``run`` returns the first failure. ``results`` are all its runs, without histories.
 
-    ``wanted`` are the requirements that count, of those that have a rule or that the model watches.
+    ``wanted`` are the requirements that count, for model and judge (default: all that are judged).
     """
 
     def __init__(
@@ -116,11 +115,9 @@ class Search:
         first_seed: int = 0,
         examples: int = EXAMPLES,
     ) -> None:
-        known = tuple(wanted) if wanted is not None else tuple(entry.id for entry in default_catalogue().judged())
+        self.wanted = tuple(wanted) if wanted is not None else tuple(default_catalogue().select(None))
         self.model = model
         self.open_world = open_world
-        self.promises = tuple(promise for promise in model.promises if promise in known)
-        self.judged = tuple(requirement for requirement in known if requirement in RULES)
         self.mutant = mutant
         self.seed = first_seed
         self.examples = examples
@@ -150,13 +147,13 @@ class Search:
 
     def contradiction(self, program: Program, history: History) -> Verdict | None:
         """What the model says of a run."""
-        return contradiction(self.model, program, history, self.promises)
+        return contradiction(self.model, program, history, self.wanted)
 
     def examine(self, program: Program, history: History) -> Failure:
         """What model and judge say of a run; ``findings`` are the violated MUSTs, the model's first."""
         catalogue = default_catalogue()
         own = self.contradiction(program, history)
-        verdicts = judge_history(history, wanted=self.judged)
+        verdicts = judge_history(history, wanted=self.wanted)
         said = [Finding("model", own)] if own is not None else []
         said += [Finding("judge", verdict) for verdict in verdicts]
         findings = [
@@ -210,7 +207,7 @@ class Machine(RuleBasedStateMachine):
             raise
         for event in events:
             verdict = self.watching.observe(event)
-            if verdict is not None and verdict.requirement in self.search.promises:
+            if verdict is not None and verdict.requirement in self.search.wanted:
                 raise PromiseBroken
 
     def teardown(self) -> None:
