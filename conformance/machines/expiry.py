@@ -27,9 +27,9 @@ class ExpiryModel(MessageModel):
 
     @staticmethod
     def fit(frame: Program) -> Program:
-        """Whatever the frame says of the plug-in, ``futureOnly`` is on and nothing caps a life."""
+        """Whatever the frame says of the plug-in, ``futureOnly`` is on."""
         present = frame.broker.timestamping or TimeStampingSpec()
-        stamping = msgspec.structs.replace(present, future_only=True, ttl_ceiling_ms=0)
+        stamping = msgspec.structs.replace(present, future_only=True)
         return msgspec.structs.replace(frame, broker=msgspec.structs.replace(frame.broker, timestamping=stamping))
 
     def compare(self, sent: Sent, arrive: Arrive) -> Verdict | None:

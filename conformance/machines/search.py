@@ -150,7 +150,9 @@ class Search:
         return contradiction(self.model, program, history, self.wanted)
 
     def examine(self, program: Program, history: History) -> Failure:
-        """What model and judge say of a run; ``findings`` are the violated MUSTs, the model's first."""
+        """What model and judge say of a run; ``findings`` are the violated MUSTs, the machine's own promises first and
+        the model before the judge.
+        """
         catalogue = default_catalogue()
         own = self.contradiction(program, history)
         verdicts = judge_history(history, wanted=self.wanted)
@@ -161,6 +163,7 @@ class Search:
             for finding in said
             if concluded(finding.verdict, catalogue[finding.verdict.requirement].level).verdict is VerdictKind.VIOLATED
         ]
+        findings.sort(key=lambda finding: finding.verdict.requirement not in self.model.promises)
         return Failure(program, history, verdicts, findings)
 
     def ended(self, program: Program, history: History) -> None:

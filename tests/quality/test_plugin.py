@@ -76,7 +76,7 @@ def test_a_planted_defect_reaches_the_machines(tmp_path: Path) -> None:
     )
     assert result.returncode == 1
     assert set(re.findall(r"test_machine\[([a-z-]+)\]", result.stdout)) == set(MODELS)
-    assert "FAILED" in result.stdout and "test_machine[delay]" in result.stdout
+    assert "test_machine[delay]" in result.stdout.split("short test summary info")[1]
     saved = re.findall(r"^saved: (made/machine-[a-z0-9-]+\.json)$", result.stdout, re.MULTILINE)
     assert {tmp_path / path for path in saved} == set((tmp_path / "made").iterdir())
     lines = re.findall(r"replay: +brokerproof (replay made/.*)$", result.stdout, re.MULTILINE)
@@ -94,8 +94,7 @@ def test_examples_seed_and_requirement_choose_what_machines_try(tmp_path: Path) 
     results = [judge(*chosen, *more, cwd=tmp_path) for more in (["5"], ["6"], ["5", "--brokerproof-seed", "1"])]
     assert [result.returncode for result in results] == [0, 0, 0], results[0].stdout[-3000:]
     assert len({digest(result.stdout) for result in results}) == 3
-    assert all("1 satisfied" in result.stdout for result in results)
-    assert "1 passed" in results[0].stdout
+    assert all("1 passed" in result.stdout for result in results)
 
 
 @pytest.mark.parametrize("option", ["--brokerproof-requirement", "--brokerproof-mutant"])
