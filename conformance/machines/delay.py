@@ -19,7 +19,14 @@ class DelayModel(MessageModel):
     name = "delay"
     promises = ("DLY-001",)
     kinds = (Send, Subscribe, Take, Ack, Leave, Clock, Advance, Settle)
-    mutants = ("delay-1ms-early", "delay-ignored", "delay-by-wall-clock", "delay-from-producer-clock")
+    mutants = (
+        "delay-1ms-early",
+        "delay-by-wall-clock",
+        "delay-from-producer-clock",
+        "delay-ignored",
+        "delay-lost",
+        "delay-restarts-life",
+    )
 
     def compare(self, sent: Sent, arrive: Arrive) -> Verdict | None:
         early_ns = sent.t0 + sent.delay_ms * NS_PER_MS - arrive.t1

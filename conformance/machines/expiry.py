@@ -23,7 +23,14 @@ class ExpiryModel(MessageModel):
     name = "expiry"
     promises = ("TSP-003",)
     kinds = (Send, Subscribe, Take, Ack, Clock, Advance, Settle)
-    mutants = ("stamp-future-only-ignored", "stamp-1ms-behind", "stamp-1ms-back")
+    mutants = (
+        "dead-letter-1ms-restamped",
+        "expiration-in-seconds",
+        "stamp-1ms-back",
+        "stamp-1ms-behind",
+        "stamp-acts-on-equal",
+        "stamp-future-only-ignored",
+    )
 
     @staticmethod
     def fit(frame: Program) -> Program:

@@ -40,7 +40,14 @@ class InFlightModel(Model):
     name = "in-flight"
     promises = ("INF-001", "INF-002")
     kinds = (Send, Subscribe, Take, Ack, Nack, Leave, Stall, Resume, Advance, Settle, Counters, Restart)
-    mutants = ("ledger-forgets-close", "ledger-sync-negative", "ledger-counts-twice", "ledger-settles-twice")
+    mutants = (
+        "ledger-close-not-booked",
+        "ledger-counts-twice",
+        "ledger-dequeue-short",
+        "ledger-forgets-close",
+        "ledger-settles-twice",
+        "ledger-sync-negative",
+    )
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)

@@ -29,7 +29,7 @@ from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import seldom_collected
 from brokerproof.conformance.running.items import EXAMPLES
-from brokerproof.conformance.worlds.base import World
+from brokerproof.conformance.worlds.executor import World
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: Steps of each program.

@@ -51,7 +51,10 @@ def shrink_program(
 
     with seldom_collected():
         shrinker = Shrinker(program, fails, budget, is_over)
-        polished = polish(shrinker.run(), lambda candidate: not is_over() and fails(candidate))
+        short = shrinker.run()
+        polished = polish(short, lambda candidate: not is_over() and fails(candidate))
+        if polished == short:
+            return short, shrinker.tried
         final = Shrinker(polished, fails, max(1, budget - shrinker.tried), is_over)
         return final.run(), shrinker.tried + final.tried
 

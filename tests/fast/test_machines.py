@@ -13,14 +13,17 @@ import pytest
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
+from brokerproof.conformance.experiment.history import Event
 from brokerproof.conformance.experiment.program import Program, read_program
+from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.machines import MODELS
 from brokerproof.conformance.machines.delay import DelayModel
 from brokerproof.conformance.machines.failure import explain, shrink_failure
 from brokerproof.conformance.machines.inflight import InFlightModel
 from brokerproof.conformance.machines.model import Model
 from brokerproof.conformance.machines.search import Failure, Search, simulated
-from brokerproof.conformance.worlds.base import World
+from brokerproof.conformance.worlds.executor import World
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 
@@ -50,10 +53,11 @@ def test_a_world_that_fails_is_shut_and_no_promise_is_broken() -> None:
     shut: list[World] = []
 
     class Failing(SimulatedWorld):
-        def advance(self, ms: int) -> None:
-            raise OSError(f"no such time: {ms} ms")
+        def apply(self, step: AnyStep) -> list[Event]:
+            raise OSError(f"no such thing: {step}")
 
-        def shut(self) -> None:
+        def shut(self, *, finished: bool = False) -> None:
+            assert not finished
             shut.append(self)
 
     def opened(frame: Program) -> World:
@@ -62,10 +66,12 @@ def test_a_world_that_fails_is_shut_and_no_promise_is_broken() -> None:
         return world
 
     search = Search(DelayModel, opened)
-    with pytest.raises(OSError, match="no such time"):
+    with pytest.raises(OSError, match="no such thing"):
         search.run()
     assert shut
     assert search.failure is None
+    with pytest.raises(OSError, match="no such thing"):
+        search.execute(program_for_seed(1))
 
 
 def test_a_search_repeats_whatever_is_loaded() -> None:
