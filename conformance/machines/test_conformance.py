@@ -22,7 +22,7 @@ from brokerproof.conformance.running.failure import failure_text, replay_line
 from brokerproof.conformance.running.items import SHARD, report_results
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
-from brokerproof.conformance.running.shrinking import shrink_violation
+from brokerproof.conformance.running.shrinking import SECONDS, shrink_violation
 from brokerproof.conformance.running.suite import live_runs_for
 
 
@@ -118,7 +118,7 @@ def _explain(result: RunResult, verdict: Verdict, request: pytest.FixtureRequest
     broker, url = (request.config.getoption(f"--brokerproof-{name}") for name in ("broker", "url"))
     replay = replay_line(result, broker=None if broker == REFERENCE else broker, url=url)
     if result.world == "simulated":
-        shrunk = shrink_violation(result.program, verdict.requirement, result.mutant).result
+        shrunk = shrink_violation(result.program, verdict.requirement, result.mutant, SECONDS).result
         smaller = next(v for v in shrunk.verdicts if v.requirement == verdict.requirement)
         return failure_text(shrunk, smaller, default_catalogue(), replay + " --shrink")
     return failure_text(result, verdict, default_catalogue(), replay)

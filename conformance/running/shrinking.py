@@ -3,11 +3,13 @@
 Path (a) of DESIGN section 2: the reference broker in virtual time; delta debugging, then Hypothesis. Foreign brokers
 use ``conformance.worlds.live`` and try this path first with the reference broker's generations.
 
-A shrink ends after a number of runs or of seconds, whichever comes first, with the smallest program so far.
+A shrink ends after a number of runs or of seconds, whichever comes first, with the smallest program so far. What goes
+into a digest is bounded by runs alone.
 """
 
 from __future__ import annotations
 
+import math
 import time
 
 from brokerproof.conformance.experiment.program import Program
@@ -17,7 +19,7 @@ from brokerproof.conformance.generate.polish import polish
 from brokerproof.conformance.generate.shrink import BUDGET, Predicate, Shrinker
 from brokerproof.conformance.running.engine import run_program, seldom_collected
 
-#: Real seconds that a shrink may take.
+#: Real seconds that a shrink may take while somebody waits for a text.
 SECONDS = 30.0
 
 
@@ -38,9 +40,7 @@ def violates(program: Program, requirement: str, mutant: str | None) -> bool:
     return any(v.requirement == requirement and v.verdict is VerdictKind.VIOLATED for v in result.verdicts)
 
 
-def shrink_program(
-    program: Program, fails: Predicate, budget: int = BUDGET, seconds: float = SECONDS
-) -> tuple[Program, int]:
+def shrink_program(program: Program, fails: Predicate, seconds: float = math.inf) -> tuple[Program, int]:
     """The smallest program found that ``fails`` as well, and how many were tried. Raises ``ValueError`` if ``program``
     does not fail.
     """
@@ -50,18 +50,22 @@ def shrink_program(
         return time.monotonic() >= end_s
 
     with seldom_collected():
-        shrinker = Shrinker(program, fails, budget, is_over)
+        shrinker = Shrinker(program, fails, BUDGET, is_over)
         short = shrinker.run()
         polished = polish(short, lambda candidate: not is_over() and fails(candidate))
         if polished == short:
             return short, shrinker.tried
-        final = Shrinker(polished, fails, max(1, budget - shrinker.tried), is_over)
+        final = Shrinker(polished, fails, max(1, BUDGET - shrinker.tried), is_over)
         return final.run(), shrinker.tried + final.tried
 
 
-def shrink_violation(program: Program, requirement: str, mutant: str | None = None, budget: int = BUDGET) -> Shrunk:
+def shrink_violation(
+    program: Program, requirement: str, mutant: str | None = None, seconds: float = math.inf
+) -> Shrunk:
     """Shrink a program that violates ``requirement``. Raises ``ValueError`` if it does not."""
-    smallest, tried = shrink_program(program, lambda candidate: violates(candidate, requirement, mutant), budget)
+    smallest, tried = shrink_program(
+        program, lambda candidate: violates(candidate, requirement, mutant), seconds=seconds
+    )
     result = run_program(smallest, f"shrunk-{requirement}", mutant=mutant)
     steps = f"{len(program.steps)} to {len(smallest.steps)} steps"
     path = f"(a) reference broker in virtual time: delta debugging, then Hypothesis, {steps}"

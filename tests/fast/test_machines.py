@@ -12,7 +12,7 @@ import pytest
 
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
+from brokerproof.conformance.experiment.exits import OK, VIOLATED
 from brokerproof.conformance.experiment.history import Event
 from brokerproof.conformance.experiment.program import Program, read_program
 from brokerproof.conformance.experiment.steps import AnyStep
@@ -147,7 +147,6 @@ def test_the_machine_of_a_replay_matters(tmp_path: Path, capsys: pytest.CaptureF
     assert main([*ignored, "--machine", "delay"]) == VIOLATED
     assert told in capsys.readouterr().out
     assert main([*ignored[:-1], "INF-001", "--machine", "delay"]) == OK
-    assert main([*ignored, "--machine", "delay", "--shrink"]) == USAGE
 
 
 def test_shrinking_ends_in_time(found: tuple[Search, Failure, str]) -> None:
