@@ -18,14 +18,13 @@ import time
 from pathlib import Path
 from statistics import median
 
-from hypothesis import HealthCheck, settings
+from hypothesis import seed
 from hypothesis.stateful import RuleBasedStateMachine, initialize, run_state_machine_as_test
 
 from brokerproof.conformance.experiment.chooser import SeededChooser
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
-    REGISTRY,
     Ack,
     AnyStep,
     Clock,
@@ -37,8 +36,8 @@ from brokerproof.conformance.experiment.steps import (
     Take,
 )
 from brokerproof.conformance.generate.strategies import frames
-from brokerproof.conformance.machines.base import machine_rules
-from brokerproof.conformance.machines.inflight import InFlightMachine
+from brokerproof.conformance.machines.inflight import InFlightModel
+from brokerproof.conformance.machines.search import Search, machine_rules, profile, simulated
 from brokerproof.conformance.running.engine import run_program
 
 MIX = json.loads((Path(__file__).parent / "mix.json").read_text())
@@ -84,13 +83,13 @@ class Mixer:
         return Leave(host=index) if attached else Subscribe(host=host, dest=self._chooser.below(2), prefetch=10)
 
 
-def mixed_program(seed: int) -> tuple[Program, int]:
+def mixed_program(number: int) -> tuple[Program, int]:
     """A program of ``STEPS`` steps in the committed mix, and how many steps in the benchmark's sense it has."""
     clients = [HostSpec("p0", "client"), HostSpec("c0", "client"), HostSpec("c1", "client", "jms")]
     links = [LinkSpec(client.name) for client in clients]
     program = Program(FORMAT, BrokerSpec(), [HostSpec("b", "broker"), *clients], links, ["q0", "q1"], [])
     steps: list[AnyStep] = [Subscribe(host=1, prefetch=10), Subscribe(host=2, dest=1, prefetch=10)]
-    mixer = Mixer(seed)
+    mixer = Mixer(number)
     for _ in range(STEPS):
         steps += mixer.step()
     return program.with_steps(steps), STEPS
@@ -100,9 +99,9 @@ def driver_rate(programs: int) -> float:
     """Steps per CPU second: generate, run, judge."""
     begun = time.process_time()
     steps = 0
-    for seed in range(programs):
-        program, count = mixed_program(seed)
-        run_program(program, f"mixed-{seed}", seed=seed)
+    for number in range(programs):
+        program, count = mixed_program(number)
+        run_program(program, f"mixed-{number}", seed=number)
         steps += count
     return steps / (time.process_time() - begun)
 
@@ -118,22 +117,21 @@ class EmptyMachine(RuleBasedStateMachine):
         """Nothing."""
 
 
-Empty = type("Empty", (EmptyMachine,), machine_rules(step for step in REGISTRY if step is not Clock))
+Empty = type("Empty", (EmptyMachine,), machine_rules(InFlightModel.kinds))
 
 
-def hypothesis_seconds(machine: type[RuleBasedStateMachine], examples: int) -> float:
-    """CPU seconds for a number of examples."""
+def empty_seconds(examples: int) -> float:
+    """CPU seconds for a number of examples of the empty machine."""
     begun = time.process_time()
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=50,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        ),
+    run_state_machine_as_test(seed(0)(Empty), settings=profile(examples))
+    return time.process_time() - begun
+
+
+def machine_seconds(examples: int) -> float:
+    """The same for the real machine, model and judge included."""
+    begun = time.process_time()
+    assert Search(InFlightModel, simulated(), examples=examples).run() is None, (
+        "the reference broker keeps its promises"
     )
     return time.process_time() - begun
 
@@ -149,8 +147,8 @@ def main() -> int:
     rates, ratios = [], []
     for _ in range(options.rounds):
         rates.append(driver_rate(options.programs))
-        empty = hypothesis_seconds(Empty, options.examples)
-        ratios.append(100 * empty / hypothesis_seconds(InFlightMachine, options.examples))
+        empty = empty_seconds(options.examples)
+        ratios.append(100 * empty / machine_seconds(options.examples))
     rate, ratio = median(rates), median(ratios)
     print(f"seeded driver: {rate:,.0f} steps/CPU s ({min(rates):,.0f} to {max(rates):,.0f}); limit {DRIVER_MIN:,}")
     print(

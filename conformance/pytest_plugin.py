@@ -3,8 +3,9 @@
 Rules:
 
 * Options begin with ``--brokerproof-``: short names such as ``--broker`` belong to other plugins.
-* An item is a corpus program or a shard of seeds. It carries its verdicts in ``user_properties``, which pytest-xdist
-  brings to the controller; there they are joined, so that ``-n 2`` and ``-n 0`` end with the same verdict digest.
+* An item is a corpus program, a shard of seeds or a state machine. It carries its verdicts in ``user_properties``,
+  which pytest-xdist brings to the controller; there they are joined, so that ``-n 2`` and ``-n 0`` end with the same
+  verdict digest.
 * A violated requirement fails its item with the text of DESIGN section 8. A *not run* program is a skip locally and a
   failure under CI=true.
 """
@@ -15,7 +16,7 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.verdict import Verdict, concluded, join_all
-from brokerproof.conformance.running.items import PROPERTY, ItemVerdicts
+from brokerproof.conformance.running.items import EXAMPLES, OUT, PROPERTY, ItemVerdicts
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--brokerproof-tier", default="simulated", choices=["simulated", "live", "both"], help="which worlds"
     )
     group.addoption("--brokerproof-programs", type=int, default=300, metavar="N", help="seeded programs (default 300)")
-    group.addoption("--brokerproof-seed", type=int, default=0, metavar="S", help="first seed")
+    group.addoption("--brokerproof-seed", type=int, default=0, metavar="S", help="first seed; that of the machines")
+    group.addoption(
+        "--brokerproof-examples", type=int, default=EXAMPLES, metavar="N", help=f"programs per machine ({EXAMPLES})"
+    )
+    group.addoption(
+        "--brokerproof-out", default=OUT, metavar="DIR", help=f"where machines save programs that fail ({OUT})"
+    )
     group.addoption(
         "--brokerproof-requirement", default=None, metavar="GLOB", help="judge only these, for example 'DLY-*'"
     )

@@ -18,11 +18,13 @@ from brokerproof.conformance.experiment.program import Program, read_program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult, verdict_digest
 from brokerproof.conformance.experiment.verdict import VerdictKind, concluded
 from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.machines import MODELS
+from brokerproof.conformance.machines.model import Model, contradiction
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.failure import failure_text, replay_line
-from brokerproof.conformance.running.folder import make_folder
+from brokerproof.conformance.running.folder import make_folder, write_program
 from brokerproof.conformance.running.shrinking import shrink_violation
 from brokerproof.reference_broker.core.config import ConfigError
 
@@ -30,8 +32,6 @@ from brokerproof.reference_broker.core.config import ConfigError
 OUT = Path("brokerproof-out")
 PROGRAM = "program.json"
 AS_WRITTEN = "as-written"
-#: What a state machine calls its program in the text of a failure.
-MACHINE = "machine"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -50,6 +50,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--client", default=AS_WRITTEN, metavar="WHO", help="as for `run`; needs --tier live")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect (`brokerproof list mutants`)")
     parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match")
+    parser.add_argument("--machine", choices=MODELS, help="let the model of this state machine watch, too")
     parser.add_argument("--shrink", action="store_true", help="shrink the program if something is violated")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write program.json and history.jsonl there")
     parser.add_argument("--json", action="store_true", help="one verdict per line, as JSON")
@@ -63,6 +64,10 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"only the reference broker runs in virtual time; --broker {options.broker} needs --tier live")
     if options.tier == "simulated" and options.client != AS_WRITTEN:
         raise UsageError(f"--client {options.client} is for the live world; add --tier live")
+    if options.machine is not None and options.shrink:
+        raise UsageError(
+            f"--shrink goes by the judge; leave out --machine {options.machine}, or edit the program by hand"
+        )
     if options.out is not None:
         make_folder(options.out)
     result = _run(name, program, options, tuple(wanted))
@@ -70,6 +75,8 @@ def main(argv: Sequence[str]) -> int:
         raise SuiteProblem(result.problem or f"not run: {result.not_run}")
     out: Path | None = options.out
     replay = _same_line(result, options)
+    if options.machine is not None:
+        _watch(result, MODELS[options.machine], wanted)
     smaller = _shrunk(result, wanted) if options.shrink else None
     if smaller is not None:
         result = smaller
@@ -96,6 +103,14 @@ def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple
     return result
 
 
+def _watch(result: RunResult, model: type[Model], wanted: Sequence[str]) -> None:
+    """What a model finds comes before what the judge says."""
+    assert result.history is not None, "it has run"
+    verdict = contradiction(model, result.program, result.history, wanted)
+    if verdict is not None:
+        result.verdicts = [verdict, *result.verdicts]
+
+
 def _same_line(result: RunResult, options: argparse.Namespace) -> str:
     """The line that was given, without what concerns only its output."""
     return replay_line(
@@ -104,6 +119,7 @@ def _same_line(result: RunResult, options: argparse.Namespace) -> str:
         url=options.url,
         home=options.home,
         client=None if options.client == AS_WRITTEN else options.client,
+        machine=options.machine,
     )
 
 
@@ -118,11 +134,6 @@ def _program(name: str | None, seed: int | None) -> tuple[str, Program]:
     corpus = programs()
     if name in corpus:
         return name, corpus[name]
-    if name == MACHINE and not Path(name).exists():
-        raise UsageError(
-            f"{name!r} is what a state machine calls the program that it made up: write the hosts and steps that it "
-            "printed to a file (docs/program.md), and give that file"
-        )
     if not Path(name).exists() and "/" not in name and not name.endswith(".json"):
         raise UsageError(
             f"{name!r} is neither a file nor a corpus program; {suggestion(name, corpus)}"
@@ -153,7 +164,7 @@ def _shrunk(result: RunResult, wanted: Sequence[str]) -> RunResult | None:
 
 def _write(out: Path, result: RunResult) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    (out / PROGRAM).write_bytes(msgspec.json.format(result.program.encode(), indent=1) + b"\n")
+    write_program(result.program, out / PROGRAM)
     if result.history is not None:
         result.history.write(out / "history.jsonl")
 

@@ -21,18 +21,20 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSp
 from brokerproof.conformance.experiment.program import Program
 
 Predicate = Callable[[Program], bool]
+Over = Callable[[], bool]
 #: Candidates tried before the best one so far is returned.
 BUDGET = 4000
 
 
 class Shrinker:
-    """One shrink: ``run`` returns the smallest failing program found within the budget."""
+    """One shrink: ``run`` returns the smallest failing program found within the budget, or before ``is_over``."""
 
-    def __init__(self, program: Program, fails: Predicate, budget: int = BUDGET) -> None:
+    def __init__(self, program: Program, fails: Predicate, budget: int = BUDGET, is_over: Over = lambda: False) -> None:
         self.best = program
         self.tried = 0
         self._fails = fails
         self._budget = budget
+        self._is_over = is_over
         self._seen: dict[bytes, bool] = {}
 
     def run(self) -> Program:
@@ -49,7 +51,7 @@ class Shrinker:
         return self.best
 
     def _try(self, candidate: Program) -> bool:
-        if self.tried >= self._budget:
+        if self.tried >= self._budget or self._is_over():
             return False
         key = candidate.encode()
         known = self._seen.get(key)

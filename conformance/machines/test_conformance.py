@@ -1,10 +1,11 @@
-"""What ``pytest --pyargs brokerproof.conformance`` runs: one item per corpus program, one per shard of seeds (see
-``pytest_plugin.py``).
+"""What ``pytest --pyargs brokerproof.conformance`` runs: one item per corpus program, per shard of seeds and per state
+machine (see ``pytest_plugin.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +13,16 @@ from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import under_ci
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, concluded
+from brokerproof.conformance.machines import MODELS
+from brokerproof.conformance.machines.failure import explain, shrink_failure
+from brokerproof.conformance.machines.search import Search, simulated
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.failure import failure_text, replay_line
 from brokerproof.conformance.running.items import SHARD, report_results
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
-from brokerproof.conformance.running.shrinking import shrink_violation
+from brokerproof.conformance.running.shrinking import SECONDS, shrink_violation
 from brokerproof.conformance.running.suite import live_runs_for
 
 
@@ -34,6 +38,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         first, count = config.getoption("--brokerproof-seed"), config.getoption("--brokerproof-programs")
         starts = range(first, first + count, SHARD) if reference and tier != "live" else []
         metafunc.parametrize("first_seed", starts)
+    if "machine" in metafunc.fixturenames:
+        wanted = default_catalogue().select(config.getoption("--brokerproof-requirement"))
+        watched = [name for name, model in MODELS.items() if not set(wanted).isdisjoint(model.promises)]
+        metafunc.parametrize("machine", watched if reference and tier != "live" else [])
     if "live_tier" in metafunc.fixturenames:
         metafunc.parametrize("live_tier", ["live"] if tier != "simulated" or not reference else [])
 
@@ -49,6 +57,25 @@ def test_seeds(first_seed: int, request: pytest.FixtureRequest) -> None:
     mutant, wanted = _selection(request)
     end = request.config.getoption("--brokerproof-seed") + request.config.getoption("--brokerproof-programs")
     _conclude(run_seeds(first_seed, min(SHARD, end - first_seed), 1, mutant, wanted), request)
+
+
+def test_machine(machine: str, request: pytest.FixtureRequest) -> None:
+    """A state machine, in virtual time."""
+    mutant, wanted = _selection(request)
+    option = request.config.getoption
+    search = Search(
+        MODELS[machine],
+        simulated(mutant),
+        wanted,
+        mutant=mutant,
+        first_seed=option("--brokerproof-seed"),
+        examples=option("--brokerproof-examples"),
+    )
+    failure = search.run()
+    report_results(search.results, request.node.user_properties)
+    if failure is not None:
+        out = Path(option("--brokerproof-out"))
+        pytest.fail("\n" + explain(search, failure, shrink_failure(search, failure), out), pytrace=False)
 
 
 def test_live(live_tier: str, request: pytest.FixtureRequest) -> None:
@@ -91,7 +118,7 @@ def _explain(result: RunResult, verdict: Verdict, request: pytest.FixtureRequest
     broker, url = (request.config.getoption(f"--brokerproof-{name}") for name in ("broker", "url"))
     replay = replay_line(result, broker=None if broker == REFERENCE else broker, url=url)
     if result.world == "simulated":
-        shrunk = shrink_violation(result.program, verdict.requirement, result.mutant).result
+        shrunk = shrink_violation(result.program, verdict.requirement, result.mutant, SECONDS).result
         smaller = next(v for v in shrunk.verdicts if v.requirement == verdict.requirement)
         return failure_text(shrunk, smaller, default_catalogue(), replay + " --shrink")
     return failure_text(result, verdict, default_catalogue(), replay)

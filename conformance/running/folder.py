@@ -1,4 +1,4 @@
-"""Where a command writes: checked before the work, not after it.
+"""Where a command writes, checked before the work, not after it; and how it writes a program.
 
 Rules: the folder is made if it is not there; one that cannot be made or written is bad usage.
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.program import Program
 
 
 def make_folder(folder: Path) -> None:
@@ -21,3 +24,8 @@ def make_folder(folder: Path) -> None:
         raise UsageError(
             f"{folder}: cannot be written ({error.strerror}); give a folder that can be made and written (--out)"
         ) from None
+
+
+def write_program(program: Program, path: Path) -> None:
+    """Write a program as a file that ``replay`` takes and a person can read."""
+    path.write_bytes(msgspec.json.format(program.encode(), indent=1) + b"\n")

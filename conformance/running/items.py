@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 PROPERTY = "brokerproof"
 #: Seeds per item.
 SHARD = 50
+#: Programs of a machine's item: a few seconds.
+EXAMPLES = 100
+#: Where an item saves a program.
+OUT = "brokerproof-out"
 
 
 class ItemVerdicts(msgspec.Struct):

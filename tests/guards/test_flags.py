@@ -51,6 +51,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--client": f"{LIVE}::test_another_client_library_plays_the_hosts",
         "--mutant": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
+        "--machine": "tests/fast/test_machines.py::test_the_machine_of_a_replay_matters",
         "--shrink": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--out": f"{CLI}::test_replay_by_seed_file_and_name",
         "--json": f"{CLI}::test_json_output_is_json",

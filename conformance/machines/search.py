@@ -1,0 +1,240 @@
+"""Search: Hypothesis looks for a program that breaks a promise, in any world.
+
+Hypothesis chooses the frame of a program (``initialize``) and then steps (a rule per kind). Each step goes to a
+``World``, and the events that it makes to the machine's model; the end of a run is healed, drained and judged. Only a
+MUST ends a search.
+
+Hypothesis only finds: its own shrinking of a state machine takes minutes and often fails, delta debugging of the
+program takes seconds (``failure.py``). A search repeats: the same seed tries the same programs, wherever it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from brokerproof.conformance.experiment.history import History
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, concluded
+from brokerproof.conformance.generate.strategies import frames, steps
+from brokerproof.conformance.machines.model import Model, contradiction
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.running.engine import seldom_collected
+from brokerproof.conformance.running.items import EXAMPLES
+from brokerproof.conformance.worlds.executor import World
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
+
+#: Steps of each program.
+STEPS = 25
+
+#: Makes an opened world for a frame; the steps follow one by one.
+WorldFactory = Callable[[Program], World]
+
+
+def simulated(mutant: str | None = None) -> WorldFactory:
+    """The reference broker in virtual time, with a planted defect or without. Raises ``MutantError`` when it is used
+    with an unknown one.
+    """
+
+    def opened(frame: Program) -> World:
+        world = SimulatedWorld(mutant=mutant)
+        world.open(frame)
+        return world
+
+    return opened
+
+
+class Finding(NamedTuple):
+    """A violated requirement, and who says so."""
+
+    by: Literal["model", "judge"]
+    verdict: Verdict
+
+
+class Failure(NamedTuple):
+    """A program in which something is violated, and its run."""
+
+    program: Program
+    history: History
+    verdicts: list[Verdict]
+    findings: list[Finding]
+
+
+class PromiseBroken(AssertionError):
+    """Tells Hypothesis that this program fails."""
+
+
+class Repeatable(HypothesisProvider):
+    """Hypothesis' choices without the constants that it collects from whatever modules are loaded: the same seed must
+    try the same programs alone, beside other tests and in any worker. The overridden name is private; where a version
+    of Hypothesis lacks it, searches work but may differ (tests/fast/test_machines.py notices).
+    """
+
+    def _maybe_draw_constant(self, *_: object, **__: object) -> None:
+        """Never one."""
+
+
+AVAILABLE_PROVIDERS["brokerproof"] = f"{Repeatable.__module__}.{Repeatable.__name__}"
+
+
+def profile(examples: int) -> settings:
+    """How Hypothesis looks for a program, whatever its active profile is: no deadline, no shrinking, no database."""
+    return settings(
+        settings.get_profile("default"),
+        backend="brokerproof",
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        phases=[Phase.generate],
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+class Search:
+    """One machine at work: ``run`` returns the first failure. ``results`` are all its runs, without histories.
+
+    ``wanted`` are the requirements that count, for model and judge (default: all that are judged).
+    """
+
+    def __init__(
+        self,
+        model: type[Model],
+        open_world: WorldFactory,
+        wanted: Sequence[str] | None = None,
+        *,
+        mutant: str | None = None,
+        first_seed: int = 0,
+        examples: int = EXAMPLES,
+    ) -> None:
+        self.wanted = tuple(wanted) if wanted is not None else tuple(default_catalogue().select(None))
+        self.model = model
+        self.open_world = open_world
+        self.mutant = mutant
+        self.seed = first_seed
+        self.examples = examples
+        self.results: list[RunResult] = []
+        self.failure: Failure | None = None
+
+    def run(self) -> Failure | None:
+        """Try ``examples`` programs, or fewer if one fails."""
+        factory: Any = seed(self.seed)(partial(machine_class(self.model), self))
+        try:
+            with seldom_collected():
+                run_state_machine_as_test(factory, settings=profile(self.examples))
+        except PromiseBroken:
+            assert self.failure is not None, "what a machine raises it has noted"
+        return self.failure
+
+    def execute(self, program: Program) -> History:
+        """Run a whole program in a world of this search."""
+        world = self.open_world(program)
+        try:
+            for step in program.steps:
+                world.apply(step)
+        except BaseException:
+            world.shut()
+            raise
+        return world.close()
+
+    def contradiction(self, program: Program, history: History) -> Verdict | None:
+        """What the model says of a run."""
+        return contradiction(self.model, program, history, self.wanted)
+
+    def examine(self, program: Program, history: History) -> Failure:
+        """What model and judge say of a run; ``findings`` are the violated MUSTs, the machine's own promises first and
+        the model before the judge.
+        """
+        catalogue = default_catalogue()
+        own = self.contradiction(program, history)
+        verdicts = judge_history(history, wanted=self.wanted)
+        said = [Finding("model", own)] if own is not None else []
+        said += [Finding("judge", verdict) for verdict in verdicts]
+        findings = [
+            finding
+            for finding in said
+            if concluded(finding.verdict, catalogue[finding.verdict.requirement].level).verdict is VerdictKind.VIOLATED
+        ]
+        findings.sort(key=lambda finding: finding.verdict.requirement not in self.model.promises)
+        return Failure(program, history, verdicts, findings)
+
+    def ended(self, program: Program, history: History) -> None:
+        """A machine has finished a run. Raises ``PromiseBroken`` when something is violated in it."""
+        seen = self.examine(program, history)
+        if self.failure is None:
+            name = f"machine-{self.model.name}-{self.seed}-{len(self.results)}"
+            self.results.append(
+                RunResult(name, history.header.broker, history.header.world, program, seen.verdicts, None,
+                          mutant=self.mutant)
+            )  # fmt: skip
+        if seen.findings:
+            self.failure = self.failure or seen
+            raise PromiseBroken
+
+
+class Machine(RuleBasedStateMachine):
+    """One run of a search. Its rules are made from the kinds of steps that its model names."""
+
+    model: ClassVar[type[Model]]
+
+    def __init__(self, search: Search) -> None:
+        super().__init__()
+        self.search = search
+        self.world: World | None = None
+        self.taken: list[AnyStep] = []
+
+    @initialize(frame=frames())
+    def start(self, frame: Program) -> None:
+        """Open a world for the frame."""
+        self.frame = self.model.fit(frame)
+        self.watching = self.model(self.frame)
+        self.world = self.search.open_world(self.frame)
+
+    def perform(self, step: AnyStep) -> None:
+        """Execute one step and show the model what happened."""
+        assert self.world is not None
+        self.taken.append(step)
+        try:
+            events = self.world.apply(step)
+        except BaseException:
+            self.world.shut()
+            self.world = None
+            raise
+        for event in events:
+            verdict = self.watching.observe(event)
+            if verdict is not None and verdict.requirement in self.search.wanted:
+                raise PromiseBroken
+
+    def teardown(self) -> None:
+        """Heal, drain, and look at the whole run."""
+        if self.world is not None:
+            self.search.ended(self.frame.with_steps(self.taken), self.world.close())
+
+
+@cache
+def machine_class(model: type[Model]) -> type[Machine]:
+    """The machine of a model: one rule per kind of step, by the step's name."""
+    return type(f"{model.__name__}Machine", (Machine,), {"model": model, **machine_rules(model.kinds)})
+
+
+def machine_rules(kinds: Sequence[type[AnyStep]]) -> dict[str, Any]:
+    """Rules that hand a step of each kind to ``perform``: the body of a machine class."""
+    return {str(kind.__struct_config__.tag): _rule_of(kind) for kind in kinds}
+
+
+def _rule_of(kind: type[AnyStep]) -> Callable[..., None]:
+    def run(self: Machine, step: AnyStep) -> None:
+        self.perform(step)
+
+    run.__name__ = run.__qualname__ = str(kind.__struct_config__.tag)
+    made: Callable[..., None] = rule(step=steps(kind))(run)
+    return made
