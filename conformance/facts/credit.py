@@ -49,12 +49,27 @@ class Traffic:
             self.visible_ns.append(min(due.span[0] if due is not None else event.t0, gone))
             if gone < NEVER:
                 self.settled_ns.append(gone)
+        for copy in _brought(dest):
+            self.visible_ns.append(copy.send.event.t0)
+            if (gone := _gone_ns(copy)) < NEVER:
+                self.settled_ns.append(gone)
         self.visible_ns.sort()
         self.settled_ns.sort()
 
     def most(self, t0: int, t1: int) -> int:
         """The most messages that can have been visible and unsettled at an instant of ``[t0, t1]``."""
         return bisect_right(self.visible_ns, t1) - bisect_right(self.settled_ns, t0)
+
+
+def _brought(dest: Destination) -> list[Copy]:
+    """What arrived from a destination that it had not been sent to: operators move messages, brokers dead-letter them."""
+    found = {
+        id(delivery.copy): delivery.copy
+        for session in dest.sessions
+        for delivery in session.deliveries
+        if delivery.dest is dest and delivery.copy.dest is not dest
+    }
+    return list(found.values())
 
 
 def _gone_ns(copy: Copy) -> int:
