@@ -64,7 +64,7 @@ class Traffic:
 def _brought(dest: Destination) -> list[Copy]:
     """What arrived from a destination that it had not been sent to: operators move messages, brokers dead-letter them."""
     found = {
-        id(delivery.copy): delivery.copy
+        (delivery.copy.message, delivery.copy.holder): delivery.copy
         for session in dest.sessions
         for delivery in session.deliveries
         if delivery.dest is dest and delivery.copy.dest is not dest
