@@ -11,9 +11,8 @@ from pathlib import Path
 
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.machines.search import Failure, Finding, Search
+from brokerproof.conformance.machines.search import Examined, Finding, Search
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.failure import failure_text, replay_line
@@ -24,10 +23,11 @@ from brokerproof.conformance.running.shrinking import SECONDS, shrink_program
 class Shrunk:
     """The smallest program found that fails in the same way, and what it took."""
 
-    __slots__ = ("failure", "finding", "seconds", "tried")
+    __slots__ = ("finding", "findings", "result", "seconds", "tried")
 
-    def __init__(self, failure: Failure, finding: Finding, tried: int, seconds: float) -> None:
-        self.failure = failure
+    def __init__(self, examined: Examined, finding: Finding, tried: int, seconds: float) -> None:
+        self.result, self.findings = examined
+        #: What it was shrunk by.
         self.finding = finding
         self.tried = tried
         self.seconds = seconds
@@ -43,45 +43,32 @@ def fails_alike(search: Search, program: Program, finding: Finding) -> bool:
     return verdict.verdict is VerdictKind.VIOLATED
 
 
-def shrink_failure(search: Search, failure: Failure, seconds: float = SECONDS) -> Shrunk:
+def shrink_failure(search: Search, failure: Examined, seconds: float = SECONDS) -> Shrunk:
     """Shrink by the first finding, within ``seconds``. Raises ``ValueError`` when the program does not fail again."""
     begun = time.monotonic()
     first = failure.findings[0]
     program, tried = shrink_program(
-        failure.program, lambda candidate: fails_alike(search, candidate, first), seconds=seconds
+        failure.result.program, lambda candidate: fails_alike(search, candidate, first), seconds
     )
-    smaller = search.examine(program, search.execute(program))
-    same = next(
-        finding
-        for finding in smaller.findings
-        if (finding.by, finding.verdict.requirement) == (first.by, first.verdict.requirement)
-    )
-    return Shrunk(smaller, same, tried, time.monotonic() - begun)
+    smaller = search.examine(failure.result.name, program, search.execute(program))
+    alike = (f for f in smaller.findings if (f.by, f.verdict.requirement) == (first.by, first.verdict.requirement))
+    return Shrunk(smaller, next(alike), tried, time.monotonic() - begun)
 
 
-def explain(search: Search, found: Failure, shrunk: Shrunk, out: Path) -> str:
+def explain(search: Search, failure: Examined, shrunk: Shrunk, out: Path) -> str:
     """Save the shrunk program in ``out`` and say everything about it (DESIGN section 8)."""
-    program, verdict = shrunk.failure.program, shrunk.finding.verdict
-    header = shrunk.failure.history.header
-    path = out / f"machine-{search.model.name}-{program.digest()[7:15]}.json"
-    result = RunResult(
-        str(path),
-        header.broker,
-        header.world,
-        program,
-        shrunk.failure.verdicts,
-        shrunk.failure.history,
-        mutant=search.mutant,
-    )
+    result = shrunk.result
+    path = out / f"machine-{search.model.name}-{result.program.digest()[7:15]}.json"
+    result.name = str(path)
     replay = replay_line(result, machine=search.model.name if shrunk.finding.by == "model" else None)
-    steps = f"{len(found.program.steps)} steps shrunk to {len(program.steps)}"
+    steps = f"{len(failure.result.program.steps)} steps shrunk to {len(result.program.steps)}"
     lines = [
         _who(search, shrunk),
         f"run {len(search.results)} of at most {search.examples}, seed {search.seed}",
         f"{steps} in {shrunk.seconds:.1f} s ({shrunk.tried} programs)",
-        _saved(program, path),
+        _saved(result.program, path),
         "",
-        failure_text(result, verdict, default_catalogue(), replay),
+        failure_text(result, shrunk.finding.verdict, default_catalogue(), replay),
     ]
     return "\n".join(lines)
 
@@ -90,7 +77,7 @@ def _who(search: Search, shrunk: Shrunk) -> str:
     """Who found it, and what the other of the two says of the same run."""
     model, judge = "its own model", "the judge at the end of the run"
     found, other = (model, judge) if shrunk.finding.by == "model" else (judge, model)
-    others = [finding.verdict.requirement for finding in shrunk.failure.findings if finding.by != shrunk.finding.by]
+    others = [finding.verdict.requirement for finding in shrunk.findings if finding.by != shrunk.finding.by]
     said = ", ".join(others) or "nothing"
     requirement = shrunk.finding.verdict.requirement
     return f"machine {search.model.name}: {requirement} is violated, found by {found}; {other} finds: {said}"

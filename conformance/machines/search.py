@@ -59,12 +59,10 @@ class Finding(NamedTuple):
     verdict: Verdict
 
 
-class Failure(NamedTuple):
-    """A program in which something is violated, and its run."""
+class Examined(NamedTuple):
+    """A run with all that model and judge say of it, and what of that is a violated MUST."""
 
-    program: Program
-    history: History
-    verdicts: list[Verdict]
+    result: RunResult
     findings: list[Finding]
 
 
@@ -101,7 +99,8 @@ def profile(examples: int) -> settings:
 
 
 class Search:
-    """One machine at work: ``run`` returns the first failure. ``results`` are all its runs, without histories.
+    """One machine at work: ``run`` returns the first failure. ``results`` are all its runs; only that one has its
+    history.
 
     ``wanted`` are the requirements that count, for model and judge (default: all that are judged).
     """
@@ -123,16 +122,18 @@ class Search:
         self.seed = first_seed
         self.examples = examples
         self.results: list[RunResult] = []
-        self.failure: Failure | None = None
+        self.failure: Examined | None = None
 
-    def run(self) -> Failure | None:
+    def run(self) -> Examined | None:
         """Try ``examples`` programs, or fewer if one fails."""
         factory: Any = seed(self.seed)(partial(machine_class(self.model), self))
         try:
             with seldom_collected():
                 run_state_machine_as_test(factory, settings=profile(self.examples))
-        except PromiseBroken:
-            assert self.failure is not None, "what a machine raises it has noted"
+        except Exception:
+            # Hypothesis runs what failed once more; whatever comes of that (a live run may end otherwise), it has failed.
+            if self.failure is None:
+                raise
         return self.failure
 
     def execute(self, program: Program) -> History:
@@ -150,34 +151,35 @@ class Search:
         """What the model says of a run."""
         return contradiction(self.model, program, history, self.wanted)
 
-    def examine(self, program: Program, history: History) -> Failure:
+    def examine(self, name: str, program: Program, history: History) -> Examined:
         """What model and judge say of a run; ``findings`` are the violated MUSTs, the machine's own promises first and
         the model before the judge.
         """
         catalogue = default_catalogue()
         own = self.contradiction(program, history)
-        verdicts = judge_history(history, wanted=self.wanted)
         said = [Finding("model", own)] if own is not None else []
-        said += [Finding("judge", verdict) for verdict in verdicts]
+        said += [Finding("judge", verdict) for verdict in judge_history(history, wanted=self.wanted)]
         findings = [
             finding
             for finding in said
             if concluded(finding.verdict, catalogue[finding.verdict.requirement].level).verdict is VerdictKind.VIOLATED
         ]
         findings.sort(key=lambda finding: finding.verdict.requirement not in self.model.promises)
-        return Failure(program, history, verdicts, findings)
+        verdicts = [finding.verdict for finding in said]
+        broker, world = history.header.broker, history.header.world
+        return Examined(RunResult(name, broker, world, program, verdicts, history, mutant=self.mutant), findings)
 
     def ended(self, program: Program, history: History) -> None:
         """A machine has finished a run. Raises ``PromiseBroken`` when something is violated in it."""
-        seen = self.examine(program, history)
         if self.failure is None:
             name = f"machine-{self.model.name}-{self.seed}-{len(self.results)}"
-            self.results.append(
-                RunResult(name, history.header.broker, history.header.world, program, seen.verdicts, None,
-                          mutant=self.mutant)
-            )  # fmt: skip
-        if seen.findings:
-            self.failure = self.failure or seen
+            seen = self.examine(name, program, history)
+            self.results.append(seen.result)
+            if seen.findings:
+                self.failure = seen
+            else:
+                seen.result.history = None
+        if self.failure is not None:
             raise PromiseBroken
 
 
@@ -200,8 +202,9 @@ class Machine(RuleBasedStateMachine):
         self.world = self.search.open_world(self.frame)
 
     def perform(self, step: AnyStep) -> None:
-        """Execute one step and show the model what happened."""
-        assert self.world is not None
+        """Execute one step and show the model what happened; its word ends the run. Nothing happens after that."""
+        if self.world is None:
+            return
         self.taken.append(step)
         try:
             events = self.world.apply(step)
@@ -209,15 +212,15 @@ class Machine(RuleBasedStateMachine):
             self.world.shut()
             self.world = None
             raise
-        for event in events:
-            verdict = self.watching.observe(event)
-            if verdict is not None and verdict.requirement in self.search.wanted:
-                raise PromiseBroken
+        said = [verdict for event in events if (verdict := self.watching.observe(event)) is not None]
+        if any(verdict.requirement in self.search.wanted for verdict in said):
+            self.teardown()
 
     def teardown(self) -> None:
-        """Heal, drain, and look at the whole run."""
+        """Heal, drain, and look at the whole run, once."""
         if self.world is not None:
-            self.search.ended(self.frame.with_steps(self.taken), self.world.close())
+            world, self.world = self.world, None
+            self.search.ended(self.frame.with_steps(self.taken), world.close())
 
 
 @cache

@@ -75,7 +75,7 @@ def test_machine(machine: str, request: pytest.FixtureRequest) -> None:
     report_results(search.results, request.node.user_properties)
     if failure is not None:
         out = Path(option("--brokerproof-out"))
-        pytest.fail("\n" + explain(search, failure, shrink_failure(search, failure), out), pytrace=False)
+        pytest.fail(explain(search, failure, shrink_failure(search, failure), out), pytrace=False)
 
 
 def test_live(live_tier: str, request: pytest.FixtureRequest) -> None:

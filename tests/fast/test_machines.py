@@ -22,7 +22,7 @@ from brokerproof.conformance.machines.delay import DelayModel
 from brokerproof.conformance.machines.failure import explain, shrink_failure
 from brokerproof.conformance.machines.inflight import InFlightModel
 from brokerproof.conformance.machines.model import Model
-from brokerproof.conformance.machines.search import Failure, Search, simulated
+from brokerproof.conformance.machines.search import Examined, Search, simulated
 from brokerproof.conformance.worlds.executor import World
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
@@ -46,7 +46,8 @@ def test_any_world_will_do() -> None:
     failure = Search(DelayModel, opened).run()
     assert failure is not None
     assert len(worlds) > 1
-    assert failure.history.header.mutant == "delay-ignored"
+    assert failure.result.history is not None
+    assert failure.result.history.header.mutant == "delay-ignored"
 
 
 def test_a_world_that_fails_is_shut_and_no_promise_is_broken() -> None:
@@ -105,7 +106,7 @@ FAILURES = [(InFlightModel, "ledger-counts-twice", "model"), (DelayModel, "delay
 
 
 @pytest.fixture(scope="module", params=FAILURES, ids=lambda entry: str(entry[1]))
-def found(request: pytest.FixtureRequest) -> tuple[Search, Failure, str]:
+def found(request: pytest.FixtureRequest) -> tuple[Search, Examined, str]:
     model, mutant, by = request.param
     search = Search(model, simulated(mutant), mutant=mutant)
     failure = search.run()
@@ -114,17 +115,17 @@ def found(request: pytest.FixtureRequest) -> tuple[Search, Failure, str]:
 
 
 def test_a_failure_is_shrunk_saved_and_replays(
-    found: tuple[Search, Failure, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: tuple[Search, Examined, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     search, failure, by = found
     shrunk = shrink_failure(search, failure)
     assert shrunk.finding.by == failure.findings[0].by == by
     assert shrunk.seconds < 30
-    assert len(shrunk.failure.program.steps) <= 3
+    assert len(shrunk.result.program.steps) <= 3
     lines = explain(search, failure, shrunk, tmp_path / "made").splitlines()
     assert f"found by {'its own model' if by == 'model' else 'the judge at the end of the run'}; " in lines[0]
     saved = Path(lines[3].removeprefix("saved: "))
-    assert read_program(saved) == shrunk.failure.program
+    assert read_program(saved) == shrunk.result.program
     line = next(line for line in lines if "replay:" in line)
     words = shlex.split(line.split("brokerproof ", 1)[1])
     assert words[:2] == ["replay", str(saved)]
@@ -149,16 +150,16 @@ def test_the_machine_of_a_replay_matters(tmp_path: Path, capsys: pytest.CaptureF
     assert main([*ignored[:-1], "INF-001", "--machine", "delay"]) == OK
 
 
-def test_shrinking_ends_in_time(found: tuple[Search, Failure, str]) -> None:
+def test_shrinking_ends_in_time(found: tuple[Search, Examined, str]) -> None:
     """Out of time, what was found is what there is."""
     search, failure, _ = found
     begun = time.monotonic()
     shrunk = shrink_failure(search, failure, seconds=0)
     assert time.monotonic() - begun < 10
-    assert shrunk.failure.program == failure.program
+    assert shrunk.result.program == failure.result.program
 
 
-def test_a_folder_that_cannot_be_written_hides_nothing(found: tuple[Search, Failure, str]) -> None:
+def test_a_folder_that_cannot_be_written_hides_nothing(found: tuple[Search, Examined, str]) -> None:
     search, failure, _ = found
     shrunk = shrink_failure(search, failure, seconds=0)
     text = explain(search, failure, shrunk, Path("/dev/null/x"))

@@ -25,7 +25,7 @@ def test_a_machine_finds_its_mutants(model: type[Model], mutant: str) -> None:
     failure = search.run()
     assert failure is not None
     shrunk = shrink_failure(search, failure)
-    assert len(shrunk.failure.program.steps) <= STEPS_MAX
+    assert len(shrunk.result.program.steps) <= STEPS_MAX
     assert shrunk.seconds < 30
 
 
