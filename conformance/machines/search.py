@@ -131,7 +131,7 @@ class Search:
             with seldom_collected():
                 run_state_machine_as_test(factory, settings=profile(self.examples))
         except Exception:
-            # Hypothesis runs what failed once more; whatever comes of that (a live run may end otherwise), it has failed.
+            # Hypothesis runs what failed once more; whatever comes of that (live, anything may), it has failed.
             if self.failure is None:
                 raise
         return self.failure
