@@ -6,7 +6,7 @@ shared machine wall time says more about the neighbours. The mix is ``mix.json``
 the exit code is 1 when one is missed.
 
 * seeded driver >= 15,000 steps per second and core (100,000 is where this is going);
-* Hypothesis on the reference broker >= 60 % of an empty machine with the same rules.
+* Hypothesis on the reference broker, model and judge included, >= 50 % of an empty machine with the same rules.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MIX = json.loads((Path(__file__).parent / "mix.json").read_text())
 KINDS = ("send", "deliver", "clock", "churn", "fault")
 STEPS = 400
 DRIVER_MIN = 15_000
-HYPOTHESIS_PERCENT_MIN = 60
+HYPOTHESIS_PERCENT_MIN = 50
 
 
 class Mixer:
