@@ -325,6 +325,8 @@ class Recording:
             if not session.traits.widens_window:
                 session.freed_ns.append(event.t0)
             self._settled_by(delivery, event)
+            if isinstance(event, Nack):  # a refusal is no proof that nothing was done
+                delivery.copy.rejected = delivery.copy.rejected or not delivery.is_dead_letter
             if event.result == "fail":
                 if delivery.fate != HELD or not delivery.rollbacks:  # what was rolled back stays as it was
                     settle(tables, delivery, DOUBTFUL)
@@ -360,7 +362,6 @@ class Recording:
     def _reject(self, delivery: Delivery, event: Nack, fate: int) -> None:
         """A dead letter follows at once where that is promised; the broker may try again where it is told to."""
         tables, copy = self.tables, delivery.copy
-        copy.rejected = copy.rejected or not delivery.is_dead_letter
         if delivery.dest.applied.entry.redelivery is not None:
             tables.marks.put(marks.REDELIVERY, delivery.dest.name, (event.t0, NEVER))
         if not self._ends_by_reject(delivery):

@@ -180,10 +180,11 @@ def test_runs_do_not_meet(laboratory: Laboratory) -> None:
     first, second = LiveWorld(ReferenceAdapter(), laboratory), LiveWorld(ReferenceAdapter(), laboratory)
     first.open(program())
     second.open(program())
-    assert first.port.hosts.names.physical("q0") != second.port.hosts.names.physical("q0")
-    assert first.physical_name("ActiveMQ.DLQ") == second.physical_name("ActiveMQ.DLQ")
-    assert first.ours(second.wire_name("p0/1")) is None
-    assert first.ours(first.wire_name("p0/1")) == "p0/1"
+    mine, others = first.port.hosts.names, second.port.hosts.names
+    assert mine.physical("q0") != others.physical("q0")
+    assert mine.physical("ActiveMQ.DLQ") == others.physical("ActiveMQ.DLQ")
+    assert mine.ours(others.on_wire("p0/1")) is None
+    assert mine.ours(mine.on_wire("p0/1")) == "p0/1"
     first.shut()
     first.shut()
     second.shut()
