@@ -62,7 +62,7 @@ class Traffic:
 
 
 def _brought(dest: Destination) -> list[Copy]:
-    """What arrived from a destination that it had not been sent to: operators move messages, brokers dead-letter them."""
+    """What arrived from where it had not been sent to: operators move messages, brokers dead-letter them."""
     found = {
         (delivery.copy.message, delivery.copy.holder): delivery.copy
         for session in dest.sessions
