@@ -23,7 +23,8 @@ from typing import Any
 from conformance.engine import seldom_collected
 from conformance.program import Program
 
-# isort: off - names of the pinned tree: how they sort would change with the folders of this one
+# Names of the pinned tree: how they sort would change with the folders of this one.
+# isort: off
 from conformance.corpus import programs
 from conformance.generate.programs import program_for_seed
 from conformance.judge import judge_history
