@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, run_state_mac
 
 from brokerproof.conformance.experiment.chooser import SeededChooser
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Ack,
@@ -87,7 +88,7 @@ def mixed_program(number: int) -> tuple[Program, int]:
     """A program of ``STEPS`` steps in the committed mix, and how many steps in the benchmark's sense it has."""
     clients = [HostSpec("p0", "client"), HostSpec("c0", "client"), HostSpec("c1", "client", "jms")]
     links = [LinkSpec(client.name) for client in clients]
-    program = Program(FORMAT, BrokerSpec(), [HostSpec("b", "broker"), *clients], links, ["q0", "q1"], [])
+    program = Program(FORMAT, BrokerSpec(), [HostSpec("b", "broker"), *clients], links, queues("q0", "q1"), [])
     steps: list[AnyStep] = [Subscribe(host=1, prefetch=10), Subscribe(host=2, dest=1, prefetch=10)]
     mixer = Mixer(number)
     for _ in range(STEPS):

@@ -17,7 +17,8 @@ import re
 import shlex
 from pathlib import Path
 
-from brokerproof.conformance.experiment.history import History, HistoryError, read_history
+from brokerproof.conformance.experiment.history import History
+from brokerproof.conformance.experiment.history_file import HistoryError, read_history
 from brokerproof.conformance.experiment.program import Program, ProgramError, read_program
 from brokerproof.conformance.experiment.results import THROUGH_OPENWIRE, RunResult
 from brokerproof.conformance.experiment.verdict import Verdict

@@ -31,10 +31,10 @@ from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, S
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.passage import Advance, Counters, Settle
+from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import SINGLE, Acknowledge
 from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
-from brokerproof.conformance.experiment.steps.visit import Pause, Visit
 from brokerproof.conformance.worlds.beginning import state_of
 from brokerproof.reports.units import bytes_text, duration_text, milliseconds_text
 
@@ -74,7 +74,7 @@ def tell(program: Program) -> Story:
     """The whole program in words."""
     teller = _Teller(program)
     steps = [teller.line(number, step) for number, step in enumerate(program.steps[:STEPS_SHOWN], start=1)]
-    dests = [(name, "topic" if name.startswith("t") else "queue") for name in program.dests]
+    dests = [(dest.name, str(dest.kind)) for dest in program.destinations]
     hosts = [(host.name, _host_words(program, host), _clock_words(host)) for host in program.hosts]
     return Story(_broker_words(program), hosts, dests, steps, max(0, len(program.steps) - STEPS_SHOWN))
 
@@ -332,11 +332,11 @@ _HELLOS = {
 _SAYINGS = {"beats": "keep-alives", "asks": "questions", "part": "parts of an unfinished frame", "nothing": ""}
 
 
-def _visit(state: WorldState, step: Visit) -> list[str] | None:
+def _probe(state: WorldState, step: Probe) -> list[str] | None:
     concrete = step.normalise(state)
     if concrete is None:
         return None
-    who = "a stranger comes" if step.times == 1 else f"{step.times} strangers come"
+    who = "a raw peer comes" if step.times == 1 else f"{step.times} raw peers come"
     protocol = "STOMP" if step.via == "stomp" else "OpenWire"
     text = f"{who} over {protocol}, {_HELLOS[step.hello]} and stays for {milliseconds_text(step.ms)} at most"
     offer = f"offers {step.offer_ms[0]}, {step.offer_ms[1]} ms" if step.hello == "good" else ""
@@ -372,7 +372,7 @@ WORDS: dict[str, Words] = {
     "unsubscribe": _unsubscribe,
     "restart": _restart,
     "operate": _operate,
-    "visit": _visit,
+    "probe": _probe,
     "pause": _pause,
     "acknowledge": _acknowledge,
 }
@@ -416,7 +416,7 @@ def _broker_words(program: Program) -> list[tuple[str, str]]:
         words.append(("store", "persistent messages outlive the process"))
     if broker.dead_letter_non_persistent:
         words.append(("dead letters", "non-persistent messages too"))
-    for entry in broker.destinations:
+    for entry in broker.policies:
         period = milliseconds_text(entry.expire_period_ms) if entry.expire_period_ms else "off"
         limit = f", memory limit {bytes_text(entry.memory_limit_bytes)}" if entry.memory_limit_bytes is not None else ""
         words.append((f"destinations {entry.match}", f"expiry sweep {period}{limit}"))

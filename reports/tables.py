@@ -76,7 +76,7 @@ TABLES: dict[str, dict[str, str]] = {
         "dest": STRING,
         "original_dest": STRING,
         "via": STRING,
-        "expiry_check": BOOL,
+        "traits": STRING,
         "refusal": STRING,
         "prefetch": INT,
         "dispatch": STRING,
@@ -156,7 +156,7 @@ TABLES: dict[str, dict[str, str]] = {
 #: Field of an event -> column, where the names differ.
 RENAMED = {"t0": "t0_ns", "t1": "t1_ns", "name": "phase", "group": "message_group", "to": "to_dest", "type": "ack_type"}
 #: Columns that hold JSON text.
-AS_JSON = ("evidence", "step", "said", "heard")
+AS_JSON = ("evidence", "step", "said", "heard", "traits")
 #: Events collected before they are written as one row group.
 ROW_GROUP_EVENTS = 100_000
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.agents.message import make_body
 from brokerproof.conformance.experiment import operations as ops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from brokerproof.conformance.experiment.traits import Traits
     from brokerproof.reference_broker.core.instant import Now
     from brokerproof.reference_broker.session.notice import Delivered, Discarded, Notice
@@ -44,7 +41,6 @@ class Library(ABC):
         self.session = session
         #: Consumers that only look.
         self.browsers: dict[str, bool] = {}
-        self.body_of: Callable[[str, int], bytes] = make_body
 
     def ask(self, operation: ops.ClientOperation, now: Now) -> tuple[str, Stamps]:
         """Hand an operation that the broker answers to the session: the receipt's name, and a message's stamps. Raises

@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 
 from brokerproof.conformance.agents.library import Library, RefusedError, Stamps
-from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, number_in, properties_of
+from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, make_body, number_in, properties_of
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment import traits
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
@@ -44,7 +44,7 @@ class OpenWireLibrary(Library):
         return self._jms.own_queue() if destination == OWN_TEMPORARY else destination
 
     def send(self, operation: ops.Send, now: Now) -> tuple[str, Stamps]:
-        body = self.body_of(operation.message, operation.size)
+        body = make_body(operation.message, operation.size)
         properties = properties_of(operation)
         deliver_at_ms = now.wall_ms + operation.deliver_in_ms if operation.deliver_in_ms else None
         preset_ms = now.wall_ms + operation.preset_in_ms if operation.preset_in_ms else None

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.experiment.sight import Heard, Kind, Said
+from brokerproof.conformance.experiment.peers import Heard, Kind, Said
 from brokerproof.reference_broker.openwire.commands import (
     Command,
     ConnectionFault,
@@ -134,11 +134,11 @@ class StompTongue(Tongue):
         return Frame("BEGIN" if number % 2 else "ABORT", headers)
 
     def part(self, number: int) -> Part:
-        return Part(b"SEND\ndestination:/topic/strangers\ncontent-length:1000000\n\n" if number == 1 else b"x")
+        return Part(b"SEND\ndestination:/topic/raw-peers\ncontent-length:1000000\n\n" if number == 1 else b"x")
 
     def flood(self) -> list[Frame]:
         """A subscription to a topic of its own, and messages to it."""
-        topic = "/temp-topic/strangers"
+        topic = "/temp-topic/raw-peers"
         body = b"." * FLOOD_BYTES
         send = Frame("SEND", {"destination": topic, "content-length": str(FLOOD_BYTES)}, body)
         return [Frame("SUBSCRIBE", {"id": "0", "destination": topic, "ack": "auto"}), *([send] * FLOOD)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from brokerproof.conformance.agents.library import Library, RefusedError, Stamps
-from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, properties_of
+from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, make_body, properties_of
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment import traits
 
@@ -35,7 +35,7 @@ class StompLibrary(Library):
         ttl_ms = operation.ttl_ms
         expiration_ms = LAST_MS if operation.endless else now.wall_ms + ttl_ms if ttl_ms else 0
         timestamp_ms = {"client": now.wall_ms, "none": None, "zero": 0}[operation.stamp]
-        body = self.body_of(operation.message, operation.size)
+        body = make_body(operation.message, operation.size)
         receipt = self._stomp.send(
             operation.dest,
             body,

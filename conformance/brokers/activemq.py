@@ -30,7 +30,7 @@ from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.reference import policy_pattern
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
 from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class ActiveMQAdapter(Adapter):
     def refusal(self, program: Program) -> str:
         if program.broker.connector is not None:
             return "this broker's connectors are what they are: the program asks for options of its own (connector)"
-        policies = [entry.redelivery for entry in program.broker.destinations if entry.redelivery is not None]
+        policies = [entry.redelivery for entry in program.broker.policies if entry.redelivery is not None]
         if any(min(policy.initial_ms, policy.pause_ms) <= PLUGIN_MS for policy in policies):
             return f"{self.label} redelivers after more than {PLUGIN_MS} ms only; the program asks for a shorter pause"
         return super().refusal(program)
@@ -226,9 +226,9 @@ def options_of(program: Program) -> ActiveMQOptions:
     """A program's settings in the launcher's words."""
     broker = program.broker
     delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.steps)
-    redelivers = any(entry.redelivery is not None for entry in broker.destinations)
+    redelivers = any(entry.redelivery is not None for entry in broker.policies)
     limited = broker.memory_limit_bytes < BrokerSpec().memory_limit_bytes or any(
-        entry.memory_limit_bytes is not None for entry in broker.destinations
+        entry.memory_limit_bytes is not None for entry in broker.policies
     )
     stamping = broker.timestamping
     return ActiveMQOptions(
@@ -242,14 +242,14 @@ def options_of(program: Program) -> ActiveMQOptions:
     )
 
 
-def _attributes(entry: DestinationSpec, kind: str) -> dict[str, str]:
+def _attributes(entry: PolicySpec, kind: str) -> dict[str, str]:
     """Attributes of a policy entry that are not the default."""
     attributes = {}
     if entry.high_water_percent:
         attributes["cursorMemoryHighWaterMark"] = str(entry.high_water_percent)
     if entry.max_page_size:
         attributes["maxPageSize"] = str(entry.max_page_size)
-    if entry.max_expire_page_size != DestinationSpec().max_expire_page_size:
+    if entry.max_expire_page_size != PolicySpec().max_expire_page_size:
         attributes["maxExpirePageSize"] = str(entry.max_expire_page_size)
     if not entry.producer_flow_control:
         attributes["producerFlowControl"] = "false"
@@ -282,7 +282,7 @@ def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
             process_expired=entry.dead_letter is None or entry.dead_letter.process_expired,
             redelivery=None if entry.redelivery is None else Redelivery(**msgspec.structs.asdict(entry.redelivery)),
         )
-        for entry in broker.destinations
+        for entry in broker.policies
         for kind in ("queue", "topic")
     ]
 

@@ -214,7 +214,7 @@ def configuration(broker: BrokerSpec) -> str:
     monitor = monitor_settings(broker)
     if monitor:
         lines += ["[broker.monitor]", *(f"{name} = {_toml(value)}" for name, value in monitor.items())]
-    for entry in broker.destinations:
+    for entry in broker.policies:
         lines += [
             "[[broker.destinations]]",
             f"match = {_toml(policy_pattern(entry.match))}",

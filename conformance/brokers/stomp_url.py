@@ -19,7 +19,7 @@ import msgspec
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.probing import Found, ProbeError, probe, read_clock
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class StompUrlAdapter(Adapter):
         least = BrokerSpec(
             generation={},
             timestamping=TimeStampingSpec() if self.found().stamps else None,
-            destinations=[DestinationSpec(expire_period_ms=0)],
+            policies=[PolicySpec(expire_period_ms=0)],
         )
         return msgspec.structs.replace(program, broker=least)
 
@@ -107,10 +107,10 @@ def _lacking(wanted: BrokerSpec, *, stamps: bool) -> list[str]:
     generations are not asked for but told apart.
     """
     plugin = TimeStampingSpec() if stamps else None
-    alike = msgspec.structs.replace(BrokerSpec(), timestamping=plugin, generation=wanted.generation, destinations=[])
-    found = _differing(msgspec.structs.replace(wanted, destinations=[]), alike)
-    for entry in wanted.destinations:
-        plain = DestinationSpec(entry.match, entry.expire_period_ms)
+    alike = msgspec.structs.replace(BrokerSpec(), timestamping=plugin, generation=wanted.generation, policies=[])
+    found = _differing(msgspec.structs.replace(wanted, policies=[]), alike)
+    for entry in wanted.policies:
+        plain = PolicySpec(entry.match, entry.expire_period_ms)
         found += [f"{name} of {entry.match}" for name in _differing(entry, plain)]
     return found
 

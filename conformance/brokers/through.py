@@ -36,7 +36,7 @@ class ThroughEndpoint(Endpoint):
         self.clock_file = inner.clock_file
 
     def library(self, via: str) -> str:
-        # The drain and strangers are not cast: they speak what they always do.
+        # The drain and raw peers are not cast: they speak what they always do.
         return OPENWIRE if via == JMS else via
 
     def port(self, via: str) -> int:

@@ -7,15 +7,7 @@ from typing import Any
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, DeadLetterSpec, RedeliverySpec
-from brokerproof.conformance.experiment.destinations import (
-    DEAD_LETTERS,
-    is_aside,
-    is_composite,
-    is_pattern,
-    is_topic,
-    parts_of,
-    virtual_topic_of,
-)
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, Destinations, is_pattern
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
@@ -72,28 +64,38 @@ CAPABILITIES = [
 ]
 
 
-def physical(dest: str) -> str:
-    """``q0`` -> ``queue://q0``, ``q*`` -> ``queue://*``."""
-    if dest == DEAD_LETTERS:
-        return DEAD_LETTER_QUEUE
-    if is_composite(dest):
-        return ",".join(physical(part) for part in parts_of(dest))
-    if virtual_topic_of(dest):
-        consumer, _, topic = dest.rpartition(".")
-        name = f"{_VIRTUAL}{topic[1:]}"
-        return f"{QUEUE}{_CONSUMER}{consumer}.{name}" if consumer else TOPIC + name
-    return (TOPIC if is_topic(dest) else QUEUE) + ("*" if is_pattern(dest) else dest)
+class Names:
+    """What the reference broker, and ActiveMQ, call the destinations of a program; ``suffix``: of one run of several.
 
+    The dead-letter queue is everybody's.
+    """
 
-def logical(destination: str) -> str:
-    """``queue://q0`` -> ``q0``; "" stays ""."""
-    if is_composite(destination):
-        return ",".join(logical(part) for part in parts_of(destination))
-    name = destination.split("://", 1)[-1]
-    if _VIRTUAL not in name or is_aside(name):
-        return name
-    consumer, _, topic = name.partition(_VIRTUAL)
-    return f"{consumer.removeprefix(_CONSUMER)}t{topic}"
+    def __init__(self, destinations: Destinations, suffix: str = "") -> None:
+        self._destinations = destinations
+        self._suffix = suffix
+        self._logical = {self.physical(one.name): one.name for one in destinations.declared}
+
+    def physical(self, dest: str) -> str:
+        """``q0`` -> ``queue://q0``, ``q*`` -> ``queue://*``."""
+        known = self._destinations
+        if dest == DEAD_LETTERS:
+            return DEAD_LETTER_QUEUE
+        if known.kind(dest) == "composite":
+            return ",".join(self.physical(part) for part in known.parts(dest))
+        virtual = known.virtual_topic(dest)
+        name = "*" if is_pattern(dest) else dest
+        if virtual:
+            # One element before the topic's name: that is how ActiveMQ knows such queues.
+            consumer = "" if virtual == dest else f"{_CONSUMER}{dest.replace('.', '-')}."
+            name = f"{consumer}{_VIRTUAL}{virtual}"
+        return f"{TOPIC if known.is_topic(dest) else QUEUE}{name}{self._suffix}"
+
+    def logical(self, destination: str) -> str:
+        """``queue://q0`` -> ``q0``; "" stays ""."""
+        found = self._logical.get(destination)
+        if found is not None:
+            return found
+        return ",".join(part.split("://", 1)[-1].removesuffix(self._suffix) for part in destination.split(","))
 
 
 def broker_config(program: Program) -> BrokerConfig:
@@ -132,7 +134,7 @@ def broker_config(program: Program) -> BrokerConfig:
                 queue_prefetch=entry.queue_prefetch or QUEUE_PREFETCH,
                 durable_topic_prefetch=entry.durable_topic_prefetch or DURABLE_TOPIC_PREFETCH,
             )
-            for entry in spec.destinations
+            for entry in spec.policies
         ],
         dead_letter_non_persistent=spec.dead_letter_non_persistent,
         persistent=spec.persistent,

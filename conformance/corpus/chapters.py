@@ -10,6 +10,7 @@ from typing import Literal
 
 from brokerproof.conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story, hosts, stomp, told
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Ack,
@@ -30,7 +31,7 @@ from brokerproof.conformance.experiment.steps import (
 
 def _several(steps: list[AnyStep], *clients: HostSpec) -> Program:
     """Two queues and a topic."""
-    return Program(FORMAT, BrokerSpec(), hosts(*(clients or (P0, C0))), [], ["q0", "q1", "t0"], steps)
+    return Program(FORMAT, BrokerSpec(), hosts(*(clients or (P0, C0))), [], [*queues("q0", "q1"), *topics("t0")], steps)
 
 
 def _sends() -> Story:
@@ -186,7 +187,7 @@ def _pull() -> Story:
         Ack(),
     ]
     program = stomp(steps)
-    program = Program(FORMAT, program.broker, hosts(P0, HostSpec("c0", "client", "jms")), [], ["q0"], steps)
+    program = Program(FORMAT, program.broker, hosts(P0, HostSpec("c0", "client", "jms")), [], queues("q0"), steps)
     return told("live-pull", "a consumer without a prefetch gets one for one", program, p0_1="consumed", p0_2="drained")
 
 

@@ -25,12 +25,13 @@ from brokerproof.conformance.corpus.story import C0, P0, SURE_MS, VAIN_MS, Story
 from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
     ClockSpec,
-    DestinationSpec,
     HostSpec,
     LinkSpec,
     MonitorSpec,
+    PolicySpec,
     TimeStampingSpec,
 )
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take
@@ -81,7 +82,7 @@ class Row:
             Ack(),
         ]
         spec = BrokerSpec(timestamping=plugin, dead_letter_non_persistent=True)
-        self.program = Program(FORMAT, spec, hosts, [], ["q0"], steps)
+        self.program = Program(FORMAT, spec, hosts, [], queues("q0"), steps)
         self.outcome = outcome
 
     @staticmethod
@@ -161,7 +162,7 @@ def _request_reply() -> Story:
         Subscribe(host=0, dest=1, prefetch=10),
         Take(deadline_ms=_THROWN_MS),
     ]
-    program = Program(FORMAT, BrokerSpec(), hosts(requester, responder), [], ["q0", "q1"], steps)
+    program = Program(FORMAT, BrokerSpec(), hosts(requester, responder), [], queues("q0", "q1"), steps)
     telling = "the requester is ahead: its request is answered, the answer never reaches it"
     return told("live-000-5", telling, program, p0_1="consumed", c0_1="dead-letter")
 
@@ -206,7 +207,7 @@ def _delay_skewed() -> Story:
         Take(deadline_ms=SURE_MS, count=2),
         Ack(upto=1),
     ]
-    program = Program(FORMAT, BrokerSpec(), hosts(P0, C0, broker_ms=-20_000), [], ["q0"], steps)
+    program = Program(FORMAT, BrokerSpec(), hosts(P0, C0, broker_ms=-20_000), [], queues("q0"), steps)
     telling = "neither the broker's skew nor a jump of the producer's clock makes a delayed message early"
     return told("live-delay-skewed", telling, program, p0_1="consumed", p0_2="consumed")
 
@@ -253,7 +254,7 @@ def _in_flight() -> Story:
 
 
 def _sweep() -> Story:
-    spec = BrokerSpec(destinations=[DestinationSpec(">", 500)])
+    spec = BrokerSpec(policies=[PolicySpec(">", 500)])
     steps: list[AnyStep] = [Send(ttl_ms=300), Send(ttl_ms=60_000), Advance(ms=1600), Settle()]
     telling = "a message that nobody wants expires on its queue and becomes a dead letter"
     return told("live-sweep", telling, stomp(steps, spec), p0_1="dead-letter", p0_2="drained")
@@ -270,7 +271,7 @@ def _future_only() -> Story:
         Ack(upto=1),
     ]
     spec = BrokerSpec(timestamping=FUTURE_ONLY)
-    program = Program(FORMAT, spec, hosts(producer, C0), [], ["q0"], steps)
+    program = Program(FORMAT, spec, hosts(producer, C0), [], queues("q0"), steps)
     telling = "futureOnly and a producer that is ahead: expirations stay as they are"
     return told("live-future-only", telling, program, p0_1="consumed", p0_2="consumed")
 
@@ -284,7 +285,7 @@ def _future_ceiling() -> Story:
         Ack(),
     ]
     spec = BrokerSpec(timestamping=TimeStampingSpec(future_only=True, ttl_ceiling_ms=60_000))
-    program = Program(FORMAT, spec, hosts(producer, C0), [], ["q0"], steps)
+    program = Program(FORMAT, spec, hosts(producer, C0), [], queues("q0"), steps)
     telling = "futureOnly and a ceiling: it counts from the clock of a producer that is ahead, or not at all (classic)"
     return told("live-future-ceiling", telling, program, p0_1="consumed")
 
@@ -321,7 +322,7 @@ def _returns_twice() -> Story:
 
 
 def _limit() -> Story:
-    spec = BrokerSpec(destinations=[DestinationSpec(">"), DestinationSpec("q0", memory_limit_bytes=16 * 1024)])
+    spec = BrokerSpec(policies=[PolicySpec(">"), PolicySpec("q0", memory_limit_bytes=16 * 1024)])
     rounds: list[AnyStep] = [step for _ in range(12) for step in (Take(deadline_ms=SURE_MS), Ack())]
     steps: list[AnyStep] = [
         Send(count=12, size=4096),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import AnyStep
 
@@ -40,4 +41,4 @@ C0 = HostSpec("c0", "client")
 
 def stomp(steps: list[AnyStep], broker: BrokerSpec | None = None, links: list[LinkSpec] | None = None) -> Program:
     """One producer and one consumer over STOMP, all clocks right."""
-    return Program(FORMAT, broker or BrokerSpec(), hosts(P0, C0), links or [], ["q0"], steps)
+    return Program(FORMAT, broker or BrokerSpec(), hosts(P0, C0), links or [], queues("q0"), steps)

@@ -46,7 +46,7 @@ class RedeliverySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     dead_letter: bool = True
 
 
-class DestinationSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A policy entry; ``match`` is a destination's name or a pattern (``>`` is all)."""
 
     match: str = ">"
@@ -105,7 +105,7 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     generation: dict[str, str] = {}
     timestamping: TimeStampingSpec | None = None
     memory_limit_bytes: int = 64 * 1024 * 1024
-    destinations: list[DestinationSpec] = msgspec.field(default_factory=lambda: [DestinationSpec()])
+    policies: list[PolicySpec] = msgspec.field(default_factory=lambda: [PolicySpec()])
     dead_letter_non_persistent: bool = False
     #: Persistent messages and durable subscriptions outlive the broker's process; without it there is no ``restart``.
     persistent: bool = False
@@ -129,10 +129,6 @@ class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_def
     monitor: dict[str, MonitorSpec] = {}
     #: Kept for brokers whose only known setting is the sweep's period.
     expire_period_ms: int | None = None
-    #: Some messages become several, one for each of the names or queues that they are sent to.
-    copies: bool = False
-    #: Some queues live as long as a connection.
-    temporaries: bool = False
     #: How late a due message may be on an idle broker before "on time" is in doubt.
     lateness_ms: int = 1000
 

@@ -1,4 +1,4 @@
-"""History: what outside observers saw of one run, as ``brokerproof/history/1`` (contracts.md section 2,
+"""History: what outside observers saw of one run, as ``brokerproof/history/2`` (contracts.md section 2,
 docs/history.md).
 
 Rules
@@ -10,34 +10,34 @@ Rules
 * A message is named by the suite (``host/number``), in its body; never by the broker's own id.
 * Wall time exists only through ``clock_sample`` events. A counter that the broker does not have is absent, never 0.
 
-The classes below are the format: reading, writing and the JSON Schema are all derived from them, so they cannot drift.
-Fields may be added with a default; renaming or removing one needs ``brokerproof/history/2``.
+The classes below are the format: reading (``history_file.py``), writing and the JSON Schema are all derived from them,
+so they cannot drift. Fields may be added with a default; renaming or removing one needs another version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import DeclaredSpec
-from brokerproof.conformance.experiment.sight import Heard, Said
+from brokerproof.conformance.experiment.destinations import Destination
+from brokerproof.conformance.experiment.peers import Heard, Said
+from brokerproof.conformance.experiment.traits import Traits
 
-FORMAT = "brokerproof/history/1"
+FORMAT = "brokerproof/history/2"
 
 Result = Literal["ok", "fail", "unknown"]
 
 
-class HistoryError(ValueError):
-    """A history cannot be read. The text names the line, shows the offending value and says what was expected."""
-
-    exit_code = 2
-
-
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line: what ran. ``declared``: what the tester says of the broker, as in a program's ``broker``."""
+    """The first line: what ran. ``declared``: what the tester says of the broker, as in a program's ``broker``.
+
+    ``destinations``: those of the program, and temporary queues that it does not name; any other is a queue, unless its
+    name is one that brokers give.
+    """
 
     format: str
     broker: str
@@ -49,6 +49,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     broker_host: str = "b"
     capabilities: list[str] = []
     declared: DeclaredSpec = DeclaredSpec()
+    destinations: list[Destination] = []
 
 
 class Event(msgspec.Struct, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -74,11 +75,11 @@ class ClockSample(Event, tag="clock_sample"):
 
 
 class Connect(Event, tag="connect"):
-    """A client connected. ``expiry_check``: its library discards expired messages (JMS) or not (STOMP)."""
+    """A client connected, via a library that does what its ``traits`` say; null: not told."""
 
     result: Result
     via: str = "stomp"
-    expiry_check: bool = False
+    traits: Traits | None = None
     refusal: str | None = None
 
 
@@ -333,8 +334,8 @@ class Closed(Event, tag="closed"):
     idle_ns: int | None = None
 
 
-class Visit(Event, tag="visit"):
-    """What a stranger (the ``host``) with a bare socket said and heard, from ``t0`` (it began to connect) to ``t1``."""
+class Probe(Event, tag="probe"):
+    """What a raw peer (the ``host``) with a bare socket said and heard, from ``t0`` (it began to connect) to ``t1``."""
 
     said: Said
     heard: Heard
@@ -397,13 +398,11 @@ class Skipped(Event, tag="skipped"):
 AnyEvent = (
     ClockSample | Connect | Subscribe | Unsubscribe | Leave | Send | Arrive | Consume | Discard | Ack | Nack
     | Begin | Commit | Abort | Browse | Operate | Counters | Closed | Start | Stop | Kill | Pause | Fault
-    | Phase | Skipped | Visit | Acknowledge | Poll
+    | Phase | Skipped | Probe | Acknowledge | Poll
 )
 # fmt: on
 
 _encoder = msgspec.json.Encoder()
-_header_decoder = msgspec.json.Decoder(Header)
-_event_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
 class History:
@@ -430,67 +429,6 @@ class History:
 
 def _encoder_lines(events: Iterable[Event]) -> bytes:
     return b"".join(_encoder.encode(event) + b"\n" for event in events)
-
-
-def read_history(path: Path) -> History:
-    """Read a history file. Raises ``HistoryError`` naming the file, the line and the value; a missing file is a
-    ``HistoryError`` too.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise HistoryError(f"{path}: cannot be read ({error.strerror}); give the path of a history.jsonl") from None
-    return parse_history(data, str(path))
-
-
-def parse_history(data: bytes, name: str = "history") -> History:
-    """Parse JSON lines into a ``History``; see ``read_history`` for the errors."""
-    lines = [line for line in data.split(b"\n") if line.strip()]
-    if not lines:
-        raise HistoryError(f"{name}: is empty; the first line must be a header with format {FORMAT!r}")
-    header = _parse_header(lines[0], name)
-    events = list(_parse_events(lines[1:], name))
-    return History(header, events)
-
-
-def _parse_header(line: bytes, name: str) -> Header:
-    try:
-        header = _header_decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HistoryError(f"{name}:1: not a history header: {error}; it reads {_excerpt(line)}") from None
-    if header.format != FORMAT:
-        raise HistoryError(f"{name}:1: format is {header.format!r}; this release reads {FORMAT!r}")
-    return header
-
-
-def _parse_events(lines: list[bytes], name: str) -> Iterator[Event]:
-    previous_t1 = -1
-    previous_seq = -1
-    for number, line in enumerate(lines, start=2):
-        try:
-            event = _event_decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise HistoryError(f"{name}:{number}: not an event: {error}; it reads {_excerpt(line)}") from None
-        if event.t1 < event.t0:
-            raise HistoryError(
-                f"{name}:{number}: t1={event.t1} is before t0={event.t0}; an event's interval must not be negative"
-            )
-        if event.t1 < previous_t1:
-            raise HistoryError(
-                f"{name}:{number}: t1={event.t1} is before the line above (t1={previous_t1}); sort the events by t1"
-            )
-        if event.seq <= previous_seq:
-            raise HistoryError(
-                f"{name}:{number}: seq={event.seq} does not rise (line above: {previous_seq}); number events in order"
-            )
-        previous_t1 = event.t1
-        previous_seq = event.seq
-        yield event
-
-
-def _excerpt(line: bytes, limit: int = 120) -> str:
-    text = line.decode("utf-8", "replace")
-    return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
 def json_schemas() -> dict[str, Any]:

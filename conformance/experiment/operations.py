@@ -8,9 +8,19 @@ A step of a program resolves its ordinals to one of them (``experiment/steps``),
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
+
+#: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
+#: must not overflow.
+MS_MAX: Final = 10_000_000_000
+Duration = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
+SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
+#: A period as a peer may write it, sensible or not.
+Period = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+#: A name or a value that travels in a header: short and harmless.
+Word = Annotated[str, msgspec.Meta(max_length=40, pattern="^[A-Za-z0-9_.-]*$")]
 
 AckMode = Literal["auto", "client", "individual"]
 AckType = Literal["delivered", "poison", "standard", "redelivered", "individual", "unmatched", "expired"]
@@ -40,9 +50,10 @@ class Operation(
 
 
 class ClientOperation(Operation, frozen=True, kw_only=True):
-    """Common to what a client does."""
+    """Common to what a client does. Every one has a ``host``; a field here would keep it from sharing its options."""
 
-    host: str = ""
+    if TYPE_CHECKING:
+        host: str
 
 
 class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
@@ -52,6 +63,7 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     delay); null: the library's default. ``expiry_check`` False is JMS ``consumerExpiryCheckEnabled=false``.
     """
 
+    host: str = ""
     url: str
     heartbeat_ms: tuple[int, int] = (0, 0)
     monitor_ms: tuple[int, int] | None = None
@@ -59,59 +71,94 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     client_id: str = ""
 
 
-class Send(ClientOperation, frozen=True, kw_only=True, tag="send"):
-    """Send one message, whose properties are those of the step ``send``; it is part of the transaction ``tx``."""
+class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for a message, in a step and in an operation.
 
-    dest: str
-    message: str
-    ttl_ms: int = 0
-    delay_ms: int = 0
+    ``ttl_ms`` 0 is no expiry; negative means already expired by the producer's own clock (STOMP only). ``stamp`` says
+    which timestamp travels: the client's clock, none (the broker stamps; STOMP only), or 0 (disabled, which a
+    time-stamping broker must respect). ``kind`` is a string property of that name, which selectors choose by; "" sends
+    none. ``group`` is JMSXGroupID. A negative ``delay_ms`` is nonsense that a broker must refuse or take for none.
+    ``life_ms`` is a time to live by the broker's clock, instead of ``ttl_ms``. ``deliver_in_ms`` is an absolute
+    delivery time, so long after the reading of the *producer's* clock (JMS only; a delay goes before it). ``forged`` is
+    a delivery count that headers pretend (STOMP only). ``network``: the producer is a network bridge (JMS only).
+    ``preset_in_ms``: the application has set a delivery time on the message itself, so long after its clock, which
+    means nothing (JMS only). ``endless``: the expiration is the last instant of the calendar (2^63 - 1 ms) instead of
+    ``ttl_ms``. ``reply``: it asks for answers on the host's temporary queue. ``again`` (JMS, persistent, outside a
+    transaction, over a link that flows): before the answer is there the host's socket is dead, which only the host
+    knows; its library comes back under its own name and sends the same again (simulated world only).
+    """
+
+    ttl_ms: SignedDuration = 0
+    delay_ms: SignedDuration = 0
     persistent: bool = True
-    priority: int = 4
-    size: int = 0
+    priority: Annotated[int, msgspec.Meta(ge=0, le=9)] = 4
+    size: Annotated[int, msgspec.Meta(ge=0, le=16 * 1024 * 1024)] = 64
     stamp: Literal["client", "none", "zero"] = "client"
-    kind: str = ""
-    group: str = ""
-    life_ms: int = 0
-    deliver_in_ms: int = 0
-    forged: int = 0
+    kind: Word = ""
+    group: Word = ""
+    life_ms: Duration = 0
+    deliver_in_ms: SignedDuration = 0
+    forged: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
     reply: bool = False
     network: bool = False
     endless: bool = False
-    preset_in_ms: int = 0
+    preset_in_ms: SignedDuration = 0
     again: bool = False
+
+
+class Send(MessageOptions, ClientOperation, frozen=True, kw_only=True, tag="send"):
+    """Send one message, as part of the transaction ``tx``."""
+
+    host: str = ""
+    dest: str
+    message: str
+    #: At least; a body that holds the message's name may be longer.
+    size: int = 0
     tx: str = ""
 
 
-class Subscribe(ClientOperation, frozen=True, kw_only=True, tag="subscribe"):
-    """Attach a consumer under a name that was never used before. ``dest`` may be a wildcard.
+class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for a consumer. ``dispatch`` sync is not selectable over STOMP on real ActiveMQ brokers (*not
+    applicable* there).
 
-    A ``prefetch`` of null asks for nothing: the library's own default, if it has one, is what the broker hears.
-    ``durable`` names a durable subscription of the host.
+    ``selector`` is JMS's ("" is none). ``durable`` names a durable subscription of the host, on a topic. ``browser``
+    looks at a queue and takes nothing; unless its ``ack`` is ``individual`` it acknowledges what it has seen.
+    ``exclusive`` asks to be a queue's only consumer, ``priority`` is the consumer's. ``no_local`` refuses what the same
+    connection sent.
     """
 
-    dest: str
-    consumer: str
-    prefetch: int | None = 1000
     dispatch: Literal["async", "sync"] = "async"
     ack: AckMode = "client"
-    selector: str = ""
-    durable: str = ""
+    selector: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    durable: Word = ""
     browser: bool = False
     exclusive: bool = False
     no_local: bool = False
-    priority: int = 0
+    priority: Annotated[int, msgspec.Meta(ge=-128, le=127)] = 0
+
+
+class Subscribe(ConsumerOptions, ClientOperation, frozen=True, kw_only=True, tag="subscribe"):
+    """Attach a consumer under a name that was never used before. ``dest`` may be a wildcard. A ``prefetch`` of null
+    asks for nothing: the library's own default, if it has one, is what the broker hears.
+    """
+
+    host: str = ""
+    dest: str
+    consumer: str
+    prefetch: int | None = 1000
 
 
 class Unsubscribe(ClientOperation, frozen=True, kw_only=True, tag="unsubscribe"):
     """End a durable subscription of this host that no consumer uses."""
 
+    host: str = ""
     durable: str
 
 
 class Take(ClientOperation, frozen=True, kw_only=True, tag="take"):
     """Give the application one message, if one comes within the deadline. A consumer without a prefetch asks for it."""
 
+    host: str = ""
     consumer: str
     deadline_ms: int = 0
 
@@ -119,6 +166,7 @@ class Take(ClientOperation, frozen=True, kw_only=True, tag="take"):
 class Ack(ClientOperation, frozen=True, kw_only=True, tag="ack"):
     """Settle these messages, oldest first, as part of ``tx``."""
 
+    host: str = ""
     consumer: str
     messages: list[str]
     mode: Literal["cumulative", "individual"] = "cumulative"
@@ -128,6 +176,7 @@ class Ack(ClientOperation, frozen=True, kw_only=True, tag="ack"):
 class Nack(ClientOperation, frozen=True, kw_only=True, tag="nack"):
     """Reject these messages (STOMP NACK, OpenWire POISON), outside of any transaction."""
 
+    host: str = ""
     consumer: str
     messages: list[str]
 
@@ -138,6 +187,7 @@ class Acknowledge(ClientOperation, frozen=True, kw_only=True, tag="acknowledge")
     ``open_start`` leaves the first id out; ``wrong_end`` names a last message that does not exist.
     """
 
+    host: str = ""
     consumer: str
     messages: list[str]
     type: AckType
@@ -158,6 +208,7 @@ class Leave(ClientOperation, frozen=True, kw_only=True, tag="leave"):
     (``close``), or the host's socket (``drop``) or process (``kill``) vanishes.
     """
 
+    host: str = ""
     consumer: str | None = None
     how: Literal["close", "drop", "kill"] = "close"
 
@@ -165,18 +216,21 @@ class Leave(ClientOperation, frozen=True, kw_only=True, tag="leave"):
 class Begin(ClientOperation, frozen=True, kw_only=True, tag="begin"):
     """Begin a transaction under this name."""
 
+    host: str = ""
     tx: str
 
 
 class Commit(ClientOperation, frozen=True, kw_only=True, tag="commit"):
     """Commit it."""
 
+    host: str = ""
     tx: str
 
 
 class Abort(ClientOperation, frozen=True, kw_only=True, tag="abort"):
     """Roll it back."""
 
+    host: str = ""
     tx: str
 
 
@@ -227,19 +281,30 @@ class Operate(Operation, frozen=True, kw_only=True):
     limit_bytes: int = 0
 
 
-class Probe(Operation, frozen=True, kw_only=True):
-    """Raw peers come and go: the fields of the step ``visit``."""
+class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A raw peer with a bare socket says ``hello``, then every ``every_ms`` for ``talk_ms`` what ``says`` says, then
+    nothing, until ``ms`` have passed or the broker hangs up. Nothing else happens meanwhile.
 
-    via: Literal["stomp", "openwire"]
-    hello: Literal["good", "none", "half", "early", "bad"]
-    fault: int = 0
-    offer_ms: tuple[int, int] = (0, 0)
+    ``hello``: as it should be, nothing, half of it, something ``early`` instead of it, or one that must be refused
+    (``fault`` chooses). ``offer_ms``: STOMP's heart-beat header, or OpenWire's maxInactivityDuration and initial delay.
+    ``says``: keep-alives; ``asks``, which want an answer; ``part`` of a frame that is never finished. ``deaf`` (STOMP):
+    it sends itself many messages and reads none. ``times`` of them do so at once; the first one is looked at.
+    """
+
+    via: Literal["stomp", "openwire"] = "stomp"
+    hello: Literal["good", "none", "half", "early", "bad"] = "good"
+    fault: Annotated[int, msgspec.Meta(ge=0)] = 0
+    offer_ms: tuple[Period, Period] = (0, 0)
     says: Literal["nothing", "beats", "asks", "part"] = "nothing"
-    every_ms: int = 100
-    talk_ms: int = 0
+    every_ms: Annotated[int, msgspec.Meta(ge=1, le=MS_MAX)] = 100
+    talk_ms: Duration = 0
     deaf: bool = False
-    ms: int = 1000
-    times: int = 1
+    ms: Duration = 1000
+    times: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 1
+
+
+class Probe(ProbeOptions, Operation, frozen=True, kw_only=True):
+    """Raw peers come and go."""
 
 
 class ReadCounters(Operation, frozen=True, kw_only=True, tag="counters"):

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.experiment.destinations import is_topic, own_letters_of
+from brokerproof.conformance.experiment.destinations import Destinations, own_letters_of
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec
+    from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
 
 _RANKS: Final = {">": 2, "*": 1}
 PREFIXES: Final = ("queue://", "topic://")
@@ -28,9 +28,9 @@ DURABLE: Final = 100
 TOPIC: Final = 32767
 
 
-def matches(pattern: str, dest: str) -> bool:
+def matches(pattern: str, dest: str, *, topic: bool) -> bool:
     """Whether a pattern covers a destination's name: ``*`` is one element, a last ``>`` all that follow, or none."""
-    kind = "topic://" if is_topic(dest) else "queue://"
+    kind = "topic://" if topic else "queue://"
     for prefix in PREFIXES:
         if pattern.startswith(prefix):
             if prefix != kind:
@@ -51,43 +51,49 @@ def specificity(pattern: str) -> tuple[list[int], int]:
     return [_RANKS.get(element, 0) for element in pattern.split(".")], 1
 
 
-def entry_for(broker: BrokerSpec, dest: str) -> DestinationSpec | None:
+def entry_for(broker: BrokerSpec, dest: str, *, topic: bool) -> PolicySpec | None:
     """The one entry that applies; None: none does."""
-    best: DestinationSpec | None = None
-    for entry in broker.destinations:
-        if matches(entry.match, dest) and (best is None or specificity(entry.match) < specificity(best.match)):
+    best: PolicySpec | None = None
+    for entry in broker.policies:
+        if matches(entry.match, dest, topic=topic) and (
+            best is None or specificity(entry.match) < specificity(best.match)
+        ):
             best = entry
     return best
 
 
-def default_window(dest: str, *, durable: bool, browser: bool) -> int:
+def default_window(*, topic: bool, durable: bool, browser: bool) -> int:
     """The prefetch of a kind of consumer that asks for none, by the protocol."""
     if browser:
         return BROWSER
-    if not is_topic(dest):
+    if not topic:
         return QUEUE
     return DURABLE if durable else TOPIC
 
 
-def policy_window(broker: BrokerSpec, dest: str, *, durable: bool, browser: bool) -> int | None:
+def policy_window(broker: BrokerSpec, dest: str, *, topic: bool, durable: bool, browser: bool) -> int | None:
     """The prefetch that a policy gives instead; None: it says nothing about this kind of consumer."""
-    entry = entry_for(broker, dest)
-    if entry is None or browser or (is_topic(dest) and not durable):
+    entry = entry_for(broker, dest, topic=topic)
+    if entry is None or browser or (topic and not durable):
         return None
-    return entry.durable_topic_prefetch if is_topic(dest) else entry.queue_prefetch
+    return entry.durable_topic_prefetch if topic else entry.queue_prefetch
 
 
-def window_of(broker: BrokerSpec, dest: str, asked: int, *, durable: bool, browser: bool) -> int:
+def window_of(broker: BrokerSpec, dest: str, asked: int, *, topic: bool, durable: bool, browser: bool) -> int:
     """The prefetch that a consumer must get."""
-    default = default_window(dest, durable=durable, browser=browser)
+    default = default_window(topic=topic, durable=durable, browser=browser)
     if asked not in (UNASKED, default):
         return asked
-    configured = policy_window(broker, dest, durable=durable, browser=browser)
+    configured = policy_window(broker, dest, topic=topic, durable=durable, browser=browser)
     return default if configured is None else configured
 
 
-def own_dead_letter_queues(broker: BrokerSpec, dests: list[str]) -> list[str]:
+def own_dead_letter_queues(broker: BrokerSpec, dests: Destinations) -> list[str]:
     """The dead-letter queues of those destinations that have one of their own."""
-    entries = {dest: entry_for(broker, dest) for dest in dests}
-    strategies = {dest: entry.dead_letter for dest, entry in entries.items() if entry is not None}
-    return [own_letters_of(dest) for dest, found in strategies.items() if found and found.strategy == "individual"]
+    found = []
+    for name in [dest.name for dest in dests.declared]:
+        topic = dests.is_topic(name)
+        entry = entry_for(broker, name, topic=topic)
+        if entry is not None and entry.dead_letter is not None and entry.dead_letter.strategy == "individual":
+            found.append(own_letters_of(name, topic=topic))
+    return found

@@ -1,4 +1,4 @@
-"""Program: a whole experiment as plain data, ``brokerproof/program/1`` (contracts.md section 1, docs/program.md).
+"""Program: a whole experiment as plain data, ``brokerproof/program/2`` (contracts.md section 1, docs/program.md).
 
 Rules:
 
@@ -26,11 +26,12 @@ from brokerproof.conformance.experiment.configuration import (
     LinkSpec,
     effective_monitor,
 )
-from brokerproof.conformance.experiment.destinations import is_copied, is_temporary
+from brokerproof.conformance.experiment.destinations import Destination, is_pattern, queues
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.steps import REGISTRY, AnyStep
+from brokerproof.conformance.experiment.versions import PROGRAM_1, program_2
 
-FORMAT = "brokerproof/program/1"
+FORMAT = "brokerproof/program/2"
 #: More steps than this are refused: a mistake in a generator should not fill the disk.
 STEPS_MAX = 100_000
 #: The largest number of hosts, links or destinations.
@@ -44,15 +45,13 @@ class ProgramError(ValueError):
 
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The experiment. ``dests`` names the destinations that ``dest`` ordinals choose from; a name that starts with
-    ``t`` is a topic, any other a queue.
-    """
+    """The experiment. ``destinations`` are those that ``dest`` ordinals choose from."""
 
     format: str
     broker: BrokerSpec
     hosts: list[HostSpec]
     links: list[LinkSpec] = []
-    dests: list[str] = msgspec.field(default_factory=lambda: ["q0"])
+    destinations: list[Destination] = msgspec.field(default_factory=lambda: queues("q0"))
     steps: list[AnyStep] = []
 
     def with_steps(self, steps: list[AnyStep]) -> Program:
@@ -86,7 +85,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             generation=broker.generation,
             timestamping=broker.timestamping,
             memory_limit_bytes=broker.memory_limit_bytes,
-            destinations=broker.destinations,
+            policies=broker.policies,
             dead_letter_non_persistent=broker.dead_letter_non_persistent,
             monitor_offer=broker.monitor_offer,
             connector=broker.connector,
@@ -95,8 +94,6 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             temp_limit_bytes=broker.temp_limit_bytes,
             delay_support=broker.delay_support,
             delay_max_ms=broker.delay_max_ms,
-            copies=any(is_copied(dest) for dest in self.dests),
-            temporaries=any(is_temporary(dest) for dest in self.dests),
             monitor={
                 host.name: effective
                 for host in self.clients()
@@ -120,8 +117,10 @@ _decoder = msgspec.json.Decoder(Program)
 def parse_program(data: bytes, name: str = "program") -> Program:
     """Parse and check a program. Raises ``ProgramError``."""
     try:
-        program = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        fields = msgspec.json.decode(data)
+        is_old = isinstance(fields, dict) and fields.get("format") == PROGRAM_1
+        program = msgspec.convert(program_2(fields), Program) if is_old else _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError) as error:
         raise ProgramError(f"{name}: not a {FORMAT} program: {error}{_remedy(str(error))}") from None
     check_program(program, name)
     return program
@@ -148,7 +147,7 @@ def read_program(path: Path) -> Program:
 def check_program(program: Program, name: str) -> None:
     """What types cannot say. Raises ``ProgramError``."""
     if program.format != FORMAT:
-        raise ProgramError(f"{name}: format is {program.format!r}; this release reads {FORMAT!r}")
+        raise ProgramError(f"{name}: format is {program.format!r}; this release reads {FORMAT!r} and 1")
     names = [host.name for host in program.hosts]
     brokers = [host.name for host in program.hosts if host.role == "broker"]
     if len(brokers) != 1:
@@ -162,12 +161,33 @@ def check_program(program: Program, name: str) -> None:
             raise ProgramError(
                 f"{name}: a link names the client {link.client!r}; clients are {[h.name for h in program.clients()]}"
             )
-    if not program.dests or len(set(program.dests)) != len(program.dests):
-        raise ProgramError(f"{name}: dests is {program.dests}; name at least one destination, each once")
-    if max(len(names), len(program.links), len(program.dests)) > NAMES_MAX:
-        raise ProgramError(f"{name}: more than {NAMES_MAX} hosts, links or dests")
+    _check_destinations(program, name)
+    if max(len(names), len(program.links), len(program.destinations)) > NAMES_MAX:
+        raise ProgramError(f"{name}: more than {NAMES_MAX} hosts, links or destinations")
     if len(program.steps) > STEPS_MAX:
         raise ProgramError(f"{name}: has {len(program.steps)} steps; at most {STEPS_MAX} are accepted")
+
+
+def _check_destinations(program: Program, name: str) -> None:
+    dests = [dest.name for dest in program.destinations]
+    if not dests or len(set(dests)) != len(dests):
+        raise ProgramError(f"{name}: destinations are {dests}; name at least one, each once")
+    clients = [host.name for host in program.clients()]
+    for dest in program.destinations:
+        if not dest.name or is_pattern(dest.name):
+            raise ProgramError(
+                f"{name}: a destination is called {dest.name!r}, which stands for all of a kind, or none"
+            )
+        if bool(dest.of) != (dest.kind in {"composite", "virtual"}) and dest.kind != "virtual":
+            raise ProgramError(
+                f"{name}: {dest.name} is a {dest.kind} of {len(dest.of)}; only what is composite or "
+                "virtual has parts, and what is composite has some"
+            )
+        if (dest.kind == "temporary") != (dest.host in clients):
+            raise ProgramError(
+                f"{name}: {dest.name} is a {dest.kind} of host {dest.host!r}; a temporary queue belongs "
+                f"to a client ({clients}), and nothing else does"
+            )
 
 
 def json_schema() -> dict[str, Any]:

@@ -11,13 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
-from brokerproof.conformance.experiment.destinations import (
-    DEAD_LETTERS,
-    is_composite,
-    is_temporary,
-    is_topic,
-    temporary_of,
-)
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, Destinations
 from brokerproof.conformance.experiment.traits import traits_of
 
 
@@ -133,13 +127,24 @@ class ClientState(HostState):
 class WorldState:
     """Everything that ordinals choose from."""
 
-    __slots__ = ("_named", "broker", "clients", "dests", "durable", "hosts", "letters", "persistent", "temporaries")
+    __slots__ = (
+        "_named",
+        "broker",
+        "clients",
+        "destinations",
+        "dests",
+        "durable",
+        "hosts",
+        "letters",
+        "persistent",
+        "temporaries",
+    )
 
     def __init__(
         self,
         hosts: Sequence[HostSpec],
         links: Mapping[str, LinkSpec],
-        dests: Sequence[str],
+        destinations: Destinations,
         *,
         letters: Sequence[str] = (),
         persistent: bool = False,
@@ -149,7 +154,8 @@ class WorldState:
         #: Some consumer of the program wants a durable subscription: then hosts keep their client id from one
         #: connection to the next, and otherwise they need not.
         self.durable = durable
-        self.dests: list[str] = list(dests)
+        self.destinations = destinations
+        self.dests = [dest.name for dest in destinations.declared]
         #: Where dead letters come to light: the shared queue, and those of destinations that have one of their own.
         self.letters = [DEAD_LETTERS, *letters]
         #: Temporary queues, by the suite's names: what their owners have told others that they are called.
@@ -227,16 +233,19 @@ class WorldState:
 
     def hear_of(self, message: str, address: str) -> None:
         """A message has told where its sender wants answers."""
-        self.temporaries[temporary_of(message.partition("/")[0])] = address
+        self.temporaries[self.destinations.temporary_of(message.partition("/")[0])] = address
 
     def places(self) -> list[str]:
         """The destinations that are this run's own and stay to its end, without names that join several: the figures of
         the dead-letter queue are everybody's.
         """
-        shared = (dest for dest in self.dests if dest != DEAD_LETTERS and not is_temporary(dest))
-        return [dest for dest in shared if not is_composite(dest)]
+        passing = {"temporary", "composite"}
+        return [dest for dest in self.dests if dest != DEAD_LETTERS and self.destinations.kind(dest) not in passing]
+
+    def queues(self) -> list[str]:
+        """The queues among them."""
+        return [dest for dest in self.places() if not self.destinations.is_topic(dest)]
 
     def left_behind(self) -> list[str]:
         """Where messages may be left when the run drains: the queues, and where dead letters are, each once."""
-        queues = [dest for dest in self.places() if not is_topic(dest)]
-        return list(dict.fromkeys([*queues, *self.letters]))
+        return list(dict.fromkeys([*self.queues(), *self.letters]))

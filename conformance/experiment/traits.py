@@ -21,19 +21,28 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     * ``settles_by_itself``: the library does, at a moment of its own (JMS).
     * ``awaits_receipt``: an ``ok`` is the broker's own answer.
     * ``checks_expiry``: it discards what its clock calls expired.
+    * ``stamps_expiration``: it turns a time to live into an expiration, by its host's clock (JMS).
+    * ``tells_given``: a consumer that closes says how far its application had got (JMS).
     * ``transaction_scope``: what an open transaction of the host holds: nothing, what one session does (its sends), or
       all that the connection sends and settles.
     * ``gives_up_after``: deliveries of one message, rolled back each time, after which it rejects it; 0: never.
-    * ``window``: what makes room in a window: that a message was settled, or that the application was given it.
+    * ``widens_window``: what the application was given makes room for another message before it is settled.
     """
 
     settles_on_write: bool = False
     settles_by_itself: bool = False
     awaits_receipt: bool = False
     checks_expiry: bool = False
+    stamps_expiration: bool = False
+    tells_given: bool = False
     transaction_scope: Literal["none", "session", "connection"] = "none"
     gives_up_after: int = 0
-    window: Literal["settled", "taken"] = "settled"
+    widens_window: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether anybody has told them."""
+        return self is not UNKNOWN
 
 
 STOMP: Final = Traits(settles_on_write=True, awaits_receipt=True, transaction_scope="connection")
@@ -42,12 +51,14 @@ JMS: Final = Traits(
     checks_expiry=True,
     transaction_scope="connection",
     gives_up_after=JMS_DELIVERIES,
-    window="taken",
+    stamps_expiration=True,
+    tells_given=True,
+    widens_window=True,
 )
-UNKNOWN: Final = Traits()
+#: Of a host that nobody has told of; it may do what makes a claim doubtful.
+UNKNOWN: Final = Traits(widens_window=True)
 
 
 def traits_of(via: str, *, checks_expiry: bool) -> Traits:
     """What follows from the name of a library."""
-    known = {"stomp": STOMP, "jms": JMS}.get(via, UNKNOWN)
-    return msgspec.structs.replace(known, checks_expiry=checks_expiry)
+    return msgspec.structs.replace(STOMP if via == "stomp" else JMS, checks_expiry=checks_expiry)

@@ -86,7 +86,7 @@ class Attachments:
                 send.refused = send.refused or transaction.committed is False
                 if send.event.result == "ok" and transaction.end is None:
                     no_longer_open(self.tables, send, sure=False)
-        temporary = self.tables.destinations.get(names.temporary_of(client.name))
+        temporary = self.tables.destinations.get(self.tables.names.temporary_of(client.name))
         if temporary is not None:
             self.tables.marks.put(marks.OPERATOR, temporary.name, (event.t0, NEVER))
             temporary.ledger.restart()

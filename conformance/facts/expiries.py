@@ -15,7 +15,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate
 
-from brokerproof.conformance.experiment.destinations import virtual_topic_of
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.credit import Traffic
@@ -66,7 +65,7 @@ def expiries(tables: Tables, deaths: Deaths) -> list[Expiries]:
     found: list[Expiries] = []
     for dest in tables.destinations.values():
         readings = [reading for reading in dest.readings if reading.event.expired is not None]
-        if not readings or dest.topic or dest.kind != "queue" or virtual_topic_of(dest.name):
+        if not readings or dest.topic or dest.kind != "queue" or dest.virtual:
             continue
         mortal = any(may_die(tables, copy.send) or copy.called_expired for copy in dest.copies)
         moved = any(operation.op == "move" for operation in dest.purges)

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, DeclaredSpec, MonitorSpec
-from brokerproof.conformance.experiment.history import Visit
+from brokerproof.conformance.experiment.history import Probe
 from brokerproof.conformance.facts.spans import NS_PER_MS
 
 #: What a broker offers on OpenWire links unless it is told otherwise.
@@ -59,7 +59,7 @@ class Agreement:
         return self._whole_ns if says in {"nothing", "asks"} else self._least_ns
 
 
-def agreement(event: Visit, declared: DeclaredSpec, connector: ConnectorSpec, generation: str) -> Agreement | None:
+def agreement(event: Probe, declared: DeclaredSpec, connector: ConnectorSpec, generation: str) -> Agreement | None:
     """What follows from a good hello; None: the broker's answer cannot be understood."""
     if event.said.via == "openwire":
         mine = declared.monitor_offer or DEFAULT_OFFER

@@ -9,7 +9,7 @@ from typing import Final
 from brokerproof.conformance.experiment.configuration import (
     DeadLetterSpec,
     DeclaredSpec,
-    DestinationSpec,
+    PolicySpec,
     TimeStampingSpec,
 )
 from brokerproof.conformance.experiment.destinations import own_letters_of
@@ -25,15 +25,16 @@ PAGE: Final = 200
 class Applied:
     """What a tester declares about one destination. Times are milliseconds, limits bytes; 0 is none."""
 
-    __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "found", "memory_limit_bytes", "page")
+    __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "found", "memory_limit_bytes", "page", "topic")
 
-    def __init__(self, declared: DeclaredSpec, dest: str) -> None:
-        entry = entry_for(declared, dest)
+    def __init__(self, declared: DeclaredSpec, dest: str, *, topic: bool) -> None:
+        entry = entry_for(declared, dest, topic=topic)
         self.dest = dest
+        self.topic = topic
         #: An entry applies.
         self.found = entry is not None
         #: The entry, or the defaults.
-        self.entry = entry if entry is not None else DestinationSpec(expire_period_ms=0)
+        self.entry = entry if entry is not None else PolicySpec(expire_period_ms=0)
         self.dead_letter = self.entry.dead_letter or DeadLetterSpec(
             process_non_persistent=declared.dead_letter_non_persistent
         )
@@ -58,7 +59,7 @@ class Applied:
 
     def own_dead_letters(self) -> str:
         """The dead-letter queue of its own; "" if it has none."""
-        return own_letters_of(self.dest) if self.dead_letter.strategy == "individual" else ""
+        return own_letters_of(self.dest, topic=self.topic) if self.dead_letter.strategy == "individual" else ""
 
 
 def believes_clients(declared: DeclaredSpec) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
@@ -37,11 +36,11 @@ from brokerproof.conformance.experiment.history import (
     Pause,
     Phase,
     Poll,
+    Probe,
     Start,
     Stop,
     Subscribe,
     Unsubscribe,
-    Visit,
 )
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
@@ -146,7 +145,7 @@ class Recording:
             Browse: self._browse,
             Operate: lambda event: operate(tables, event),
             Poll: tables.polls.append,
-            Visit: tables.probes.append,
+            Probe: tables.probes.append,
         }
 
     # -- sends
@@ -214,9 +213,9 @@ class Recording:
         if event.result == "fail":
             transaction.mixed = True
         elif event.result == "unknown":
-            tables.unsure.update(dict.fromkeys(names.parts_of(event.dest), True))
+            tables.unsure.update(dict.fromkeys(tables.names.parts(event.dest), True))
         else:
-            for part in names.parts_of(event.dest):
+            for part in tables.names.parts(event.dest):
                 count, size = tables.uncommitted.get(part, (0, 0))
                 tables.uncommitted[part] = (count + 1, size + event.size)
 
@@ -282,11 +281,16 @@ class Recording:
             return found
         if dest.kind == "dead-letters" and event.original_dest and send.dest.kind in {"composite", "virtual"}:
             origin = self.tables.destination(event.original_dest)
-            if not origin.topic and _is_copied(send, origin):
+            if not origin.topic and _is_copied(self.tables, send, origin):
                 return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
-        if not dest.topic and send.copy is not None and send.copy.subscription is None and not _is_copied(send, dest):
+        if (
+            not dest.topic
+            and send.copy is not None
+            and send.copy.subscription is None
+            and not _is_copied(self.tables, send, dest)
+        ):
             return send.copy  # a dead letter, or what an operator moved
-        home = dest if dest.topic is send.dest.topic or _is_copied(send, dest) else send.dest
+        home = dest if dest.topic is send.dest.topic or _is_copied(self.tables, send, dest) else send.dest
         return self._copy(send, holder, home if home.kind != "dead-letters" else send.dest, subscription)
 
     def _consume(self, event: Consume) -> None:
@@ -477,8 +481,8 @@ class Recording:
         self.tables.phase = event.name
 
 
-def _is_copied(send: Send, dest: Destination) -> bool:
+def _is_copied(tables: Tables, send: Send, dest: Destination) -> bool:
     """Whether what was sent to that name becomes a copy on this destination."""
     if send.dest.kind not in {"composite", "virtual"}:
         return False
-    return any(part in {dest.name, names.virtual_topic_of(dest.name)} for part in names.parts_of(send.dest.name))
+    return any(part in {dest.name, dest.virtual} for part in tables.names.parts(send.dest.name))

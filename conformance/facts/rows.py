@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.experiment import destinations as names
+from brokerproof.conformance.experiment.destinations import ALL_QUEUES, ALL_TOPICS
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
@@ -27,12 +27,13 @@ from brokerproof.conformance.experiment.history import (
     Unsubscribe,
 )
 from brokerproof.conformance.experiment.history import Send as SendEvent
+from brokerproof.conformance.experiment.traits import UNKNOWN, Traits
 from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.ledger import Ledger
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.stalls import Stall
-from brokerproof.conformance.facts.traits import UNKNOWN, Traits, is_selective
+from brokerproof.conformance.facts.traits import is_selective
 
 # What became of a delivery.
 HELD: Final = 0  # its session has it, unsettled
@@ -440,17 +441,21 @@ class Destination:
 
     # fmt: off
     __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "epoch", "grouped", "kept",
-                 "kind", "ledger", "name", "open", "priorities", "purges", "readings", "rested", "sends", "sent_bytes",
-                 "sessions", "subscriptions", "taken_ns", "timed", "topic", "waiting")
+                 "kind", "ledger", "name", "open", "pattern", "priorities", "purges", "readings", "rested", "sends",
+                 "sent_bytes", "sessions", "subscriptions", "taken_ns", "timed", "topic", "virtual", "waiting")
     # fmt: on
 
-    def __init__(self, name: str, kind: str, applied: Applied, *, topic: bool) -> None:
+    def __init__(self, name: str, kind: str, applied: Applied, *, topic: bool, virtual: str) -> None:
         self.name = name
         self.kind = kind
         self.topic = topic
+        #: The virtual topic that it is, or that it consumes from; "" for all others.
+        self.virtual = virtual
+        #: The pattern that covers it.
+        self.pattern = ALL_TOPICS if topic else ALL_QUEUES
         self.applied = applied
         self.ledger = Ledger()
-        self.epoch = Epoch(fed=kind == "queue" and bool(names.virtual_topic_of(name)))
+        self.epoch = Epoch(fed=kind == "queue" and bool(virtual))
         self.sessions: list[Session] = []
         self.open: dict[str, Session] = {}
         self.subscriptions: list[Subscription] = []

@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Ack, Nack
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.policy import gets_expiration
@@ -61,7 +60,7 @@ def note_volatile(tables: Tables, copy: Copy) -> None:
 
 def no_longer_open(tables: Tables, send: Send, *, sure: bool) -> None:
     """What was sent in a transaction waits for its end no more; not ``sure``: perhaps it does."""
-    for dest in names.parts_of(send.event.dest):
+    for dest in tables.names.parts(send.event.dest):
         count, size = tables.uncommitted.get(dest, (0, 0))
         if count > 1:
             tables.uncommitted[dest] = (count - 1, size - send.event.size)

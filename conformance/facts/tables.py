@@ -20,9 +20,9 @@ from brokerproof.conformance.experiment.history import (
     Pause,
     Phase,
     Poll,
+    Probe,
     Subscribe,
     Unsubscribe,
-    Visit,
 )
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
@@ -44,33 +44,25 @@ from brokerproof.conformance.facts.rows import (
 from brokerproof.conformance.facts.spans import NEVER
 
 
-def kind_of(dest: str) -> str:
-    """What a destination is, as far as its name says it."""
+def kind_of(dest: str, declared: names.Destinations) -> str:
+    """What a destination is: what it is declared to be, or what a broker made it."""
     if dest == names.DEAD_LETTERS or (names.is_aside(dest) and not dest.startswith(names.ADVISORIES)):
         return "dead-letters"
     if names.is_aside(dest):
         return "advisory"
-    if names.is_pattern(dest):
-        return "pattern"
-    if names.is_temporary(dest):
-        return "temporary"
-    if names.is_composite(dest):
-        return "composite"
-    if names.virtual_topic_of(dest) == dest:
-        return "virtual"
-    return "topic" if names.is_topic(dest) else "queue"
+    return "pattern" if names.is_pattern(dest) else declared.kind(dest)
 
 
 def looks_at(browser: Subscribe, dest: Destination) -> bool:
     """Whether a browser is one of this destination."""
     name = browser.dest
-    return name == dest.name or (names.is_pattern(name) and names.pattern_of(dest.name) == name)
+    return name == dest.name or (names.is_pattern(name) and dest.pattern == name)
 
 
 def covers(session: Session, dest: Destination) -> bool:
     """Whether a consumer of a wildcard consumes from a destination."""
     plain = dest.kind not in {"pattern", "dead-letters", "advisory"} and "." not in dest.name
-    return plain and names.pattern_of(dest.name) == session.dest.name
+    return plain and dest.pattern == session.dest.name
 
 
 class Tables:
@@ -79,15 +71,17 @@ class Tables:
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
                  "clients", "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations",
-                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "moved_seq", "operations",
-                 "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests", "readings",
-                 "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
+                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "moved_seq", "names",
+                 "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests",
+                 "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
                  "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "virtual_queues",
                  "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
         self.header = header
+        #: What the destinations are, by name.
+        self.names = names.Destinations(header.destinations)
         self.declared = header.declared
         self.broker = header.broker_host
         #: Virtual time: instants are exact, and a timer cannot act while something is read.
@@ -116,7 +110,7 @@ class Tables:
         #: Browsers that are there, or may be.
         self.lookers: dict[str, Browser] = {}
         self.polls: list[Poll] = []
-        self.probes: list[Visit] = []
+        self.probes: list[Probe] = []
         self.acknowledges: list[Acknowledge] = []
         self.operations: list[Operate] = []
         self.limits: list[Operate] = []
@@ -155,11 +149,10 @@ class Tables:
         """The row of a destination."""
         found = self.destinations.get(name)
         if found is None:
-            kind = kind_of(name)
-            topic = kind != "temporary" and names.is_topic(name)
-            found = Destination(name, kind, Applied(self.declared, name), topic=topic)
+            topic, virtual = self.names.is_topic(name), self.names.virtual_topic(name)
+            applied = Applied(self.declared, name, topic=topic)
+            found = Destination(name, kind_of(name, self.names), applied, topic=topic, virtual=virtual)
             self.destinations[name] = found
-            virtual = names.virtual_topic_of(name)
             if virtual not in {"", name} and "virtual-topics" in self.header.capabilities:
                 self.virtual_queues.setdefault(virtual, []).append(found)
             for session in self.wild:
@@ -222,13 +215,12 @@ class Tables:
         that had a consumer; one twice if it is named, too.
         """
         name = event.dest
-        if not names.is_composite(name) and name not in self.virtual_queues:
-            return [self.destination(name)]
+        parts = self.names.parts(name)
         found: list[Destination] = []
-        for part in names.parts_of(name):
+        for part in parts:
             found.append(self.destination(part))
             queues = self.virtual_queues.get(part, ())
-            found += [q for q in queues if q.name in names.parts_of(name) or self.attended(q, event.t0)]
+            found += [q for q in queues if q.name in parts or self.attended(q, event.t0)]
         return found
 
     def attended(self, dest: Destination, at_ns: int) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.steps import (
     Ack,
     Advance,
@@ -22,6 +23,7 @@ from brokerproof.conformance.experiment.steps import (
     Commit,
     Leave,
     Operate,
+    Probe,
     Restart,
     Rollback,
     Send,
@@ -30,7 +32,6 @@ from brokerproof.conformance.experiment.steps import (
     Subscribe,
     Take,
     Unsubscribe,
-    Visit,
 )
 from brokerproof.conformance.experiment.steps.consume import ACKS, DURABLES, SELECTORS, draw_options
 from brokerproof.conformance.experiment.steps.operation import OPERATIONS
@@ -74,11 +75,10 @@ def draw_features(chooser: Chooser) -> tuple[str, ...]:
 
 def fit_frame(frame: Program, features: tuple[str, ...]) -> Program:
     """The frame with what the features need."""
-    dests = list(frame.dests)
-    if ("wildcards" in features or "operator" in features) and "q1" not in dests:
-        dests.append("q1")
-    if "durables" in features and "t0" not in dests:
-        dests.append("t0")
+    dests = list(frame.destinations)
+    wanted = queues("q1") if "wildcards" in features or "operator" in features else []
+    wanted += topics("t0") if "durables" in features else []
+    dests += [dest for dest in wanted if dest not in dests]
     hosts = list(frame.hosts)
     if ("pull" in features or "lifetimes" in features) and all(host.via != "jms" for host in frame.clients()):
         # The last client: a program may well have only one, and producers are anybody.
@@ -87,9 +87,9 @@ def fit_frame(frame: Program, features: tuple[str, ...]) -> Program:
     if "restarts" in features:
         broker = msgspec.structs.replace(broker, persistent=True)
     if "priorities" in features:
-        entries = [msgspec.structs.replace(entry, prioritized_messages=True) for entry in broker.destinations]
-        broker = msgspec.structs.replace(broker, destinations=entries)
-    return msgspec.structs.replace(frame, dests=dests, broker=broker, hosts=hosts)
+        entries = [msgspec.structs.replace(entry, prioritized_messages=True) for entry in broker.policies]
+        broker = msgspec.structs.replace(broker, policies=entries)
+    return msgspec.structs.replace(frame, destinations=dests, broker=broker, hosts=hosts)
 
 
 #: Feature -> how often its own steps are drawn, in the units of ``MIX``.
@@ -98,7 +98,7 @@ MIXES: dict[str, dict[str, int]] = {
     "durables": {"unsubscribe": 2},
     "operator": {"operate": 3},
     "restarts": {"restart": 3},
-    "strangers": {"visit": 2},
+    "raw-peers": {"probe": 2},
 }
 
 
@@ -309,9 +309,9 @@ def lifetimes(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     return [*steps, _consumer(chooser, shape, dest), Take(host=_host(chooser, shape), deadline_ms=10, count=2)]
 
 
-def strangers(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+def raw_peers(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Somebody with a bare socket comes while others are connected."""
-    return [_consumer(chooser, shape, chooser.below(shape.dests)), Visit.draw(chooser, shape), Settle()]
+    return [_consumer(chooser, shape, chooser.below(shape.dests)), Probe.draw(chooser, shape), Settle()]
 
 
 #: Feature -> its motifs.
@@ -328,7 +328,7 @@ MOTIFS_OF: dict[str, tuple[Motif, ...]] = {
     "operator": (operators,),
     "restarts": (restarts,),
     "lifetimes": (lifetimes,),
-    "strangers": (strangers,),
+    "raw-peers": (raw_peers,),
 }
 
 

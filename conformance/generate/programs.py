@@ -20,12 +20,13 @@ from brokerproof.conformance.experiment.chooser import Chooser, SeededChooser
 from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
     ClockSpec,
-    DestinationSpec,
     HostSpec,
     LinkSpec,
     MonitorSpec,
+    PolicySpec,
     TimeStampingSpec,
 )
+from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     REGISTRY,
@@ -136,11 +137,11 @@ def draw_frame(chooser: Chooser) -> Program:
         check = not (jms and chooser.flag(15))
         hosts.append(HostSpec(name, "client", "jms" if jms else "stomp", _draw_clock(chooser, skewed), check))
         links.append(LinkSpec(name, latency_us, _draw_monitor(chooser) if monitored else None))
-    dests = ["q0"]
+    dests = queues("q0")
     if chooser.flag(40):
-        dests.append("q1")
+        dests += queues("q1")
     if chooser.flag(25):
-        dests.append("t0")
+        dests += topics("t0")
     return Program(FORMAT, _draw_broker(chooser), hosts, links, dests, [])
 
 
@@ -165,14 +166,14 @@ def _draw_broker(chooser: Chooser) -> BrokerSpec:
         )
     limit_bytes = LIMITS_BYTES[chooser.below(len(LIMITS_BYTES))] if chooser.flag(25) else LIMITS_BYTES[0]
     own_bytes = 8 * 1024 if chooser.flag(15) else None
-    entries = [DestinationSpec(">", PERIODS_MS[chooser.below(len(PERIODS_MS))])]
+    entries = [PolicySpec(">", PERIODS_MS[chooser.below(len(PERIODS_MS))])]
     if own_bytes is not None:
-        entries.append(DestinationSpec("q0", entries[0].expire_period_ms, own_bytes))
+        entries.append(PolicySpec("q0", entries[0].expire_period_ms, own_bytes))
     return BrokerSpec(
         generation={"expiry": "documented"} if chooser.flag(15) else {},
         timestamping=stamping,
         memory_limit_bytes=limit_bytes,
-        destinations=entries,
+        policies=entries,
         dead_letter_non_persistent=chooser.flag(25),
     )
 
@@ -180,14 +181,14 @@ def _draw_broker(chooser: Chooser) -> BrokerSpec:
 def shape_of(program: Program, features: tuple[str, ...] = ()) -> Shape:
     """What step generators need to know of a program."""
     times = [0, *TTLS_MS]
-    times += [entry.expire_period_ms for entry in program.broker.destinations]
+    times += [entry.expire_period_ms for entry in program.broker.policies]
     times += [abs(host.clock.offset_ms) for host in program.hosts]
     for link in program.links:
         if link.monitor is not None:
             times += [link.monitor.read_ms, link.monitor.initial_delay_ms]
     clients = program.clients()
     distinct = list(dict.fromkeys(times))
-    return Shape(len(clients), len(program.dests), len(clients), distinct, features)
+    return Shape(len(clients), len(program.destinations), len(clients), distinct, features)
 
 
 def _swarm_mix(chooser: Chooser, features: tuple[str, ...]) -> dict[str, int]:

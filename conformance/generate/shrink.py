@@ -134,9 +134,10 @@ def frame_candidates(program: Program) -> Iterator[Program]:
             yield replace(
                 program, links=[*program.links[:index], replace(link, latency_us=0), *program.links[index + 1 :]]
             )
-    if len(program.dests) > 1:
-        for index in range(len(program.dests)):
-            yield replace(program, dests=program.dests[:index] + program.dests[index + 1 :])
+    dests = program.destinations
+    if len(dests) > 1:
+        for index in range(len(dests)):
+            yield replace(program, destinations=dests[:index] + dests[index + 1 :])
 
 
 def _broker_candidates(program: Program) -> Iterator[Program]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from brokerproof.conformance.experiment import history
-from brokerproof.conformance.experiment.destinations import is_pattern, is_topic
+from brokerproof.conformance.experiment.destinations import Destinations, is_pattern
 from brokerproof.conformance.experiment.history import Acknowledge, Arrive, Closed, Discard, Event, Fault, Operate
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import (
@@ -51,6 +51,7 @@ class InFlightModel(Model):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
+        self._destinations = Destinations(program.destinations)
         #: Consumer -> (its host, its queue, the messages that it holds).
         self.held: dict[str, tuple[str, str, dict[str, None]]] = {}
         self.asynchronous: dict[str, None] = {}
@@ -103,7 +104,7 @@ class InFlightModel(Model):
 
     def _places(self, dest: str) -> dict[str, None]:
         """The destinations that a consumer's own may mean."""
-        return dict.fromkeys(self.program.dests if is_pattern(dest) else [dest])
+        return dict.fromkeys([one.name for one in self.program.destinations] if is_pattern(dest) else [dest])
 
     def _gone(self, event: history.Leave | Closed | Fault) -> None:
         """Consumers are gone: one, those of a host, or all because the broker restarted."""
@@ -116,7 +117,7 @@ class InFlightModel(Model):
                 del self.held[consumer]
 
     def _count(self, event: history.Counters) -> Verdict | None:
-        if event.dest is None or event.in_flight is None or is_topic(event.dest):
+        if event.dest is None or event.in_flight is None or self._destinations.is_topic(event.dest):
             return None
         shown = f"count of {event.dest} is {event.in_flight}"
         if event.in_flight < 0 and event.dest not in self.asynchronous:

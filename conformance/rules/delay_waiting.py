@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from brokerproof.conformance.experiment.destinations import virtual_topic_of
 from brokerproof.conformance.experiment.history import Browse, Discard, Event, Poll
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, would_be_dead_letter
@@ -291,7 +290,7 @@ def scheduled(facts: Facts) -> list[Reading]:
 def figures_add_up(facts: Facts, reading: Reading) -> Findings:
     """Whether a waiting message counts in the depth of its queue is declared, and the figures always add up."""
     dest, count = reading.dest, reading.event.scheduled
-    if dest is None or count is None or virtual_topic_of(dest.name):
+    if dest is None or count is None or dest.virtual:
         return
     operations = [event for event in dest.purges if event.t0 <= reading.event.t1]
     low, high = facts.delays.scheduled(dest, reading.span, operations[-1].t1 if operations else -1)

@@ -285,7 +285,9 @@ def listeners(facts: Facts) -> list[Listener]:
     """All listeners, and what they were told."""
     found: dict[str, Listener] = {}
     for dest in facts.destinations.values():
-        topic = facts.destinations.get(expiries_of(dest.name)) if dest.sends and not dest.topic else None
+        topic = (
+            facts.destinations.get(expiries_of(dest.name, topic=dest.topic)) if dest.sends and not dest.topic else None
+        )
         for session in topic.sessions if topic is not None else ():
             if session.known and session.ack == "auto" and session.opened[1] <= min(s.event.t0 for s in dest.sends):
                 found[session.name] = Listener(session, dest)

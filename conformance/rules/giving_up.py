@@ -7,6 +7,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.configuration import RedeliverySpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
+from brokerproof.conformance.experiment.traits import JMS_DELIVERIES
 from brokerproof.conformance.facts.absence import drained
 from brokerproof.conformance.facts.dead_letters import collected, is_told, owed
 from brokerproof.conformance.facts.deliveries import moves
@@ -15,7 +16,6 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, RESTART
 from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Transaction
 from brokerproof.conformance.facts.spans import NS_PER_MS
-from brokerproof.conformance.facts.traits import JMS_DELIVERIES
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 # -- by the library

@@ -7,7 +7,6 @@ mean to it; so no mark drops a reading here.
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.destinations import virtual_topic_of
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.rows import Destination, Reading, Session
@@ -266,7 +265,7 @@ def after_purges(facts: Facts) -> list[Reading]:
 
 
 def _is_fed_by_producers(dest: Destination) -> bool:
-    return dest.kind != "dead-letters" and not virtual_topic_of(dest.name) and dest.applied.entry.redelivery is None
+    return dest.kind != "dead-letters" and not dest.virtual and dest.applied.entry.redelivery is None
 
 
 @rule("INF-013", over=after_purges, handles=KINDS)

@@ -260,7 +260,7 @@ def restarts_leave_memory_empty(facts: Facts, row: Reading | Send) -> Findings:
         yield from _gone(facts, row)
         return
     event, restart = row.event, facts.restarts[row.restarts - 1]
-    entries = facts.declared.destinations
+    entries = facts.declared.policies
     periods = [row.dest.applied.expire_period_ms] if row.dest is not None else [one.expire_period_ms for one in entries]
     period_ms = min((period for period in periods if period > 0), default=0)
     if period_ms and event.t1 - restart.t0 >= period_ms * NS_PER_MS:

@@ -176,13 +176,13 @@ def inherited_limits_follow(facts: Facts, reading: Reading) -> Findings:
 
 def disputed(facts: Facts) -> list[Reading]:
     """Readings that show a limit, of destinations for which policy entries with different limits compete."""
-    entries = facts.declared.destinations
+    entries = facts.declared.policies
     if len({one.memory_limit_bytes for one in entries}) < 2:
         return []
     several = {
         dest.name
         for dest in facts.destinations.values()
-        if len({one.memory_limit_bytes or 0 for one in entries if matches(one.match, dest.name)}) > 1
+        if len({one.memory_limit_bytes or 0 for one in entries if matches(one.match, dest.name, topic=dest.topic)}) > 1
     }
     return [r for r in shown_limits(facts) if r.dest is not None and r.dest.name in several] if several else []
 
@@ -191,7 +191,7 @@ def disputed(facts: Facts) -> list[Reading]:
 def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
     """The most specific policy entry decides a destination's limit."""
     dest = reading.dest
-    entry = entry_for(facts.declared, dest.name) if dest is not None else None
+    entry = entry_for(facts.declared, dest.name, topic=dest.topic) if dest is not None else None
     wanted = 0 if entry is None else entry.memory_limit_bytes or limit_at(facts, reading)
     if dest is None or entry is None or wanted < 0:
         return

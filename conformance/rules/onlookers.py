@@ -139,7 +139,11 @@ def _touched(facts: Facts, copy: Copy, look: Look) -> bool:
 
 def listeners(facts: Facts) -> list[tuple[Destination, Session, list[int]]]:
     """Who listened to the consumer advisories of which destination, and when (events) it was told anything."""
-    by_topic = {presence_of(dest.name): dest for dest in facts.destinations.values() if dest.kind != "advisory"}
+    by_topic = {
+        presence_of(dest.name, topic=dest.topic): dest
+        for dest in facts.destinations.values()
+        if dest.kind != "advisory"
+    }
     sessions = [s for s in facts.sessions.values() if s.known and s.ack == "auto" and s.dest.name in by_topic]
     told: dict[str, list[int]] = {session.name: [] for session in sessions}
     for event in facts.advisories:

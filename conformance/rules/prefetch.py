@@ -126,8 +126,8 @@ def _widths(facts: Facts, reading: Reading, *, ruled: bool) -> Findings:
         if event.selector or event.no_local or event.exclusive or event.priority or window.doubted:
             continue
         durable = bool(event.durable)
-        said = policy_window(facts.declared, dest.name, durable=durable, browser=False)
-        default = default_window(dest.name, durable=durable, browser=False)
+        said = policy_window(facts.declared, dest.name, topic=dest.topic, durable=durable, browser=False)
+        default = default_window(topic=dest.topic, durable=durable, browser=False)
         if (said is not None) is not ruled or (said is None and event.asked not in {UNASKED, default}):
             continue
         asked = "nothing" if event.asked == UNASKED else str(event.asked)

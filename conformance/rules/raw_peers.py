@@ -7,7 +7,7 @@ broker's connector.
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.configuration import ConnectorSpec
-from brokerproof.conformance.experiment.history import Visit
+from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.negotiation import Agreement, agreement
 from brokerproof.conformance.facts.spans import NS_PER_MS, ms
@@ -30,7 +30,7 @@ class Probe:
 
     __slots__ = ("connector", "declared", "early_ns", "event", "heard", "known", "late_ns", "said", "terms")
 
-    def __init__(self, facts: Facts, event: Visit) -> None:
+    def __init__(self, facts: Facts, event: ProbeEvent) -> None:
         declared = facts.declared
         generation = declared.generation.get("monitor", "documented" if facts.simulated else "")
         self.event = event
@@ -336,7 +336,7 @@ def write_timeout_ends_it(_facts: Facts, probe: Probe) -> Findings:
 def blocked_producer_is_kept(_facts: Facts, probe: Probe) -> Findings:
     """A broker that blocks a producer does not drop it, and a slow application does not trip the monitor."""
     terms = probe.terms
-    refusing = any(entry.send_fail_if_no_space for entry in probe.declared.destinations)
+    refusing = any(entry.send_fail_if_no_space for entry in probe.declared.policies)
     if probe.said.flooded_ns or terms is None or terms.read_ns <= 0 or refusing or not probe.known:
         return
     if probe.connector.write_timeout_ms > 0:
@@ -348,13 +348,13 @@ def blocked_producer_is_kept(_facts: Facts, probe: Probe) -> Findings:
         yield held("kept", "a producer was blocked for longer than the limit")
 
 
-def many(facts: Facts) -> list[Visit]:
+def many(facts: Facts) -> list[ProbeEvent]:
     """Many peers, all of which the broker hung up on."""
     return [e for e in facts.probes if e.said.times > 1 and e.heard.left is not None and e.heard.closed >= e.said.times]
 
 
 @rule("INA-025", over=many)
-def nothing_is_left_behind(facts: Facts, event: Visit) -> Findings:
+def nothing_is_left_behind(facts: Facts, event: ProbeEvent) -> Findings:
     """A thousand inactivity closes leave no threads, sockets or timers behind."""
     left = event.heard.left or {}
     # In real processes others may come and go: growth by less than a tenth of the peers is no leak.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, pattern_of
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
@@ -117,11 +117,11 @@ def wild_arrivals(facts: Facts) -> list[Delivery]:
 
 
 @rule("GEN-046", over=wild_arrivals, handles=(*PAST, "operator", "redelivery"))
-def nothing_else(_facts: Facts, delivery: Delivery) -> Findings:
+def nothing_else(facts: Facts, delivery: Delivery) -> Findings:
     """A consumer of a wildcard gets nothing from other destinations, and each message of a topic once."""
     session, topic, at = delivery.session, delivery.session.dest.topic, delivery.event.dest
     first = next(one for one in (*delivery.copy.deliveries, delivery) if one.session is session)
-    if at == DEAD_LETTERS or pattern_of(at) != session.dest.name:
+    if at == DEAD_LETTERS or facts.names.pattern(at) != session.dest.name:
         yield broken("strange", session, delivery)
     elif topic and first is not delivery:
         yield broken("twice", first, delivery)

@@ -91,7 +91,7 @@ def program_lines(program: Program) -> list[str]:
             f", monitor read {link.monitor.read_ms} ms after {link.monitor.initial_delay_ms} ms" if link.monitor else ""
         )
         lines.append(f"link    {link.client} latency {link.latency_us} us{monitor}")
-    lines.append(f"dests   {', '.join(program.dests)}")
+    lines.append(f"dests   {', '.join([dest.name for dest in program.destinations])}")
     for number, step in enumerate(program.steps[:STEPS_SHOWN], start=1):
         fields = msgspec.to_builtins(step)
         name = fields.pop("do")

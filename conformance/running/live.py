@@ -31,7 +31,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps.consume import Take
 from brokerproof.conformance.experiment.steps.passage import Advance
-from brokerproof.conformance.experiment.steps.visit import Pause, Visit
+from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.known import apply_known
 from brokerproof.conformance.rules.judge import judge_history
@@ -120,7 +120,7 @@ def real_ms(program: Program) -> int:
     """
     waits = [step.ms for step in program.steps if isinstance(step, Advance)]
     takes = [step.deadline_ms for step in program.steps if isinstance(step, Take) and step.deadline_ms <= PATIENCE_MS]
-    stays = [step.ms for step in program.steps if isinstance(step, Pause | Visit)]
+    stays = [step.ms for step in program.steps if isinstance(step, Pause | Probe)]
     return sum(waits) + sum(takes) + sum(stays)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.destinations import Destinations
 from brokerproof.conformance.experiment.policies import own_dead_letter_queues
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import WorldState
@@ -10,11 +11,12 @@ from brokerproof.conformance.experiment.steps.consume import Subscribe
 
 def state_of(program: Program) -> WorldState:
     """The state in which a program begins."""
+    destinations = Destinations(program.destinations)
     return WorldState(
         program.hosts,
         {host.name: program.link_of(host.name) for host in program.clients()},
-        program.dests,
-        letters=own_dead_letter_queues(program.broker, program.dests),
+        destinations,
+        letters=own_dead_letter_queues(program.broker, destinations),
         persistent=program.broker.persistent,
         durable=any(isinstance(step, Subscribe) and bool(step.durable) for step in program.steps),
     )

@@ -19,7 +19,6 @@ import msgspec
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
-from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.experiment.history import Event, Header, History
 from brokerproof.conformance.experiment.state import ClientState
 from brokerproof.conformance.experiment.steps.consume import acknowledged
@@ -128,6 +127,7 @@ class World:
             broker_host=program.broker_host().name,
             capabilities=port.capabilities(),
             declared=self._declared,
+            destinations=self.state.destinations.declared,
         )
 
     # -- operations
@@ -267,7 +267,7 @@ class World:
         sent: dict[str, None] = {}
         for event in self.recorder.events:
             if isinstance(event, events.Send):
-                if event.result != "fail" and not is_topic(event.dest) and event.tx is None:
+                if event.result != "fail" and not self.state.destinations.is_topic(event.dest) and event.tx is None:
                     sent[event.message] = None
             elif isinstance(event, events.Ack):
                 if event.result == "ok" or event.mode == "auto":

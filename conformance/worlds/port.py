@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.configuration import DeclaredSpec
     from brokerproof.conformance.experiment.history import Result
     from brokerproof.conformance.experiment.operations import ClientOperation, Operation
+    from brokerproof.conformance.experiment.peers import Heard, Said
     from brokerproof.conformance.experiment.program import Program
-    from brokerproof.conformance.experiment.sight import Heard, Said
     from brokerproof.conformance.experiment.state import ClientState, WorldState
     from brokerproof.conformance.experiment.traits import Traits
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.worlds.port import Outcome, Recorder
 
 #: What raw peers are called.
-RAW_PEER: Final = "stranger"
+RAW_PEER: Final = "raw-peer"
 #: Operations of which a history tells their own fields, the result and the refusal.
 _PLAIN: Final[dict[type[ops.Operation], type[Event]]] = {
     ops.Unsubscribe: events.Unsubscribe,
@@ -66,7 +66,8 @@ class Recording:
         )
 
     def subscribe(self, operation: ops.Subscribe) -> Event:
-        kind = {"durable": bool(operation.durable), "browser": operation.browser}
+        topic = self.state.destinations.is_topic(operation.dest)
+        kind = {"topic": topic, "durable": bool(operation.durable), "browser": operation.browser}
         asked = UNASKED if operation.prefetch is None else operation.prefetch
         said = policy_window(self.broker, operation.dest, **kind)
         return self.put_result(
@@ -165,7 +166,7 @@ class Recording:
     def probe(self, operation: ops.Probe) -> Event:  # noqa: ARG002 - what it said is seen
         assert self.outcome.seen is not None
         said, heard = self.outcome.seen
-        return self.put(events.Visit, RAW_PEER, said=said, heard=heard)
+        return self.put(events.Probe, RAW_PEER, said=said, heard=heard)
 
     def counters(self, operation: ops.ReadCounters) -> Event | None:
         found = self.outcome.counters
@@ -214,6 +215,6 @@ def record_connect(recorder: Recorder, client: ClientState, outcome: Outcome) ->
         client.name,
         result=outcome.result,
         via=client.via,
-        expiry_check=client.traits.checks_expiry,
+        traits=client.traits,
         refusal=outcome.refusal,
     )

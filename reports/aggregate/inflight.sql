@@ -27,7 +27,14 @@ context AS (
         ) = 'classic-5.14' AS expired_ack_settles,
         COALESCE(
             CAST(GET_JSON_OBJECT(header, '$.declared.timestamping.zero_expiration_override_ms') AS BIGINT), 0
-        ) > 0 AS stamps_expiry
+        ) > 0 AS stamps_expiry,
+        TRANSFORM(
+            FILTER(
+                FROM_JSON(GET_JSON_OBJECT(header, '$.destinations'), 'ARRAY<STRUCT<name: STRING, kind: STRING>>'),
+                one -> one.kind IN ('topic', 'virtual')
+            ),
+            one -> one.name
+        ) AS topics
     FROM runs
     LEFT ANTI JOIN beyond USING (run)
 ),
@@ -40,8 +47,8 @@ reads AS (
             -- counts as well, which the run's settings decide further down.
             MIN(CASE WHEN kind = 'send' AND (expiration_ms > 0 OR delay_ms > 0 OR deliver_at_ms IS NOT NULL) THEN seq END)
                 OVER (PARTITION BY run, dest) AS a_timer_at
-        FROM events
-        WHERE kind IN ('send', 'counters') AND dest IS NOT NULL AND dest NOT LIKE 't%'
+        FROM events JOIN context USING (run)
+        WHERE kind IN ('send', 'counters') AND dest IS NOT NULL AND NOT COALESCE(ARRAY_CONTAINS(topics, dest), FALSE)
     )
     WHERE kind = 'counters' AND at_rest AND in_flight IS NOT NULL
 ),
@@ -73,7 +80,7 @@ passings AS (
     SELECT
         c.run, c.consumer, c.dest, c.first_seq, c.subscribed_at, c.result, c.prefetch, c.ack, c.refused,
         x.expired_ack_settles,
-        COALESCE(MAX_BY(h.via, CASE WHEN h.kind = 'connect' AND h.seq < c.first_seq THEN h.seq END), '') AS via,
+        MAX_BY(h.traits, CASE WHEN h.kind = 'connect' AND h.seq < c.first_seq THEN h.seq END) AS traits,
         MIN(CASE WHEN h.kind <> 'connect' AND h.seq > c.first_seq THEN h.seq END) AS end_seq,
         MAX(CASE WHEN h.kind = 'connect' AND h.result = 'ok' AND h.seq < c.first_seq THEN h.seq END) AS connected_at,
         MAX(CASE WHEN h.kind <> 'connect' AND h.consumer IS NULL AND h.seq < c.first_seq THEN h.seq END) AS cut_at
@@ -95,7 +102,7 @@ passings AS (
 -- A subscription that was never confirmed, asked for on a connection that had ended by then, ended with it.
 fates AS (
     SELECT
-        run, consumer, dest, first_seq, result, prefetch, ack, refused, expired_ack_settles, via,
+        run, consumer, dest, first_seq, result, prefetch, ack, refused, expired_ack_settles, traits,
         CASE
             WHEN result <> 'ok' AND subscribed_at = first_seq AND cut_at > COALESCE(connected_at, 0) THEN first_seq
             ELSE end_seq
@@ -129,12 +136,12 @@ deliveries AS (
 windows AS (
     SELECT
         r.run, r.seq, f.consumer, f.prefetch,
-        f.ack = 'auto' AND f.via = 'stomp' AS holds_nothing,
+        f.ack = 'auto' AND COALESCE(GET_JSON_OBJECT(f.traits, '$.settles_on_write') = 'true', FALSE) AS holds_nothing,
         f.result = 'ok' AND NOT f.refused AS known,
         d.arrived_at IS NOT NULL AS arrived,
         COALESCE(d.settled_at < r.seq, FALSE) OR COALESCE(d.discarded_at < r.seq AND f.expired_ack_settles, FALSE) AS settled,
         COALESCE(d.tried_at < r.seq, FALSE) OR COALESCE(d.discarded_at < r.seq, FALSE)
-            OR COALESCE(f.ack = 'auto' AND (f.via = '' OR d.consumed_at < r.seq), FALSE) AS doubtful
+            OR COALESCE(f.ack = 'auto' AND (f.traits IS NULL OR d.consumed_at < r.seq), FALSE) AS doubtful
     FROM reads r
     JOIN fates f ON f.run = r.run AND f.dest = r.dest AND f.first_seq < r.seq AND (f.end_seq IS NULL OR f.end_seq > r.seq)
     LEFT JOIN deliveries d ON d.run = f.run AND d.consumer = f.consumer AND d.arrived_at < r.seq

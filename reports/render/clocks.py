@@ -62,7 +62,7 @@ GLYPHS = {
     "unsubscribe": "⊖",
     "operate": "⚙",
     "restart": "⏻",
-    "visit": "☉",
+    "probe": "☉",
     "pause": "⏸",
     "phase": "¶",
     "skipped": "·",

@@ -1,6 +1,6 @@
 """Programs that people may write and no generator draws.
 
-``mixed`` puts the rare steps (operators, restarts, visits, pauses, acknowledgements of any type) at any place of a
+``mixed`` puts the rare steps (operators, restarts, probes, pauses, acknowledgements of any type) at any place of a
 seed's program; ``acknowledging`` is made of sends, takes and acknowledgements past the library. Like every program they
 are right: what cannot be done is skipped.
 """
@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from brokerproof.conformance.experiment.chooser import SeededChooser
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, PolicySpec
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     REGISTRY,
@@ -59,10 +60,10 @@ def acknowledging(seed: int) -> Program:
     latency_us = chance.choice((10, 300))
     broker = BrokerSpec(
         generation={"expiry": chance.choice(("classic-5.14", "documented"))},
-        destinations=[DestinationSpec()],
+        policies=[PolicySpec()],
         dead_letter_non_persistent=chance.random() < 0.5,
     )
-    frame = Program(FORMAT, broker, hosts, [LinkSpec(host.name, latency_us) for host in hosts[1:]], ["q0"], [])
+    frame = Program(FORMAT, broker, hosts, [LinkSpec(host.name, latency_us) for host in hosts[1:]], queues("q0"), [])
     chooser, shape = SeededChooser(seed), Shape(consumers, 1, consumers, [0, 5, 50], ())
     steps = [_subscribe(chance, number + 1) for number in range(consumers)]
     steps += [_step(chance, chooser, shape) for _ in range(chance.randint(8, 20))]

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import msgspec
+
 from brokerproof.conformance.brokers.translation import CAPABILITIES
 from brokerproof.conformance.experiment.configuration import DeclaredSpec
 from brokerproof.conformance.experiment.history import (
+    FORMAT,
     Abort,
     Ack,
     Arrive,
@@ -33,12 +36,14 @@ from brokerproof.conformance.experiment.history import (
     Operate,
     Pause,
     Phase,
+    Probe,
     Send,
     Subscribe,
-    Visit,
 )
-from brokerproof.conformance.experiment.sight import Heard, Said
+from brokerproof.conformance.experiment.peers import Heard, Said
+from brokerproof.conformance.experiment.traits import traits_of
 from brokerproof.conformance.experiment.verdict import Verdict
+from brokerproof.conformance.experiment.versions import destinations_named, names_in
 from brokerproof.conformance.rules.judge import judge_history
 
 NS_PER_MS = 1_000_000
@@ -56,9 +61,7 @@ class Chronicle:
     """A history under construction. ``declared``: fields of ``DeclaredSpec``."""
 
     def __init__(self, world: str = "simulated", **declared: Any) -> None:
-        self.header = Header(
-            "brokerproof/history/1", "test", world, capabilities=CAPABILITIES, declared=DeclaredSpec(**declared)
-        )
+        self.header = Header(FORMAT, "test", world, capabilities=CAPABILITIES, declared=DeclaredSpec(**declared))
         self.events: list[Event] = []
         self.now_ms = 0.0
         self.tick_ms = 1.0
@@ -96,9 +99,10 @@ class Chronicle:
 
     # -- what clients do
 
-    def connect(self, host: str, via: str = "stomp", result: str = "ok") -> Self:
-        """A connection is made."""
-        return self._add(Connect, host, self.request_ms, result=result, via=via)
+    def connect(self, host: str, via: str = "stomp", result: str = "ok", *, checks: bool = False) -> Self:
+        """A connection is made. ``checks``: the library discards what has expired."""
+        traits = traits_of(via, checks_expiry=checks)
+        return self._add(Connect, host, self.request_ms, result=result, via=via, traits=traits)
 
     def send(self, message: str, dest: str = "q0", result: str = "ok", **fields: Any) -> Self:
         """The host in front of the slash sends it."""
@@ -226,11 +230,12 @@ class Chronicle:
 
     def history(self) -> History:
         """As ordered by the end of each event."""
-        return History(self.header, self.events)
+        destinations = destinations_named(names_in(self.events))
+        return History(msgspec.structs.replace(self.header, destinations=destinations), self.events)
 
-    def visit(self, until_ms: float, said: Said, heard: Heard) -> Self:
-        """A stranger came at the current time and looked until then."""
-        return self._add(Visit, "stranger", until_ms - self.now_ms, said=said, heard=heard)
+    def probe(self, until_ms: float, said: Said, heard: Heard) -> Self:
+        """A raw peer came at the current time and looked until then."""
+        return self._add(Probe, "raw-peer", until_ms - self.now_ms, said=said, heard=heard)
 
     def verdicts(self, *requirements: str) -> dict[str, Verdict]:
         """What the rules say of these requirements; events are ordered by their ends, as a world orders them."""

@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.configuration import (
     MonitorSpec,
     TimeStampingSpec,
 )
+from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.history import (
     FORMAT,
     Ack,
@@ -41,6 +42,7 @@ from brokerproof.conformance.experiment.steps.fault import Clock as ClockStep
 from brokerproof.conformance.experiment.steps.fault import Stall as StallStep
 from brokerproof.conformance.experiment.steps.passage import Advance as AdvanceStep
 from brokerproof.conformance.experiment.steps.send import Send as SendStep
+from brokerproof.conformance.experiment.traits import JMS
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue, Outcome, Requirement, Source
 
@@ -86,7 +88,7 @@ def program(extra_steps: int = 0) -> Program:
             HostSpec("c0", "client", "jms", ClockSpec(0, 100)),
         ],
         [LinkSpec("c0", 500, MonitorSpec(1000, 500))],
-        ["q0", "t1"],
+        [*queues("q0"), *topics("t1")],
         [
             SubscribeStep(host=1, dest=0, prefetch=10),
             SendStep(host=0, dest=0, ttl_ms=120_000, delay_ms=1000),
@@ -106,7 +108,7 @@ def events() -> list[Event]:
         ClockSample(2, 0, 0, "p0", EPOCH_MS - 300_000),
         ClockSample(3, 0, 60_000, "c0", EPOCH_MS, 500_000),
         Phase(4, 60_000, 60_000, "", "work"),
-        Connect(5, 70_000, 80_000, "c0", "ok", "jms", expiry_check=True),
+        Connect(5, 70_000, 80_000, "c0", "ok", "jms", JMS),
         Subscribe(6, 90_000, 160_000, "c0", "ok", "c0/1", "q0", 10),
         Send(7, 200_000, 260_000, "p0", "ok", "p0/1", "q0", EPOCH_MS - 180_000, EPOCH_MS - 300_000, 1000),
         Send(8, 300_000, 9 * MS, "p0", "unknown", "p0/2", "q0"),

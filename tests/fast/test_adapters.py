@@ -17,7 +17,7 @@ from brokerproof.conformance.brokers.through import ThroughEndpoint
 from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
 from brokerproof.reference_broker.core.matching import matches
@@ -70,7 +70,7 @@ def test_the_servers_file_says_what_the_simulated_broker_is_told() -> None:
         generation={"in-flight": "exact", "monitor": "classic"},
         timestamping=TimeStampingSpec(True, 5000, 70),
         memory_limit_bytes=12345,
-        destinations=[DestinationSpec(">", 500), DestinationSpec("q0", 700, 8192)],
+        policies=[PolicySpec(">", 500), PolicySpec("q0", 700, 8192)],
         dead_letter_non_persistent=True,
     )
     program = msgspec.structs.replace(stories()["live-delay"].program, broker=spec)
@@ -185,7 +185,7 @@ def test_settings_reach_the_options() -> None:
     spec = BrokerSpec(
         timestamping=TimeStampingSpec(True, 1, 2),
         memory_limit_bytes=777,
-        destinations=[DestinationSpec("q0", 250, 99)],
+        policies=[PolicySpec("q0", 250, 99)],
         dead_letter_non_persistent=True,
     )
     options = options_of(msgspec.structs.replace(stories()["live-redelivery"].program, broker=spec))

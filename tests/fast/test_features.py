@@ -12,9 +12,9 @@ from brokerproof.conformance.experiment.history import (
     Event,
     Fault,
     Operate,
+    Probe,
     Send,
     Subscribe,
-    Visit,
 )
 from brokerproof.conformance.experiment.steps import REGISTRY
 from brokerproof.conformance.experiment.steps.base import FEATURES
@@ -70,8 +70,8 @@ def is_trace(feature: str, event: Event) -> bool:
         return feature == "transactions" and event.result == "ok"
     if isinstance(event, Operate):
         return feature == "operator" and event.result == "ok"
-    if isinstance(event, Visit):
-        return feature == "strangers" and event.said.hello_ns is not None
+    if isinstance(event, Probe):
+        return feature == "raw-peers" and event.said.hello_ns is not None
     return isinstance(event, Browse) and feature == "browsers" and bool(event.messages)
 
 

@@ -10,14 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from brokerproof.conformance.brokers.translation import CAPABILITIES
-from brokerproof.conformance.experiment.history import (
-    FORMAT,
-    Event,
-    HistoryError,
-    json_schemas,
-    parse_history,
-    read_history,
-)
+from brokerproof.conformance.experiment.history import FORMAT, Event, json_schemas
+from brokerproof.conformance.experiment.history_file import HistoryError, parse_history, read_history
 from brokerproof.conformance.running.engine import run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +76,10 @@ def test_the_schema_file_is_up_to_date() -> None:
     [
         (b"", "h: is empty; the first line must be a header"),
         (b"[]\n", "h:1: not a history header"),
-        (b'{"format": "x/2", "broker": "y"}\n', "h:1: format is 'x/2'; this release reads 'brokerproof/history/1'"),
+        (
+            b'{"format": "x/2", "broker": "y"}\n',
+            "h:1: format is 'x/2'; this release reads 'brokerproof/history/2' and 1",
+        ),
         (HEADER + b"nonsense\n", "h:2: not an event: .*; it reads 'nonsense'"),
         (HEADER + line(kind="sned"), "h:2: not an event: Invalid value 'sned'"),
         (HEADER + line(extra=1), "h:2: not an event: Object contains unknown field `extra`"),

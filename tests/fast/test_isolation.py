@@ -11,6 +11,7 @@ from brokerproof.conformance.experiment.history import Arrive, Fault, History, P
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.experiment.versions import destinations_named
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
@@ -32,7 +33,14 @@ def run(dispatch: Literal["async", "sync"], dest: str = "q0") -> History:
     ]
     hosts = [HostSpec("b", "broker"), HostSpec("p", "client"), HostSpec("deaf", "client"), HostSpec("c", "client")]
     return SimulatedWorld().run(
-        Program(format=FORMAT, broker=BrokerSpec(), hosts=hosts, links=[], dests=[dest], steps=steps)
+        Program(
+            format=FORMAT,
+            broker=BrokerSpec(),
+            hosts=hosts,
+            links=[],
+            destinations=destinations_named([dest]),
+            steps=steps,
+        )
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec, effective_monitor
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.program import FORMAT, ProgramError, json_schema, parse_program, read_program
 from brokerproof.conformance.generate.programs import program_for_seed
 
@@ -28,7 +29,7 @@ def with_(**changes: object) -> bytes:
 
 def test_a_minimal_program_has_defaults() -> None:
     program = parse_program(with_())
-    assert program.dests == ["q0"]
+    assert program.destinations == queues("q0")
     assert program.link_of("c").latency_us == 500
     assert program.steps[0].ttl_ms == 5  # type: ignore[union-attr]  # it is a send
 
@@ -44,11 +45,11 @@ def test_encoding_round_trips(seed: int) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"{", "not a brokerproof/program/1 program"),
-        (b"\xff\xfe", "not a brokerproof/program/1 program"),
+        (b"{", "not a brokerproof/program/2 program"),
+        (b"\xff\xfe", "not a brokerproof/program/2 program"),
         (
             with_(format="brokerproof/program/9"),
-            "format is 'brokerproof/program/9'; this release reads 'brokerproof/program/1'",
+            "format is 'brokerproof/program/9'; this release reads 'brokerproof/program/2' and 1",
         ),
         (
             with_(steps=[{"do": "snd"}]),
@@ -60,8 +61,12 @@ def test_encoding_round_trips(seed: int) -> None:
         (with_(hosts=[{"name": "b", "role": "broker"}]), "has no host with role 'client'; add at least one"),
         (with_(hosts=[*GOOD["hosts"], {"name": "c", "role": "client"}]), "must be different and not empty"),  # type: ignore[misc]
         (with_(links=[{"client": "x"}]), r"a link names the client 'x'; clients are \['c'\]"),
-        (with_(dests=[]), "name at least one destination"),
-        (with_(dests=[f"q{n}" for n in range(65)]), "more than 64"),
+        (with_(destinations=[]), "name at least one"),
+        (with_(destinations=[{"name": f"q{n}", "kind": "queue"} for n in range(65)]), "more than 64"),
+        (with_(destinations=[{"name": "q*", "kind": "queue"}]), "stands for all of a kind"),
+        (with_(destinations=[{"name": "q0", "kind": "composite"}]), "is a composite of 0"),
+        (with_(destinations=[{"name": "r", "kind": "temporary", "host": "b"}]), "belongs to a client"),
+        (with_(destinations=[{"name": "q0"}]), "missing required field `kind`"),
     ],
 )
 def test_bad_programs_are_refused(data: bytes, message: str) -> None:

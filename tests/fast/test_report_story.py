@@ -16,10 +16,13 @@ from brokerproof.conformance.experiment.steps.fault import Resume
 from brokerproof.conformance.experiment.steps.operation import Operate
 from brokerproof.conformance.experiment.steps.passage import Counters
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+from brokerproof.conformance.experiment.versions import destinations_named
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.reports.story import STEPS_SHOWN, WORDS, ordinal, tell
 from tests.fast import report_samples as samples
+
+DESTINATIONS = destinations_named(["q0", "~c0", "q0,t1", "t1", DEAD_LETTERS, "q2"])
 
 
 def test_every_step_of_the_registry_has_words() -> None:
@@ -59,7 +62,7 @@ def test_a_program_reads_as_sentences() -> None:
 )
 def test_ordinals_mean_what_they_mean_to_a_world(step: AnyStep, text: str) -> None:
     """Temporary queues, several names in one and the dead-letter queue are no places that a step can mean."""
-    program = msgspec.structs.replace(samples.program(), dests=["q0", "~c0", "q0,t1", "t1", DEAD_LETTERS, "q2"])
+    program = msgspec.structs.replace(samples.program(), destinations=DESTINATIONS)
     told = tell(program.with_steps([SubscribeStep(host=1, ack="individual"), step])).steps[1]
     assert told.text == text.format("c0/1 sends an acknowledgement of type")
 

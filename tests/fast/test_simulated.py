@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 import pytest
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.history import Arrive, Closed, Counters, Event, Fault, History, Phase, Send
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
@@ -49,7 +50,7 @@ def run(steps: list[AnyStep], **changes: object) -> History:
         "broker": BrokerSpec(),
         "hosts": [HostSpec("b", "broker"), HostSpec("p", "client"), HostSpec("c", "client", clock=ClockSpec(1000))],
         "links": [],
-        "dests": ["q0"],
+        "destinations": queues("q0"),
         "steps": steps,
     }
     return SimulatedWorld().run(Program(**(fields | changes)))  # type: ignore[arg-type]  # fields of Program

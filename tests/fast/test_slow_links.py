@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, MonitorSpec
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.history import Arrive, Closed, History
 from brokerproof.conformance.experiment.history import Send as Sent
 from brokerproof.conformance.experiment.program import FORMAT, Program
@@ -29,7 +30,7 @@ def run(
     """p0 and c0 have slow links."""
     hosts = [HostSpec("b", "broker"), HostSpec("p0", "client", via), HostSpec("c0", "client", via)]  # type: ignore[arg-type]  # one of the two
     links = [LinkSpec(name, 500, MONITOR, rate) for name in ("p0", "c0")]
-    program = Program(FORMAT, BrokerSpec(generation={"monitor": generation}), hosts, links, ["q0"], steps)
+    program = Program(FORMAT, BrokerSpec(generation={"monitor": generation}), hosts, links, queues("q0"), steps)
     return SimulatedWorld(mutant=mutant).run(program)
 
 

@@ -32,6 +32,7 @@ from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.steps import Take as TakeStep
 from brokerproof.conformance.experiment.steps import Unsubscribe as UnsubscribeStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.experiment.versions import destinations_named
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.executor import DRAIN_HOST
@@ -43,7 +44,7 @@ VIAS = pytest.mark.parametrize("via", ["stomp", "jms"])
 def run(via: str, steps: Sequence[AnyStep], dests: Sequence[str] = ("q0", "q1", "t0")) -> History:
     """Two hosts of a kind; whatever happens, no rule may complain."""
     hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", via), HostSpec("c1", "client", via)]  # type: ignore[arg-type]  # one of the two
-    history = SimulatedWorld().run(Program(FORMAT, BrokerSpec(), hosts, [], list(dests), list(steps)))
+    history = SimulatedWorld().run(Program(FORMAT, BrokerSpec(), hosts, [], destinations_named(dests), list(steps)))
     bad = [verdict.text for verdict in judge_history(history) if verdict.verdict is VerdictKind.VIOLATED]
     assert bad == []
     return history

@@ -28,7 +28,7 @@ from tests.frozen.records import GROUPS, Missing, Record, files, read_records
 
 #: Where this tree keeps its judge (called with a history and ``wanted``), its reader and its catalogue.
 JUDGE = "brokerproof.conformance.rules.judge:judge_history"
-PARSE = "brokerproof.conformance.experiment.history:parse_history"
+PARSE = "brokerproof.conformance.experiment.history_file:parse_history"
 CATALOGUE = "brokerproof.conformance.requirements.catalogue:default_catalogue"
 
 DECIDED = frozenset({"satisfied", "violated"})

@@ -21,13 +21,13 @@ from types import FrameType
 from typing import Any
 
 from conformance.engine import seldom_collected
+from conformance.judge import judge_history
 from conformance.program import Program
 
 # Names of the pinned tree: how they sort would change with the folders of this one.
 # isort: off
 from conformance.corpus import programs
 from conformance.generate.programs import program_for_seed
-from conformance.judge import judge_history
 from conformance.mutants import MUTANTS
 from conformance.worlds.simulated.world import SimulatedWorld
 

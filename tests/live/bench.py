@@ -9,6 +9,7 @@ from brokerproof.chaos.preload import library_path
 from brokerproof.chaos.tools import ToolFailed, ToolMissing, find_java
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.history import Event, History
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import AnyStep
@@ -56,7 +57,7 @@ def program(
         HostSpec("p0", "client", clock=ClockSpec(producer_ms)),
         HostSpec("c0", "client", clock=ClockSpec(consumer_ms)),
     ]
-    return Program(FORMAT, broker or BrokerSpec(), hosts, links or [], dests or ["q0"], list(steps))
+    return Program(FORMAT, broker or BrokerSpec(), hosts, links or [], dests or queues("q0"), list(steps))
 
 
 def events(history: History, kind: type[Kind], host: str | None = None) -> list[Kind]:

@@ -11,6 +11,7 @@ from brokerproof.conformance.agents.java import DELAY_LEAST_MS
 from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, MonitorSpec
+from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.history import (
     Ack,
     Arrive,
@@ -66,7 +67,7 @@ class Stage:
         ]
         spec = BrokerSpec(dead_letter_non_persistent=True)
         return LiveWorld(self.adapter, self.laboratory).run(
-            Program(FORMAT, spec, hosts, links or [], ["q0", "t0"], list(steps))
+            Program(FORMAT, spec, hosts, links or [], [*queues("q0"), *topics("t0")], list(steps))
         )
 
 
@@ -264,7 +265,7 @@ def test_a_broker_that_is_killed_is_noticed(stage: Stage) -> None:
     world = LiveWorld(stage.adapter, stage.laboratory)
     spec = BrokerSpec(memory_limit_bytes=63 * 1024 * 1024)
     hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", "jms")]
-    world.open(Program(FORMAT, spec, hosts, [], ["q0"], []))
+    world.open(Program(FORMAT, spec, hosts, [], queues("q0"), []))
     try:
         world.apply(SendStep())
         world.port.endpoint.broker.kill()  # type: ignore[attr-defined]  # an ActiveMQ endpoint

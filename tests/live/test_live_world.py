@@ -31,8 +31,8 @@ from brokerproof.conformance.experiment.history import (
     Phase,
     Send,
     Skipped,
-    parse_history,
 )
+from brokerproof.conformance.experiment.history_file import parse_history
 from brokerproof.conformance.experiment.steps import Ack as AckStep
 from brokerproof.conformance.experiment.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
 from brokerproof.conformance.experiment.steps import Leave as LeaveStep

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+from brokerproof.conformance.agents.message import read_body
 from brokerproof.conformance.experiment.history import Commit, History
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.facts.facts import Facts
@@ -75,7 +76,7 @@ class Truth:
 
 def _suite_id(body: bytes) -> str:
     """The suite's id, which a body begins with."""
-    return bytes(body).split(b"|", 1)[0].rstrip(b".").decode("utf-8", "replace")
+    return read_body(bytes(body))
 
 
 @contextmanager

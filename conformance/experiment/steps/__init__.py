@@ -7,10 +7,10 @@ from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, S
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.passage import Advance, Counters, Settle
+from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
 from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
-from brokerproof.conformance.experiment.steps.visit import Pause, Visit
 
 AnyStep = (
     Send
@@ -31,7 +31,7 @@ AnyStep = (
     | Unsubscribe
     | Restart
     | Operate
-    | Visit
+    | Probe
     | Pause
     | Acknowledge
 )
@@ -55,7 +55,7 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Unsubscribe,
     Restart,
     Operate,
-    Visit,
+    Probe,
     Pause,
     Acknowledge,
 )
@@ -74,6 +74,7 @@ __all__ = [
     "Nack",
     "Operate",
     "Pause",
+    "Probe",
     "Restart",
     "Resume",
     "Rollback",
@@ -85,5 +86,4 @@ __all__ = [
     "Subscribe",
     "Take",
     "Unsubscribe",
-    "Visit",
 ]

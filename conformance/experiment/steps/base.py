@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.operations import Operation
     from brokerproof.conformance.experiment.state import WorldState
 
-#: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
-#: must not overflow.
-MS_MAX = 10_000_000_000
-
-
 #: Features that a program may be about; a program is about two at most (``generate/programs.py``).
 FEATURES = (
     "priorities",
@@ -38,7 +33,7 @@ FEATURES = (
     "operator",
     "restarts",
     "lifetimes",
-    "strangers",
+    "raw-peers",
 )
 
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.destinations import is_composite, is_topic, pattern_of
 from brokerproof.conformance.experiment.policies import UNASKED
 from brokerproof.conformance.experiment.steps.base import Shape, Step
-from brokerproof.conformance.experiment.steps.send import Duration, Ordinal, Word
+from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,30 +25,18 @@ DURABLES = ("d1", "d2")
 CONSUMERS_MAX = 50
 
 
-class Subscribe(Step, frozen=True, tag="subscribe"):
-    """``host`` attaches one more consumer to ``dest``. ``dispatch`` sync is not selectable over STOMP on real ActiveMQ
-    brokers (*not applicable* there).
+class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
+    """``host`` attaches one more consumer to ``dest``.
 
-    ``prefetch`` 0 is a pull consumer (JMS only), -1 asks for nothing. ``selector`` is JMS's ("" is none).
-    ``durable`` names a durable subscription of the host, on a topic. ``browser`` looks at a queue and takes
-    nothing; unless its ``ack`` is ``individual`` it acknowledges what it has seen. ``exclusive`` asks to be a
-    queue's only consumer, ``priority`` is the consumer's. ``no_local`` refuses what the same connection sent.
-    ``wild`` consumes from all queues (or topics) of the program at once. What does not fit together is left out:
-    ``wild`` before ``browser``, ``browser`` before ``exclusive``.
+    ``prefetch`` 0 is a pull consumer (JMS only), -1 asks for nothing. ``wild`` consumes from all queues (or topics) of
+    the program at once. What does not fit together is left out: ``wild`` before ``browser``, ``browser`` before
+    ``exclusive``.
     """
 
     weight = 8
     host: Ordinal = 0
     dest: Ordinal = 0
     prefetch: Annotated[int, msgspec.Meta(ge=-1, le=32767)] = 1
-    dispatch: Literal["async", "sync"] = "async"
-    ack: Literal["client", "individual", "auto"] = "client"
-    selector: Annotated[str, msgspec.Meta(max_length=1000)] = ""
-    durable: Word = ""
-    browser: bool = False
-    exclusive: bool = False
-    no_local: bool = False
-    priority: Annotated[int, msgspec.Meta(ge=-128, le=127)] = 0
     wild: bool = False
 
     @classmethod
@@ -67,9 +54,9 @@ class Subscribe(Step, frozen=True, tag="subscribe"):
     def normalise(self, state: WorldState) -> Subscribe | None:
         client = state.clients[self.host % len(state.clients)]
         dest = self.dest % len(state.dests)
-        if len(client.consumers) >= CONSUMERS_MAX or is_composite(state.dests[dest]):
+        if len(client.consumers) >= CONSUMERS_MAX or state.destinations.kind(state.dests[dest]) == "composite":
             return None
-        fitting = self._fitting(is_topic(state.dests[dest]), client, state)
+        fitting = self._fitting(state.destinations.is_topic(state.dests[dest]), client, state)
         if fitting.durable and any(consumer.durable == fitting.durable for consumer in client.consumers):
             return None  # it is in use
         return msgspec.structs.replace(fitting, host=client.index, dest=dest)
@@ -91,7 +78,7 @@ class Subscribe(Step, frozen=True, tag="subscribe"):
         client, dest = state.clients[self.host], state.dests[self.dest]
         return ops.Subscribe(
             host=client.name,
-            dest=pattern_of(dest) if self.wild else dest,
+            dest=state.destinations.pattern(dest) if self.wild else dest,
             consumer=client.next_consumer(),
             prefetch=None if self.prefetch == UNASKED else self.prefetch,
             **ops.shared(self, ops.Subscribe, "host", "dest", "prefetch"),
@@ -167,7 +154,7 @@ class Take(_OfConsumer, frozen=True, tag="take"):
     """The application asks for up to ``count`` messages, waiting at most ``deadline_ms`` for each."""
 
     weight = 25
-    deadline_ms: Duration = 0
+    deadline_ms: ops.Duration = 0
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
 
     @classmethod

@@ -8,7 +8,7 @@ import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import Shape, Step
-from brokerproof.conformance.experiment.steps.send import Ordinal, SignedDuration
+from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -20,7 +20,7 @@ class Clock(Step, frozen=True, tag="clock"):
 
     weight = 10
     host: Ordinal = 0
-    jump_ms: SignedDuration = 0
+    jump_ms: ops.SignedDuration = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Clock:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.destinations import is_topic
 from brokerproof.conformance.experiment.steps.base import Shape, Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
@@ -36,7 +35,7 @@ class Operate(Step, frozen=True, tag="operate"):
         return cls(op=op, dest=chooser.below(shape.dests), to=chooser.below(shape.dests))  # type: ignore[arg-type]  # indexing a tuple of literals
 
     def normalise(self, state: WorldState) -> Operate | None:
-        queues = _queues(state)
+        queues = state.queues()
         if self.op == "limit":
             return msgspec.structs.replace(self, dest=0, to=0)
         if not queues or (self.op == "move" and len(queues) < 2):
@@ -47,13 +46,9 @@ class Operate(Step, frozen=True, tag="operate"):
     def resolve(self, state: WorldState) -> ops.Operate:
         if self.op == "limit":
             return ops.Operate(op=self.op, limit_bytes=self.limit_bytes)
-        queues = _queues(state)
+        queues = state.queues()
         dest = queues.pop(self.dest)
         return ops.Operate(op=self.op, dest=dest, to=queues[self.to] if self.op == "move" else "")
-
-
-def _queues(state: WorldState) -> list[str]:
-    return [dest for dest in state.places() if not is_topic(dest)]
 
 
 class Restart(Step, frozen=True, tag="restart"):

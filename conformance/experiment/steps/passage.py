@@ -8,7 +8,7 @@ import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import Shape, Step
-from brokerproof.conformance.experiment.steps.send import Duration, Ordinal
+from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -19,7 +19,7 @@ class Advance(Step, frozen=True, tag="advance"):
     """Time passes: ``ms`` milliseconds of true time, virtual or real."""
 
     weight = 12
-    ms: Duration = 0
+    ms: ops.Duration = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Advance:
@@ -36,7 +36,7 @@ class Settle(Step, frozen=True, tag="settle"):
     """Wait until nothing moves any more, at most ``deadline_ms``, then read all counters."""
 
     weight = 2
-    deadline_ms: Duration = 5000
+    deadline_ms: ops.Duration = 5000
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Settle:  # noqa: ARG003 - nothing to choose

@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import MS_MAX, Shape, Step
+from brokerproof.conformance.experiment.steps.base import Shape, Step
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
 
-Duration = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
-SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
 Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
-#: A name or a value that travels in a header: short and harmless.
-Word = Annotated[str, msgspec.Meta(max_length=40, pattern="^[A-Za-z0-9_.-]*$")]
 SIZES = (64, 0, 1024, 4096)
 PRIORITIES = (4, 9, 0, 5)
 KINDS = ("", "a", "b", "c")
 GROUPS = ("", "g1", "g2", "g3")
 
 
-class Send(Step, frozen=True, tag="send"):
-    """``host`` sends ``count`` equal messages to ``dest``.
-
-    ``ttl_ms`` 0 is no expiry; negative means already expired by the producer's own clock (STOMP only; JMS refuses
-    it, the step is then skipped). ``stamp`` says which timestamp travels: the client's clock, none (the broker
-    stamps), or 0 (disabled, which a time-stamping broker must respect). ``kind`` is a string property of that name,
-    which selectors choose by; "" sends none. ``group`` is JMSXGroupID. A negative ``delay_ms`` is nonsense that a
-    broker must refuse or take for none. ``life_ms`` is a time to live by the broker's clock, instead of ``ttl_ms``.
-    ``deliver_in_ms`` is an absolute delivery time, so long after the reading of the *producer's* clock (JMS only; a
-    delay goes before it). ``forged`` is a delivery count that headers pretend (STOMP only). ``network``: the
-    producer is a network bridge (JMS only). ``preset_in_ms``: the application has set a delivery time on the
-    message itself, so long after its clock, which means nothing (JMS only). ``endless``: the expiration is the last
-    instant of the calendar (2^63 - 1 ms) instead of ``ttl_ms``. ``reply``: it asks for answers on the host's
-    temporary queue. ``again`` (JMS, persistent, outside a transaction, over a link that flows): before the answer is
-    there the host's socket is dead, which only the host knows; its library comes back under its own name and sends the
-    same again (simulated world only). While the host has an open transaction, the message is part of it.
+class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
+    """``host`` sends ``count`` equal messages to ``dest``; not what its library has no way to say: then the step is
+    skipped. While the host has an open transaction, the messages are part of it.
     """
 
     weight = 35
     host: Ordinal = 0
     dest: Ordinal = 0
-    ttl_ms: SignedDuration = 0
-    delay_ms: SignedDuration = 0
-    persistent: bool = True
-    priority: Annotated[int, msgspec.Meta(ge=0, le=9)] = 4
-    size: Annotated[int, msgspec.Meta(ge=0, le=16 * 1024 * 1024)] = 64
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
-    stamp: Literal["client", "none", "zero"] = "client"
-    kind: Word = ""
-    group: Word = ""
-    life_ms: Duration = 0
-    deliver_in_ms: SignedDuration = 0
-    forged: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
-    reply: bool = False
-    network: bool = False
-    endless: bool = False
-    preset_in_ms: SignedDuration = 0
-    again: bool = False
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Send:

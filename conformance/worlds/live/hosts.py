@@ -26,7 +26,7 @@ from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, await_lines
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
 from brokerproof.conformance.worlds.live.links import Path
-from brokerproof.conformance.worlds.live.names import Names
+from brokerproof.conformance.worlds.live.names import RunNames
 from brokerproof.conformance.worlds.port import Outcome
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Hosts:
         self.laboratory = laboratory
         self.state = state
         self.recorder = recorder
-        self.names = Names()
+        self.names = RunNames(state.destinations)
         self.start_ns = time.monotonic_ns()
         self.agents: dict[str, AgentHost] = {}
         self.paths: dict[str, Path] = {}

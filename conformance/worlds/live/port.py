@@ -24,7 +24,7 @@ from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
-from brokerproof.conformance.experiment.destinations import is_pattern, is_temporary
+from brokerproof.conformance.experiment.destinations import Destinations, is_pattern
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.steps.fault import Stall
 from brokerproof.conformance.experiment.traits import Traits
@@ -173,7 +173,11 @@ class LivePort:
         elif isinstance(operation, ops.ClientOperation):
             client = self._state.client(operation.host)
             offered = self.hosts.agent_of(client).capabilities
-            lacking = [word for word, asked in _needs(operation).items() if asked and word not in offered]
+            lacking = [
+                word
+                for word, asked in _needs(operation, self._state.destinations).items()
+                if asked and word not in offered
+            ]
             if lacking:
                 raise NotOfferedError(f"the {client.via} agent of {client.name} does not offer {', '.join(lacking)}")
             if isinstance(operation, ops.Send | ops.Subscribe):
@@ -182,7 +186,7 @@ class LivePort:
                 raise NotOfferedError("the broker knows no time to live by its own clock")
 
     def _addressed(self, operation: ops.Send | ops.Subscribe) -> str:
-        return address(self._state, operation.host, operation.dest, self.hosts.names.physical)
+        return address(self._state, operation.host, operation.dest, self.hosts.names)
 
     # -- what clients do
 
@@ -407,7 +411,7 @@ class LivePort:
         return True
 
 
-def _needs(operation: ops.ClientOperation) -> dict[str, bool]:
+def _needs(operation: ops.ClientOperation, known: Destinations) -> dict[str, bool]:
     """Capability of an agent -> whether it is needed."""
     match operation:
         case ops.Send():
@@ -419,7 +423,7 @@ def _needs(operation: ops.ClientOperation) -> dict[str, bool]:
                 "groups": bool(operation.group),
                 "lifetimes": operation.life_ms != 0,
                 "repeats": operation.again,
-                "temporaries": operation.reply or is_temporary(operation.dest),
+                "temporaries": operation.reply or known.kind(operation.dest) == "temporary",
             }
         case ops.Subscribe():
             return {
@@ -429,7 +433,7 @@ def _needs(operation: ops.ClientOperation) -> dict[str, bool]:
                 "default-prefetch": operation.prefetch is None,
                 "exclusive": operation.exclusive or operation.priority != 0,
                 "wildcards": is_pattern(operation.dest),
-                "temporaries": is_temporary(operation.dest),
+                "temporaries": known.kind(operation.dest) == "temporary",
             }
         case ops.Begin():
             return {"transactions": True}

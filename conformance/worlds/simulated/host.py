@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.agents.message import arrival_of, number_in
-from brokerproof.conformance.brokers.translation import logical
-from brokerproof.conformance.experiment.destinations import temporary_of
+from brokerproof.conformance.agents.message import arrival_of, number_in, read_body
 from brokerproof.conformance.experiment.history import Arrive, Browse, Closed, Discard, Leave
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
@@ -27,11 +25,9 @@ from brokerproof.reference_broker.session.notice import Connected, Delivered, Di
 
 if TYPE_CHECKING:
     from brokerproof.conformance.agents.library import Library
+    from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.state import ClientState, WorldState
     from brokerproof.conformance.worlds.port import Recorder
-
-#: Separates the suite's message id from the padding in a body.
-BODY_END = b"|"
 
 
 class HostTick(Action):
@@ -50,10 +46,13 @@ class HostTick(Action):
 class ClientHost:
     """One client process."""
 
-    def __init__(self, agenda: Agenda, recorder: Recorder, run: WorldState, state: ClientState, link: Link) -> None:
+    def __init__(
+        self, agenda: Agenda, recorder: Recorder, run: WorldState, state: ClientState, link: Link, names: Names
+    ) -> None:
         self.agenda = agenda
         self.recorder = recorder
         self._run = run
+        self._names = names
         self.state = state
         self.clock = VirtualClock(state.spec.clock)
         self.link = link
@@ -185,7 +184,7 @@ class ClientHost:
             self._lose_consumers(self.agenda.now_ns)
 
     def _arrived(self, notice: Delivered) -> None:
-        message = suite_id(notice.body)
+        message = read_body(notice.body)
         assert self.library is not None
         if notice.consumer in self.browsing:
             self._browsed(notice.consumer, [message])
@@ -197,7 +196,7 @@ class ClientHost:
         if reply_to is not None:
             self._run.hear_of(message, reply_to)
         told["dest"] = self._named(notice.destination)
-        told["original_dest"] = logical(notice.original_destination) or None
+        told["original_dest"] = self._names.logical(notice.original_destination) or None
         told["message_kind"] = told.pop("kind")
         told["delivery_time_ms"] = number_in(notice.properties, DELIVERY_TIME)
         self._put(Arrive, consumer=notice.consumer, message=message, **told)
@@ -205,9 +204,9 @@ class ClientHost:
     def _named(self, destination: str) -> str:
         """The suite's name of a destination that a message came from."""
         if not destination.startswith(("/temp-queue/", TEMP_QUEUE)):  # as its owner or as others call it
-            return logical(destination)
-        told = (dest for dest, address in self._run.temporaries.items() if address == destination)
-        return next(told, temporary_of(self.state.name))
+            return self._names.logical(destination)
+        told = [dest for dest, address in self._run.temporaries.items() if address == destination]
+        return told[0] if told else self._run.destinations.temporary_of(self.state.name)
 
     def _browsed(self, consumer: str, messages: list[str]) -> None:
         """A browser was shown something, or (nothing) that this was all."""
@@ -227,17 +226,3 @@ class ClientHost:
         message = self.library.discarded(notice)
         if notice.consumer not in self.browsing:
             self._put(Discard, consumer=notice.consumer, message=message, reason=notice.reason)
-
-
-def body_of(message: str, size: int) -> bytes:
-    """A body of about ``size`` bytes that carries the suite's message id."""
-    return (
-        message.encode().ljust(max(0, size - 1), b".") + BODY_END
-        if size > len(message)
-        else message.encode() + BODY_END
-    )
-
-
-def suite_id(body: bytes) -> str:
-    """The suite's message id in a body; the whole body when it is not ours."""
-    return body.partition(BODY_END)[0].rstrip(b".").decode("utf-8", "replace")

@@ -17,18 +17,18 @@ import msgspec
 
 from brokerproof.conformance.agents.openwire_library import OpenWireLibrary
 from brokerproof.conformance.agents.stomp_library import StompLibrary
-from brokerproof.conformance.brokers.translation import CAPABILITIES, broker_config, operation, physical
+from brokerproof.conformance.brokers.translation import CAPABILITIES, Names, broker_config, operation
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.history import ClockSample, Leave, Result
 from brokerproof.conformance.mutants import build
 from brokerproof.conformance.worlds.naming import address
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
-from brokerproof.conformance.worlds.recording import record_connect
+from brokerproof.conformance.worlds.recording import RAW_PEER, record_connect
 from brokerproof.conformance.worlds.simulated.agenda import Agenda
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
-from brokerproof.conformance.worlds.simulated.host import ClientHost, body_of
+from brokerproof.conformance.worlds.simulated.host import ClientHost
 from brokerproof.conformance.worlds.simulated.link import Link
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
@@ -64,6 +64,7 @@ class SimulatedPort:
         self._program = program
         self._state = state
         self._recorder = recorder
+        self._names = Names(state.destinations)
         self.agenda = Agenda()
         self._connections = 0
         self._lingered = False
@@ -87,7 +88,7 @@ class SimulatedPort:
     def receive_guest(self, client: ClientState) -> None:
         spec = client.link
         link = Link(self.agenda, self.broker, client.name, spec.latency_us, spec.bytes_per_second)
-        host = ClientHost(self.agenda, self._recorder, self._state, client, link)
+        host = ClientHost(self.agenda, self._recorder, self._state, client, link, self._names)
         link.client_end = self._hosts[client.name] = host
 
     def shut(self, *, finished: bool) -> None:
@@ -208,7 +209,6 @@ class SimulatedPort:
             beat_ms = stomp_beat_ms(wanted, generation) if wanted is not None else 0
             stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id)
             library = StompLibrary(stomp)
-        library.body_of = body_of
         return library
 
     # -- what clients do
@@ -218,7 +218,7 @@ class SimulatedPort:
             self._addressed(operation)
 
     def _addressed(self, operation: ops.Send | ops.Subscribe) -> str:
-        return address(self._state, operation.host, operation.dest, physical)
+        return address(self._state, operation.host, operation.dest, self._names)
 
     def ask(self, operation: ops.ClientOperation) -> Outcome:
         host = self._hosts[operation.host]
@@ -343,11 +343,14 @@ class SimulatedPort:
 
     def _counters(self, dest: str | None) -> dict[str, int]:
         broker = self.broker.node.broker
-        found = broker.broker_counters() if dest is None else broker.counters(physical(dest), self.broker.now())
+        found = (
+            broker.broker_counters() if dest is None else broker.counters(self._names.physical(dest), self.broker.now())
+        )
         return found or {}
 
     def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:
-        dest, to = asked.dest and physical(asked.dest), asked.to and physical(asked.to)
+        name = self._names.physical
+        dest, to = asked.dest and name(asked.dest), asked.to and name(asked.to)
         try:
             answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes))
         except TypeError as error:
@@ -364,7 +367,7 @@ class SimulatedPort:
         peers = []
         for _ in range(probe.times):
             self._connections += 1
-            peers.append(PeerLink(agenda, broker, probe, "stranger", self._connections))
+            peers.append(PeerLink(agenda, broker, probe, RAW_PEER, self._connections))
         for link in peers:
             link.arrive()
         end_ns = outcome.t0 + probe.ms * NS_PER_MS

@@ -1,38 +1,90 @@
-"""What names of destinations mean, and how they are written for a broker."""
+"""What destinations are called: by programs, whose names say nothing, and by brokers, whose names do."""
 
 from __future__ import annotations
 
 import pytest
 
-from brokerproof.conformance.brokers.translation import logical, physical
+from brokerproof.conformance.brokers.translation import Names
 from brokerproof.conformance.experiment.destinations import (
+    ALL_QUEUES,
+    ALL_TOPICS,
     DEAD_LETTERS,
+    Destination,
+    Destinations,
     expiries_of,
     is_aside,
-    is_topic,
     own_letters_of,
+    queues,
+    topics,
 )
 
 OWN, TOLD = own_letters_of("q0"), expiries_of("q0")
+DECLARED = [
+    *queues("tasks", "q0", "orders.eu"),
+    *topics("prices"),
+    Destination("both", "composite", of=[*queues("q0"), *topics("prices")]),
+    Destination("news", "virtual", of=queues("sport", "a.b")),
+    Destination("answers", "temporary", host="c0"),
+]
+KNOWN = Destinations(DECLARED)
 
 
 def test_names_that_only_the_broker_fills() -> None:
-    assert (OWN, own_letters_of("t0")) == ("ActiveMQ.DLQ.Queue.q0", "ActiveMQ.DLQ.Topic.t0")
+    assert (OWN, own_letters_of("t0", topic=True)) == ("ActiveMQ.DLQ.Queue.q0", "ActiveMQ.DLQ.Topic.t0")
     assert TOLD == "ActiveMQ.Advisory.Expired.Queue.q0"
-    assert [is_topic(name) for name in (OWN, TOLD)] == [False, True]
+    assert [KNOWN.is_topic(name) for name in (OWN, TOLD)] == [False, True]
     assert [is_aside(name) for name in ("q0", DEAD_LETTERS, OWN, TOLD)] == [False, False, True, True]
+
+
+def test_a_destination_is_what_it_is_declared_to_be() -> None:
+    assert [KNOWN.kind(name) for name in ("tasks", "prices", "both", "news", "answers", "sport", "t9")] == [
+        "queue",
+        "topic",
+        "composite",
+        "virtual",
+        "temporary",
+        "queue",
+        "queue",
+    ]
+    assert [KNOWN.pattern(name) for name in ("tasks", "prices", "news")] == [ALL_QUEUES, ALL_TOPICS, ALL_TOPICS]
+    assert [KNOWN.virtual_topic(name) for name in ("news", "sport", "q0")] == ["news", "news", ""]
+    assert KNOWN.parts("both") == ["q0", "prices"]
+    assert (KNOWN.owner("answers"), KNOWN.owner("q0"), KNOWN.temporary_of("c0")) == ("c0", "", "answers")
+
+
+def test_a_temporary_queue_that_nobody_named_gets_a_name() -> None:
+    known = Destinations(queues("q0"))
+    assert known.temporary_of("c1") == "~c1"
+    assert known.declared[-1] == Destination("~c1", "temporary", host="c1")
+    assert known.temporary_of("c1") == "~c1"
+    assert len(known.declared) == 2
 
 
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("q0,t1", "queue://q0,topic://t1"),
-        ("tv0", "topic://VirtualTopic.v0"),
-        ("A.tv0", "queue://Consumer.A.VirtualTopic.v0"),
+        ("tasks", "queue://tasks"),
+        ("orders.eu", "queue://orders.eu"),
+        ("prices", "topic://prices"),
+        ("both", "queue://q0,topic://prices"),
+        ("news", "topic://VirtualTopic.news"),
+        ("sport", "queue://Consumer.sport.VirtualTopic.news"),
+        ("a.b", "queue://Consumer.a-b.VirtualTopic.news"),
         (OWN, f"queue://{OWN}"),
         (TOLD, f"topic://{TOLD}"),
+        (DEAD_LETTERS, "queue://ActiveMQ.DLQ"),
     ],
 )
 def test_names_are_translated_and_back(name: str, meant: str) -> None:
-    assert physical(name) == meant
-    assert logical(meant) == name
+    names = Names(Destinations([*DECLARED, *queues("sport", "a.b")]))
+    assert names.physical(name) == meant
+    assert names.logical(meant) == name
+
+
+def test_names_of_one_run_have_its_suffix_and_are_recognised() -> None:
+    names = Names(KNOWN, ".r1")
+    assert names.physical("both") == "queue://q0.r1,topic://prices.r1"
+    assert names.logical("queue://q0.r1,topic://prices.r1") == "both"
+    assert names.physical(DEAD_LETTERS) == "queue://ActiveMQ.DLQ"
+    assert names.logical("queue://others") == "others"
+    assert [names.physical(pattern) for pattern in (ALL_QUEUES, ALL_TOPICS)] == ["queue://*.r1", "topic://*.r1"]

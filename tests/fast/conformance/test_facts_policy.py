@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DeclaredSpec, DestinationSpec
-from brokerproof.conformance.experiment.destinations import is_topic
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DeclaredSpec, PolicySpec
 from brokerproof.conformance.experiment.policies import DURABLE, QUEUE, TOPIC, UNASKED, entry_for, window_of
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.reference_broker.core.config import DestinationPolicy
@@ -27,11 +26,11 @@ def patterns(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "queue://", "topic://"])) + ".".join(elements)
 
 
-@given(st.lists(patterns(), max_size=5), NAMES)
-def test_the_same_entry_applies_as_in_the_broker(matches: list[str], dest: str) -> None:
-    entries = [DestinationSpec(match, expire_period_ms=number) for number, match in enumerate(matches)]
-    found = entry_for(DeclaredSpec(destinations=entries), dest)
-    kind = "topic://" if dest.startswith("t") else "queue://"
+@given(st.lists(patterns(), max_size=5), NAMES, st.booleans())
+def test_the_same_entry_applies_as_in_the_broker(matches: list[str], dest: str, topic: bool) -> None:
+    entries = [PolicySpec(match, expire_period_ms=number) for number, match in enumerate(matches)]
+    found = entry_for(DeclaredSpec(policies=entries), dest, topic=topic)
+    kind = "topic://" if topic else "queue://"
     policies = [DestinationPolicy(match, max_page_size=number + 1) for number, match in enumerate(matches)]
     wanted = policy_for(kind + dest, policies)
     assert (found.expire_period_ms + 1 if found is not None else None) == (
@@ -40,11 +39,9 @@ def test_the_same_entry_applies_as_in_the_broker(matches: list[str], dest: str) 
 
 
 def test_a_narrower_entry_hides_the_broader_one_whole() -> None:
-    declared = DeclaredSpec(
-        destinations=[DestinationSpec(">", memory_limit_bytes=4096), DestinationSpec("q0", expire_period_ms=7)]
-    )
-    assert Applied(declared, "q0").memory_limit_bytes == 0
-    assert Applied(declared, "q1").memory_limit_bytes == 4096
+    declared = DeclaredSpec(policies=[PolicySpec(">", memory_limit_bytes=4096), PolicySpec("q0", expire_period_ms=7)])
+    assert Applied(declared, "q0", topic=False).memory_limit_bytes == 0
+    assert Applied(declared, "q1", topic=False).memory_limit_bytes == 4096
 
 
 @given(
@@ -53,13 +50,14 @@ def test_a_narrower_entry_hides_the_broader_one_whole() -> None:
     st.sampled_from([UNASKED, QUEUE, DURABLE, TOPIC, 5]),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 def test_the_same_window_as_the_broker_gives(
-    matches: list[tuple[str, int | None]], dest: str, asked: int, durable: bool, browser: bool
+    matches: list[tuple[str, int | None]], dest: str, asked: int, topic: bool, durable: bool, browser: bool
 ) -> None:
-    entries = [DestinationSpec(match, queue_prefetch=own, durable_topic_prefetch=own) for match, own in matches]
-    found = window_of(BrokerSpec(destinations=entries), dest, asked, durable=durable, browser=browser)
-    name = ("topic://" if is_topic(dest) else "queue://") + dest
+    entries = [PolicySpec(match, queue_prefetch=own, durable_topic_prefetch=own) for match, own in matches]
+    found = window_of(BrokerSpec(policies=entries), dest, asked, topic=topic, durable=durable, browser=browser)
+    name = ("topic://" if topic else "queue://") + dest
     policies = [
         DestinationPolicy(match, queue_prefetch=own or QUEUE, durable_topic_prefetch=own or DURABLE)
         for match, own in matches

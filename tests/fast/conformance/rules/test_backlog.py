@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.chronicle import EPOCH_MS, Chronicle
 
@@ -17,7 +17,7 @@ SILENT = VerdictKind.NOT_EXERCISED
 
 def slow(count: int = 4, limit: int | None = 2, **fields: Any) -> Chronicle:
     """Message 1 fills the window; then ``count`` others are published."""
-    story = Chronicle(destinations=[DestinationSpec(pending_message_limit=limit)]).connect("p0").connect("c0")
+    story = Chronicle(policies=[PolicySpec(pending_message_limit=limit)]).connect("p0").connect("c0")
     story.subscribe("c0/1", "t0", 1, **fields).send("p0/1", "t0").arrive("c0/1", "p0/1").rest("t0")
     for number in range(count):
         story.send(f"p0/{number + 2}", "t0")

@@ -18,7 +18,7 @@ COPIES = ("GEN-001", "GEN-002", "GEN-005", "GEN-006", "GEN-048", "GEN-049")
 def copied(dest: str, *arrivals: str, result: str = "ok", limited: bool = False, **fields: Any) -> Chronicle:
     """A message goes to two queues, which have consumers; it arrives there in the drain."""
     queues = ["q0", "q1"] if "," in dest else ["A.tv0", "B.tv0"]
-    told = Chronicle(copies=True, **({"memory_limit_bytes": 4096} if limited else {})).connect("p0").connect("c0")
+    told = Chronicle(**({"memory_limit_bytes": 4096} if limited else {})).connect("p0").connect("c0")
     for number, queue in enumerate(queues, start=1):
         told.subscribe(f"c0/{number}", queue).leave(f"c0/{number}")
     told.send("p0/1", dest, result=result, **fields).drain(*queues)
@@ -82,7 +82,7 @@ def test_a_queue_that_is_named_twice_gets_two() -> None:
 
 def owned(*, foreign: bool = False, gone: bool = False, result: str = "fail", again: bool = False) -> Chronicle:
     """c0 has a temporary queue; c1 sends to it, while c0 is connected and, perhaps, after it has gone or come again."""
-    told = Chronicle(temporaries=True).connect("c0").connect("c1").subscribe("c0/1", "~c0").send("c1/1", "~c0")
+    told = Chronicle().connect("c0").connect("c1").subscribe("c0/1", "~c0").send("c1/1", "~c0")
     if foreign:
         return told.subscribe("c1/1", "~c0").arrive("c1/1", "c1/1")
     if gone:

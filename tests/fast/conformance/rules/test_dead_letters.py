@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DeadLetterSpec, DestinationSpec
+from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec
 from brokerproof.conformance.experiment.destinations import own_letters_of
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
@@ -114,7 +114,7 @@ def test_one_dead_letter_may_be_delivered_again() -> None:
 
 
 def test_each_copy_of_a_message_may_die_once() -> None:
-    story = Chronicle(copies=True).connect("p0").connect("c0").send("p0/1", "q0,q1").subscribe("c0/1", DLQ)
+    story = Chronicle().connect("p0").connect("c0").send("p0/1", "q0,q1").subscribe("c0/1", DLQ)
     story.arrive("c0/1", "p0/1", original_dest="q0").arrive("c0/1", "p0/1", original_dest="q1")
     assert kind(story, "RDL-006") is HOLDS
     assert kind(story.arrive("c0/1", "p0/1", original_dest="q1"), "RDL-006") is FAILS
@@ -124,10 +124,10 @@ def test_each_copy_of_a_message_may_die_once() -> None:
 
 
 def given_to(
-    *entries: DestinationSpec, letter: bool, persistent: bool = True, rejects: bool = True, ttl_ms: int = 0
+    *entries: PolicySpec, letter: bool, persistent: bool = True, rejects: bool = True, ttl_ms: int = 0
 ) -> Tale:
     """A message is rejected, or expires, and has a letter on the shared queue or none."""
-    story = Tale(destinations=list(entries)).connect("p0").connect("c0").at(1)
+    story = Tale(policies=list(entries)).connect("p0").connect("c0").at(1)
     story.post("p0/1", persistent=persistent, ttl_ms=ttl_ms).at(2)
     if rejects:
         story.subscribe("c0/1").at(4).deliver("c0/1", "p0/1").nack("c0/1", "p0/1").leave("c0/1")
@@ -142,19 +142,19 @@ def given_to(
 def test_nothing_comes_to_the_shared_queue_from_elsewhere(
     strategy: DeadLetterSpec, letter: bool, expected: tuple[VerdictKind, str]
 ) -> None:
-    assert outcome(given_to(DestinationSpec(dead_letter=strategy), letter=letter), "RDL-017") == expected
+    assert outcome(given_to(PolicySpec(dead_letter=strategy), letter=letter), "RDL-017") == expected
 
 
 @pytest.mark.parametrize(
     "entries",
     [
-        (DestinationSpec(">", dead_letter=DISCARDING), DestinationSpec("*", dead_letter=SHARED)),
-        (DestinationSpec("*", dead_letter=SHARED), DestinationSpec(">", dead_letter=DISCARDING)),
-        (DestinationSpec("q1", dead_letter=DISCARDING), DestinationSpec("q0", dead_letter=SHARED)),
-        (DestinationSpec("*", dead_letter=DISCARDING), DestinationSpec("queue://q0")),
+        (PolicySpec(">", dead_letter=DISCARDING), PolicySpec("*", dead_letter=SHARED)),
+        (PolicySpec("*", dead_letter=SHARED), PolicySpec(">", dead_letter=DISCARDING)),
+        (PolicySpec("q1", dead_letter=DISCARDING), PolicySpec("q0", dead_letter=SHARED)),
+        (PolicySpec("*", dead_letter=DISCARDING), PolicySpec("queue://q0")),
     ],
 )
-def test_the_entry_that_applies_says_where_letters_go(entries: tuple[DestinationSpec, ...]) -> None:
+def test_the_entry_that_applies_says_where_letters_go(entries: tuple[PolicySpec, ...]) -> None:
     for letter, expected in ((True, HOLDS), (False, FAILS)):
         story = given_to(*entries, letter=letter)
         assert kind(story, "RDL-004") is expected
@@ -164,7 +164,7 @@ def test_the_entry_that_applies_says_where_letters_go(entries: tuple[Destination
 @pytest.mark.parametrize(("letter", "expected"), [(False, (HOLDS, "no-letter")), (True, (FAILS, "letter"))])
 def test_what_a_strategy_excludes_gets_no_letter(letter: bool, expected: tuple[VerdictKind, str]) -> None:
     assert outcome(given_to(letter=letter, persistent=False), "RDL-018") == expected
-    entry = DestinationSpec(dead_letter=DeadLetterSpec(process_expired=False))
+    entry = PolicySpec(dead_letter=DeadLetterSpec(process_expired=False))
     assert outcome(given_to(entry, letter=letter, rejects=False, ttl_ms=100), "RDL-018") == expected
     assert kind(given_to(entry, letter=letter), "RDL-018") is SILENT, "it was rejected"
 
@@ -172,13 +172,13 @@ def test_what_a_strategy_excludes_gets_no_letter(letter: bool, expected: tuple[V
 # -- RDL-021, RDL-022
 
 
-def individual(**strategy: Any) -> list[DestinationSpec]:
-    return [DestinationSpec(">", dead_letter=DeadLetterSpec("individual", **strategy))]
+def individual(**strategy: Any) -> list[PolicySpec]:
+    return [PolicySpec(">", dead_letter=DeadLetterSpec("individual", **strategy))]
 
 
 def rejected_there(own: str = OWN, letters: int = 1, persistent: bool = True, **letter: Any) -> Chronicle:
     """A message is rejected, and has letters in the drain."""
-    told = Chronicle(destinations=individual()).connect("p0").connect("c0").send("p0/1", persistent=persistent)
+    told = Chronicle(policies=individual()).connect("p0").connect("c0").send("p0/1", persistent=persistent)
     told.subscribe("c0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1").nack("c0/1", "p0/1").leave("c0/1")
     told.drain("q0", DLQ, OWN)
     told.dests["drain/3"] = own
@@ -205,7 +205,7 @@ def test_a_letter_lies_on_its_sources_queue(options: dict[str, Any], verdict: Ve
 @pytest.mark.parametrize(("letters", "verdict"), [(0, HOLDS), (1, FAILS)])
 def test_exclusions_hold_there_too(letters: int, verdict: VerdictKind) -> None:
     assert kind(rejected_there(letters=letters, persistent=False), "RDL-022") is verdict
-    told = Tale(destinations=individual(process_expired=False)).post("p0/1", ttl_ms=100).at(5000).close()
+    told = Tale(policies=individual(process_expired=False)).post("p0/1", ttl_ms=100).at(5000).close()
     told.subscribe("drain/3", OWN, ack="individual")
     for _ in range(letters):
         told.arrive("drain/3", "p0/1", original_dest="q0")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Pause, Poll, Unsubscribe
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.delay_release import DEEP
@@ -98,8 +98,8 @@ def test_a_deep_backlog_makes_nothing_late(count: int, arrive_ms: float, expecte
     [(1000, 111, SATISFIED), (1000, 1200, VIOLATED), (10, 1200, NOT_EXERCISED)],
 )
 def test_a_full_queue_makes_nothing_late_elsewhere(size: int, arrive_ms: float, expected: VerdictKind) -> None:
-    entries = [DestinationSpec(), DestinationSpec("q1", memory_limit_bytes=1500)]
-    tale = started(destinations=entries)
+    entries = [PolicySpec(), PolicySpec("q1", memory_limit_bytes=1500)]
+    tale = started(policies=entries)
     for number in (2, 3):
         tale.at(5 + number).post(f"p0/{number}", "q1", delay_ms=50, size=size)
     tale.at(10).post("p0/1", delay_ms=100).at(arrive_ms).deliver("c0/1", "p0/1")

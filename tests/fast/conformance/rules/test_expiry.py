@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DeadLetterSpec, DestinationSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast import histories
 from tests.fast.histories import PLUGIN, Tale
@@ -20,7 +20,7 @@ VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
     VerdictKind.NOT_EXERCISED,
 )
 REQUIREMENTS = tuple(f"EXP-{number:03d}" for number in range(1, 26))
-SWEPT_EVERY_SECOND = [DestinationSpec(">", 1000)]
+SWEPT_EVERY_SECOND = [PolicySpec(">", 1000)]
 BORDER = "a message was delivered in the very millisecond of its expiration"
 SWEPT = "a message without expiration waited for longer than a sweep's period"
 STEPPED_BACK = "the broker's clock stepped back while a message was waiting"
@@ -101,9 +101,7 @@ def test_without_clock_samples_nothing_can_be_said() -> None:
 
 
 def test_without_expiration_it_is_delivered() -> None:
-    tale = (
-        Tale(destinations=SWEPT_EVERY_SECOND).at(1).post("p0/1").close(at_ms=5000).deliver("drain/1", "p0/1").finish()
-    )
+    tale = Tale(policies=SWEPT_EVERY_SECOND).at(1).post("p0/1").close(at_ms=5000).deliver("drain/1", "p0/1").finish()
     found = verdicts(tale)["EXP-002"]
     assert (found.verdict, found.situations) == (SATISFIED, [SWEPT])
 
@@ -197,7 +195,7 @@ def test_passed_over_while_it_lived() -> None:
 
 def test_a_consumer_may_have_discarded_it() -> None:
     tale = Tale(skews={"c0": 5000}).at(1)
-    tale.connect("c0", "jms").events[-1].expiry_check = True  # type: ignore[attr-defined]
+    tale.connect("c0", "jms", checks=True)
     tale.subscribe("c0/1").post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
     found = verdicts(tale.close(at_ms=50).letter("p0/1").finish())
     assert found["EXP-003"].verdict is NOT_EXERCISED
@@ -207,7 +205,7 @@ def test_a_consumer_may_have_discarded_it() -> None:
 def unseen_discard(ahead_ms: int, **fields: Any) -> dict[str, Verdict]:
     """A checking library of a real client need not tell what it throws away; it had the message, or not."""
     tale = Tale(world="live", skews={"c0": ahead_ms}).at(1)
-    tale.connect("c0", "jms").events[-1].expiry_check = True  # type: ignore[attr-defined]
+    tale.connect("c0", "jms", checks=True)
     tale.subscribe("c0/1").post("p0/1", ttl_ms=60_000, **fields).at(40).leave("c0/1")
     return verdicts(tale.close(at_ms=50).letter("p0/1").finish())
 
@@ -314,21 +312,21 @@ def test_an_auto_consumer_may_have_swallowed_it() -> None:
 def test_the_policy_entry_that_applies_is_the_most_specific(letters: int, outcome: str) -> None:
     """``>`` discards, ``*`` is shared: of these two, ``*`` applies to q0, wherever it stands."""
     entries = [
-        DestinationSpec(">", dead_letter=DeadLetterSpec("discarding")),
-        DestinationSpec("*", dead_letter=DeadLetterSpec("shared")),
+        PolicySpec(">", dead_letter=DeadLetterSpec("discarding")),
+        PolicySpec("*", dead_letter=DeadLetterSpec("shared")),
     ]
     for order in (entries, entries[::-1]):
-        tale = Tale(destinations=order).at(1).post("p0/1", ttl_ms=100).close(at_ms=300)
+        tale = Tale(policies=order).at(1).post("p0/1", ttl_ms=100).close(at_ms=300)
         for _ in range(letters):
             tale.letter("p0/1")
         assert verdicts(tale.finish())["EXP-005"].outcome == outcome
 
 
 def test_a_message_to_two_queues_dies_on_each() -> None:
-    tale = Tale(copies=True).at(1).post("p0/1", "q0,q1", ttl_ms=100).close(at_ms=300).subscribe("drain/3", "q1")
+    tale = Tale().at(1).post("p0/1", "q0,q1", ttl_ms=100).close(at_ms=300).subscribe("drain/3", "q1")
     good = tale.letter("p0/1", original_dest="q0").letter("p0/1", original_dest="q1").finish()
     assert verdicts(good)["EXP-005"].verdict is SATISFIED
-    lost = Tale(copies=True).at(1).post("p0/1", "q0,q1", ttl_ms=100).close(at_ms=300).subscribe("drain/3", "q1")
+    lost = Tale().at(1).post("p0/1", "q0,q1", ttl_ms=100).close(at_ms=300).subscribe("drain/3", "q1")
     assert verdicts(lost.finish())["EXP-005"].outcome == "missing"
 
 
@@ -364,7 +362,7 @@ def test_a_refusal_that_living_messages_met_too_is_not_about_expiry() -> None:
 def story(*, skews: dict[str, int], plugin: TimeStampingSpec | None = None, checks: bool = False) -> Tale:
     tale = Tale(skews=skews, timestamping=plugin).at(1)
     tale.request_ms = 0.1
-    tale.connect("c0", "jms" if checks else "stomp").events[-1].expiry_check = checks  # type: ignore[attr-defined]
+    tale.connect("c0", "jms" if checks else "stomp", checks=checks)
     tale.subscribe("c0/1").post("p0/1", ttl_ms=120_000)
     return tale
 
@@ -426,7 +424,7 @@ def test_a_checking_client_hands_over_only_what_lives() -> None:
 
 def expired_ack(generation: str, *, handed_on: bool = False, letter: bool = False, loss: bool = False) -> Verdict:
     tale = Tale(skews={"c0": 5000}, generation={"expiry": generation}).at(1)
-    tale.connect("c0", "jms").events[-1].expiry_check = True  # type: ignore[attr-defined]
+    tale.connect("c0", "jms", checks=True)
     tale.subscribe("c0/1").post("p0/1", ttl_ms=4000).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
     if loss:
         tale.lose("c0", "kill")
@@ -456,13 +454,13 @@ def test_the_documented_broker_believes_its_own_clock() -> None:
 
 def swept(expired: int, *, at_ms: float, size: int = 0) -> Verdict:
     """Dead from 102 ms on, swept every second, one second of lateness: gone by 2102 ms."""
-    tale = Tale(destinations=SWEPT_EVERY_SECOND).at(1).post("p0/1", ttl_ms=100).at(at_ms)
+    tale = Tale(policies=SWEPT_EVERY_SECOND).at(1).post("p0/1", ttl_ms=100).at(at_ms)
     tale.rest("q0", size=size, expired=expired, enqueued=1)
     return verdicts(tale.close().finish())["EXP-009"]
 
 
 def test_the_sweep_cannot_meet_what_an_auto_consumer_swallowed() -> None:
-    tale = Tale(destinations=SWEPT_EVERY_SECOND).at(1).connect("c0").subscribe("c0/1", ack="auto").stall("c0", "client")
+    tale = Tale(policies=SWEPT_EVERY_SECOND).at(1).connect("c0").subscribe("c0/1", ack="auto").stall("c0", "client")
     tale.post("p0/1", ttl_ms=100).at(50).lose("c0").resume("c0").at(5000).rest("q0", size=0, expired=0, enqueued=1)
     assert verdicts(tale.close().finish())["EXP-009"].verdict is NOT_EXERCISED
 
@@ -477,8 +475,8 @@ def test_the_sweep_meets_what_died_waiting() -> None:
 
 @pytest.mark.parametrize(("page", "kind"), [(2, VIOLATED), (1, NOT_EXERCISED)])
 def test_a_sweep_need_not_see_more_than_its_page(page: int, kind: VerdictKind) -> None:
-    entry = DestinationSpec(expire_period_ms=1000, max_expire_page_size=page)
-    tale = Tale(destinations=[entry]).at(1).post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).at(5000)
+    entry = PolicySpec(expire_period_ms=1000, max_expire_page_size=page)
+    tale = Tale(policies=[entry]).at(1).post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).at(5000)
     tale.rest("q0", size=1, expired=1, enqueued=2)
     assert verdicts(tale.close().finish())["EXP-009"].verdict is kind
 
@@ -486,7 +484,7 @@ def test_a_sweep_need_not_see_more_than_its_page(page: int, kind: VerdictKind) -
 @pytest.mark.parametrize(("expired", "verdict"), [(1, SATISFIED), (0, VIOLATED)])
 def test_totals_begin_anew_with_the_broker(expired: int, verdict: VerdictKind) -> None:
     """What died before the restart is not counted after it; what died since must be."""
-    tale = Tale(destinations=SWEPT_EVERY_SECOND, persistent=True).at(1).post("p0/1", ttl_ms=100).at(5000).restart()
+    tale = Tale(policies=SWEPT_EVERY_SECOND, persistent=True).at(1).post("p0/1", ttl_ms=100).at(5000).restart()
     tale.at(6000).post("p0/2", ttl_ms=100).at(9000).rest("q0", size=0, expired=expired, enqueued=1)
     assert verdicts(tale.close().finish())["EXP-009"].verdict is verdict
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DeadLetterSpec, DestinationSpec, RedeliverySpec
+from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec, RedeliverySpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.giving_up import pauses
 from brokerproof.conformance.rules.judge import judge_history
@@ -53,8 +53,8 @@ def rolled_back(times: int, *, dead: bool = True, via: str = "jms", **declared: 
     return (story.arrive("drain/2", "p0/1", original_dest="q0") if dead else story).end()
 
 
-RETRIED = [DestinationSpec(redelivery=RedeliverySpec())]
-DISCARDED = [DestinationSpec(dead_letter=DeadLetterSpec("discarding"))]
+RETRIED = [PolicySpec(redelivery=RedeliverySpec())]
+DISCARDED = [PolicySpec(dead_letter=DeadLetterSpec("discarding"))]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ DISCARDED = [DestinationSpec(dead_letter=DeadLetterSpec("discarding"))]
         (rolled_back(7, dead=False), (FAILS, "not-given-up")),
         (rolled_back(6, dead=False), (SILENT, "")),
         (rolled_back(7, via="stomp"), (SILENT, "")),
-        (rolled_back(7, dead=False, destinations=DISCARDED), (SILENT, "")),
-        (rolled_back(7, dead=False, destinations=RETRIED), (SILENT, "")),
+        (rolled_back(7, dead=False, policies=DISCARDED), (SILENT, "")),
+        (rolled_back(7, dead=False, policies=RETRIED), (SILENT, "")),
     ],
 )
 def test_a_library_gives_up_after_seven_deliveries(story: Chronicle, expected: tuple[VerdictKind, str]) -> None:
@@ -159,7 +159,7 @@ def retried(
     """A message is rejected, and again so long after each rejection was begun; at most twice by default."""
     letters = DeadLetterSpec(strategy) if strategy else None
     spec = RedeliverySpec(**({"maximum": 2, "initial_ms": 100, "pause_ms": 100} | policy))
-    told = Chronicle(destinations=[DestinationSpec(">", redelivery=spec, dead_letter=letters)])
+    told = Chronicle(policies=[PolicySpec(">", redelivery=spec, dead_letter=letters)])
     told.connect("p0").connect("c0").connect("c1")
     told.send("p0/1").subscribe("c0/1", ack="individual")
     if leaves:
@@ -217,7 +217,7 @@ def test_no_other_rule_takes_another_try_for_a_defect() -> None:
 
 
 def test_a_rejection_may_be_answered_before_it_is_confirmed_and_after_a_rollback() -> None:
-    story = Chronicle(destinations=RETRIED).connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c0/1")
+    story = Chronicle(policies=RETRIED).connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c0/1")
     story.subscribe("c1/1").arrive("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx=CTX).abort("c0")
     story.request_ms = 10
     begun_ms = story.now_ms
@@ -231,7 +231,7 @@ def test_a_rejection_may_be_answered_before_it_is_confirmed_and_after_a_rollback
 
 def test_what_was_rejected_before_is_not_settled_again_by_an_early_acknowledgement() -> None:
     """The acknowledgement may have been written before the second delivery came, as far as its interval tells."""
-    story = Chronicle(destinations=RETRIED).connect("p0").connect("c0").send("p0/1").subscribe("c0/1")
+    story = Chronicle(policies=RETRIED).connect("p0").connect("c0").send("p0/1").subscribe("c0/1")
     story.arrive("c0/1", "p0/1").nack("c0/1", "p0/1")
     story.request_ms = 10
     begun_ms = story.now_ms

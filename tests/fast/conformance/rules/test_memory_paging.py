@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.chronicle import Chronicle
 
@@ -20,7 +20,7 @@ BODY = 952
 
 def new(**entry: Any) -> Chronicle:
     entry.setdefault("expire_period_ms", 0)
-    story = Chronicle(memory_limit_bytes=LIMIT, destinations=[DestinationSpec(**entry)])
+    story = Chronicle(memory_limit_bytes=LIMIT, policies=[PolicySpec(**entry)])
     return story.connect("p0").connect("c0")
 
 
@@ -189,7 +189,7 @@ def test_a_consumer_elsewhere_explains_no_loading() -> None:
 
 
 def restarted(*, after: str = "", **fields: Any) -> Chronicle:
-    story = Chronicle(persistent=True, destinations=[DestinationSpec()]).connect("p0").connect("c0")
+    story = Chronicle(persistent=True, policies=[PolicySpec()]).connect("p0").connect("c0")
     if after:
         story.send("p0/9", after)
     return story.send("p0/1", **fields).restart()

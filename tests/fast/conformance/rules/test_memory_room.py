@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import Chronicle
 
@@ -165,7 +165,7 @@ def test_a_persistent_message_is_not_refused_for_memory() -> None:
 
 @pytest.mark.parametrize(("match", "verdict"), [("q1", FAILS), ("q0", SILENT), (">", SILENT)])
 def test_whoever_asked_for_refusals_gets_them(match: str, verdict: VerdictKind) -> None:
-    story = Chronicle(destinations=[DestinationSpec(match, send_fail_if_no_space=True)])
+    story = Chronicle(policies=[PolicySpec(match, send_fail_if_no_space=True)])
     assert kind(story.send("p0/1", result="fail", refusal="memory limit reached"), "MEM-005") is verdict
 
 
@@ -184,7 +184,7 @@ def test_no_limit() -> None:
 
 @pytest.mark.parametrize(("match", "verdict"), [("q1", FAILS), ("q0", SILENT)])
 def test_a_limit_of_another_queue_is_no_limit_here(match: str, verdict: VerdictKind) -> None:
-    story = memory(0, destinations=[DestinationSpec(match, memory_limit_bytes=5)])
+    story = memory(0, policies=[PolicySpec(match, memory_limit_bytes=5)])
     story.send("p0/1", result="fail", refusal="no-space: memory")
     assert kind(story.send("p0/2").subscribe("c0/1").rest("q0"), "MEM-012") is verdict
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.chronicle import DLQ, Chronicle
 
@@ -49,18 +49,18 @@ def test_the_brokers_limit() -> None:
 
 
 def test_a_destinations_own_limit() -> None:
-    def story(dest: str, used: int, *entries: DestinationSpec) -> Chronicle:
-        return Chronicle(destinations=list(entries)).read(dest, memory_bytes=used)
+    def story(dest: str, used: int, *entries: PolicySpec) -> Chronicle:
+        return Chronicle(policies=list(entries)).read(dest, memory_bytes=used)
 
-    own = DestinationSpec("q0", memory_limit_bytes=10_000)
+    own = PolicySpec("q0", memory_limit_bytes=10_000)
     assert kind(story("q0", 9000, own), "MEM-004") is HOLDS
     assert kind(story("q0", 13_000, own), "MEM-004") is FAILS
     assert kind(story("q1", 13_000, own), "MEM-004") is SILENT
-    everybody = DestinationSpec(">", memory_limit_bytes=20_000)
+    everybody = PolicySpec(">", memory_limit_bytes=20_000)
     assert kind(story("q0", 13_000, everybody, own), "MEM-004") is FAILS
     assert kind(story("q1", 13_000, everybody, own), "MEM-004") is HOLDS
     # Of two wildcards the more specific one counts, whatever their order.
-    narrow = DestinationSpec("a.*", memory_limit_bytes=30_000)
+    narrow = PolicySpec("a.*", memory_limit_bytes=30_000)
     assert kind(story("a.b", 29_000, everybody, narrow), "MEM-004") is HOLDS
     assert kind(story("a.b", 33_000, narrow, everybody), "MEM-004") is FAILS
 
@@ -180,12 +180,12 @@ def test_negative_figures() -> None:
     assert kind(read(new().send("p0/1"), size=1, memory_bytes=0), "MEM-011") is HOLDS
 
 
-ENTRIES = [DestinationSpec(">", memory_limit_bytes=5000), DestinationSpec("q0", memory_limit_bytes=9000)]
+ENTRIES = [PolicySpec(">", memory_limit_bytes=5000), PolicySpec("q0", memory_limit_bytes=9000)]
 
 
 @pytest.mark.parametrize(("dest", "shown", "verdict"), [("q0", 9000, HOLDS), ("q0", 5000, FAILS), ("q1", 9000, SILENT)])
 def test_entries(dest: str, shown: int, verdict: VerdictKind) -> None:
-    story = read(new(destinations=ENTRIES), dest, memory_limit_bytes=shown)
+    story = read(new(policies=ENTRIES), dest, memory_limit_bytes=shown)
     assert kind(story, "MEM-017") is verdict
 
 
@@ -194,7 +194,7 @@ def test_entries(dest: str, shown: int, verdict: VerdictKind) -> None:
     [
         (500, {}, HOLDS),
         (LIMIT, {}, FAILS),
-        (LIMIT, {"destinations": [DestinationSpec("q0", memory_limit_bytes=5)]}, SILENT),
+        (LIMIT, {"policies": [PolicySpec("q0", memory_limit_bytes=5)]}, SILENT),
     ],
 )
 def test_limits_follow_the_brokers(shown: int, declared: dict[str, Any], verdict: VerdictKind) -> None:

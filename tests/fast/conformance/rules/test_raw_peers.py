@@ -1,6 +1,6 @@
-"""INA-009 to -025 on hand-written visits, to the millisecond.
+"""INA-009 to -025 on hand-written probes, to the millisecond.
 
-R = 1000 ms, D = 500 ms, W = 333 ms over OpenWire; the hello is written at 0 and the stranger says nothing more.
+R = 1000 ms, D = 500 ms, W = 333 ms over OpenWire; the hello is written at 0 and the peer says nothing more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
-from brokerproof.conformance.experiment.sight import Heard, Said
+from brokerproof.conformance.experiment.peers import Heard, Said
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.chronicle import NS_PER_MS, Chronicle
 
@@ -20,7 +20,7 @@ SILENT = VerdictKind.NOT_EXERCISED
 INSTANTS = ("opened", "welcome", "ended", "first", "gap", "closest", "flooded")
 
 
-def visit(
+def probed(
     requirement: str,
     *,
     until_ms: float = 20_000,
@@ -31,7 +31,7 @@ def visit(
     last_ms: float = 0,
     **seen: Any,
 ) -> tuple[VerdictKind, str]:
-    """The verdict about one visit. Instants are given in ms, under their names without ``_ns``."""
+    """The verdict about one probe. Instants are given in ms, under their names without ``_ns``."""
     declared = {"connector": ConnectorSpec(**connector)} if connector is not None else {}
     story = Chronicle(world, generation={"monitor": generation}, monitor_offer=offer, **declared)
     fields: dict[str, Any] = {"via": "openwire", "hello": "good", "offer_ms": (1000, 500), "welcome": 0, "first": 833}
@@ -47,7 +47,7 @@ def visit(
     heard = Heard(
         offer_ms=offered, **{name: value for name, value in fields.items() if name not in Said.__struct_fields__}
     )
-    found = story.visit(until_ms, said, heard).verdicts(requirement)[requirement]
+    found = story.probe(until_ms, said, heard).verdicts(requirement)[requirement]
     return found.verdict, found.outcome
 
 
@@ -75,7 +75,7 @@ WRITES = {"write_timeout_ms": 2000}
 def test_silence_is_noticed_in_its_window(
     requirement: str, fields: dict[str, Any], ended_ms: float | None, outcome: str
 ) -> None:
-    assert visit(requirement, ended=ended_ms, **fields)[1] == outcome
+    assert probed(requirement, ended=ended_ms, **fields)[1] == outcome
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_silence_is_noticed_in_its_window(
     ],
 )
 def test_what_a_visit_proves(requirement: str, expected: tuple[VerdictKind, str], fields: dict[str, Any]) -> None:
-    assert visit(requirement, **fields) == expected
+    assert probed(requirement, **fields) == expected

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DestinationSpec
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.facts.selectors import read
@@ -124,7 +124,7 @@ def test_the_higher_consumer_is_served_first_if_it_has_room() -> None:
 
 def test_messages_of_higher_priority_come_first_where_the_broker_says_so() -> None:
     def story(first: str, second: str, *, prioritized: bool = True) -> VerdictKind:
-        told = begun(destinations=[DestinationSpec(prioritized_messages=prioritized)])
+        told = begun(policies=[PolicySpec(prioritized_messages=prioritized)])
         told.send("p0/1", priority=2).send("p0/2", priority=8).subscribe("c0/1").arrive("c0/1", first, second)
         return said(told, "GEN-008")
 

@@ -10,13 +10,15 @@ import pytest
 from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
     DeadLetterSpec,
-    DestinationSpec,
     HostSpec,
+    PolicySpec,
     RedeliverySpec,
 )
+from brokerproof.conformance.experiment.destinations import Destination
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Leave, Send, Settle, Subscribe
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.experiment.versions import destinations_named
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
@@ -38,25 +40,29 @@ def violated(program: Program, mutant: str | None = None) -> list[str]:
 
 
 def with_entry(program: Program) -> Program:
-    entries = [*program.broker.destinations, DestinationSpec("q9", redelivery=RedeliverySpec())]
-    return msgspec.structs.replace(program, broker=msgspec.structs.replace(program.broker, destinations=entries))
+    entries = [*program.broker.policies, PolicySpec("q9", redelivery=RedeliverySpec())]
+    return msgspec.structs.replace(program, broker=msgspec.structs.replace(program.broker, policies=entries))
+
+
+def _more(program: Program, names: list[str]) -> list[Destination]:
+    return [*program.destinations, *destinations_named(names)]
 
 
 def with_composite(program: Program) -> Program:
     steps = [*program.steps, Send(dest=1), Settle()]
-    return msgspec.structs.replace(program, dests=[*program.dests, "q8,q9", "q8", "q9"], steps=steps)
+    return msgspec.structs.replace(program, destinations=_more(program, ["q8,q9", "q8", "q9"]), steps=steps)
 
 
 def with_temporary(program: Program) -> Program:
     steps = [Subscribe(host=0, dest=1), Send(host=1, dest=1), *program.steps]
-    return msgspec.structs.replace(program, dests=[*program.dests, "~p0"], steps=steps)
+    return msgspec.structs.replace(program, destinations=_more(program, ["~p0"]), steps=steps)
 
 
 def with_idle(program: Program) -> Program:
     """A destination that nobody uses, a consumer elsewhere, a host that does nothing."""
     hosts = [*program.hosts, HostSpec("c1", "client")]
     steps = [Subscribe(host=0, dest=1), *program.steps]
-    return msgspec.structs.replace(program, dests=[*program.dests, "q8", "q9"], hosts=hosts, steps=steps)
+    return msgspec.structs.replace(program, destinations=_more(program, ["q8", "q9"]), hosts=hosts, steps=steps)
 
 
 @pytest.mark.parametrize("add", [None, with_entry, with_composite, with_temporary, with_idle])
@@ -69,14 +75,14 @@ def test_a_lost_message_is_seen_whatever_else_there_is(add: Callable[[Program], 
 @pytest.mark.parametrize(
     "entries",
     [
-        [DestinationSpec(">", dead_letter=DISCARDING), DestinationSpec("*", dead_letter=SHARED)],
-        [DestinationSpec(">", dead_letter=SHARED), DestinationSpec("q0", dead_letter=INDIVIDUAL)],
-        [DestinationSpec(">", redelivery=RedeliverySpec(maximum=1, initial_ms=10, pause_ms=10))],
+        [PolicySpec(">", dead_letter=DISCARDING), PolicySpec("*", dead_letter=SHARED)],
+        [PolicySpec(">", dead_letter=SHARED), PolicySpec("q0", dead_letter=INDIVIDUAL)],
+        [PolicySpec(">", redelivery=RedeliverySpec(maximum=1, initial_ms=10, pause_ms=10))],
     ],
     ids=["discarding", "individual", "tried again"],
 )
-def test_the_correct_broker_is_never_accused_whatever_entries_there_are(entries: list[DestinationSpec]) -> None:
+def test_the_correct_broker_is_never_accused_whatever_entries_there_are(entries: list[PolicySpec]) -> None:
     for seed in range(30):
         program = program_for_seed(seed)
-        broker = msgspec.structs.replace(program.broker, destinations=entries)
+        broker = msgspec.structs.replace(program.broker, policies=entries)
         assert violated(msgspec.structs.replace(program, broker=broker)) == [], seed

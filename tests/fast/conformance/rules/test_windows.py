@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DestinationSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.policies import DURABLE, QUEUE, TOPIC, UNASKED, window_of
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.histories import Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
-POLICY = [DestinationSpec(queue_prefetch=3, durable_topic_prefetch=2)]
+POLICY = [PolicySpec(queue_prefetch=3, durable_topic_prefetch=2)]
 
 
 def judged(tale: Tale) -> dict[str, Verdict]:
@@ -45,11 +45,14 @@ def given(tale: Tale, count: int, consumer: str = "c0/1", size: int = 9) -> Tale
     ],
 )
 def test_what_a_policy_replaces(dest: str, asked: int, durable: bool, expected: int) -> None:
-    assert window_of(BrokerSpec(destinations=POLICY), dest, asked, durable=durable, browser=False) == expected
+    assert (
+        window_of(BrokerSpec(policies=POLICY), dest, asked, topic=dest == "t0", durable=durable, browser=False)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(("prefetch", "held", "expected"), [(5, 5, SATISFIED), (5, 4, VIOLATED), (5, 6, VIOLATED)])
-@pytest.mark.parametrize(("requirement", "declared"), [("PRE-004", {}), ("PRE-008", {"destinations": POLICY})])
+@pytest.mark.parametrize(("requirement", "declared"), [("PRE-004", {}), ("PRE-008", {"policies": POLICY})])
 def test_the_window_is_what_it_must_be(
     requirement: str, declared: dict[str, Any], prefetch: int, held: int, expected: VerdictKind
 ) -> None:
@@ -91,7 +94,7 @@ def test_a_rollback_leaves_the_window_as_it_was(more: int, expected: VerdictKind
 
 @pytest.mark.parametrize(("count", "expected"), [(4, SATISFIED), (2, VIOLATED)])
 def test_a_wildcard_flows_without_lists(count: int, expected: VerdictKind) -> None:
-    tale = Tale(destinations=[DestinationSpec(topic_inflight_stats=False)]).connect("p0").connect("c0")
+    tale = Tale(policies=[PolicySpec(topic_inflight_stats=False)]).connect("p0").connect("c0")
     tale.subscribe("c0/1", "t*", 2).at(5)
     tale.request_ms = 0.01
     for number in range(4):

@@ -1,4 +1,4 @@
-"""What a stranger said to a broker and what it heard: the two halves of a ``visit`` in a history.
+"""What a raw peer said to a broker and what it heard: the two halves of a ``probe`` in a history.
 
 Instants are true nanoseconds since the start of the run; one that is absent did not come. An interval is (no earlier,
 no later).
@@ -15,7 +15,7 @@ Kind = Literal["", "welcome", "beat", "answer", "error", "other"]
 
 
 class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """``hello``, ``offer_ms``, ``says``, ``every_ms``, ``deaf`` and ``times`` as in the step ``visit``; ``says`` is
+    """``hello``, ``offer_ms``, ``says``, ``every_ms``, ``deaf`` and ``times`` as in the step ``probe``; ``says`` is
     "nothing" if it was to say so for no time.
 
     ``opened_ns``: the connection was open by then. ``hello_ns``, ``last_ns``: its hello, and the last thing that it
@@ -41,11 +41,11 @@ class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 class Heard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """``welcome_ns``: the broker's answer to the hello; ``first_ns``: the first thing after it; ``ended_ns``: the
-    broker hung up, None: it had not when the visit was over.
+    broker hung up, None: it had not when the probe was over.
 
     ``gap_ns``: the longest pause between two things heard after the welcome, or since the last one; ``closest_ns``: the
     shortest pause before a keep-alive. ``reports``: how often the broker told an operator that it gave this connection
-    up. ``closed``: how many of the strangers it hung up on; ``left``: what it had more than before when all had gone.
+    up. ``closed``: how many of the peers it hung up on; ``left``: what it had more than before when all had gone.
     """
 
     welcome_ns: int | None = None

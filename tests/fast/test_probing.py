@@ -1,4 +1,4 @@
-"""Strangers in the simulated world: what they say reaches the broker, what they hear is what it does. And what becomes
+"""Raw peers in the simulated world: what they say reaches the broker, what they hear is what it does. And what becomes
 of a broker that stands still.
 """
 
@@ -10,26 +10,26 @@ import pytest
 
 from brokerproof.conformance.agents.raw_peer import StompTongue
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ConnectorSpec, HostSpec
-from brokerproof.conformance.experiment.history import Consume, Counters, Visit
+from brokerproof.conformance.experiment.history import Consume, Counters, Probe
 from brokerproof.conformance.experiment.history import Pause as Paused
 from brokerproof.conformance.experiment.history import Send as Sent
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Advance, Leave, Pause, Send, Settle, Subscribe, Take
-from brokerproof.conformance.experiment.steps import Visit as Step
+from brokerproof.conformance.experiment.steps import Probe as Step
 from brokerproof.conformance.worlds.simulated.port import SimulatedPort
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 HOSTS = [HostSpec("b", "broker"), HostSpec("c0", "client")]
 
 
-def visits(*steps: Step, generation: str = "documented", **connector: Any) -> list[Visit]:
+def probes(*steps: Step, generation: str = "documented", **connector: Any) -> list[Probe]:
     spec = BrokerSpec(generation={"monitor": generation}, connector=ConnectorSpec(**connector))
     history = SimulatedWorld().run(Program(FORMAT, spec, HOSTS, steps=list(steps)))
-    return [event for event in history.events if isinstance(event, Visit)]
+    return [event for event in history.events if isinstance(event, Probe)]
 
 
-def test_a_silent_stranger_hears_keep_alives_and_then_nothing_more() -> None:
-    stomp, jms = visits(Step(offer_ms=(1000, 500), ms=9000), Step(via="openwire", offer_ms=(1000, 500), ms=9000))
+def test_a_silent_peer_hears_keep_alives_and_then_nothing_more() -> None:
+    stomp, jms = probes(Step(offer_ms=(1000, 500), ms=9000), Step(via="openwire", offer_ms=(1000, 500), ms=9000))
     assert (stomp.heard.heart_beat, stomp.heard.beats, stomp.heard.last, stomp.heard.reports) == (
         "500,1000",
         7,
@@ -44,41 +44,41 @@ def test_a_silent_stranger_hears_keep_alives_and_then_nothing_more() -> None:
         stomp.t1 + 1_500_000_000,
     )
     assert jms.heard.gap_ns == jms.heard.closest_ns == 333_000_000
-    assert jms.t1 == jms.heard.ended_ns, "a visit is over when the broker has hung up"
+    assert jms.t1 == jms.heard.ended_ns, "a probe is over when the broker has hung up"
 
 
 def test_questions_are_answered() -> None:
     for via in ("stomp", "openwire"):
-        (found,) = visits(Step(via=via, offer_ms=(300, 300), says="asks", every_ms=50, talk_ms=500, ms=550))  # type: ignore[arg-type]  # one of two literals
+        (found,) = probes(Step(via=via, offer_ms=(300, 300), says="asks", every_ms=50, talk_ms=500, ms=550))  # type: ignore[arg-type]  # one of two literals
         assert (found.said.asked, found.heard.answers, found.heard.ended_ns) == (10, 10, None)
 
 
 @pytest.mark.parametrize("via", ["stomp", "openwire"])
 @pytest.mark.parametrize("hello", ["none", "half", "early"])
 def test_who_says_no_hello_is_hung_up_on_after_the_connect_timeout(via: Any, hello: Any) -> None:
-    (found,) = visits(Step(via=via, hello=hello, ms=5000), connect_timeout_ms=700)
+    (found,) = probes(Step(via=via, hello=hello, ms=5000), connect_timeout_ms=700)
     assert found.heard.ended_ns == 700_000_000
     assert found.said.hello_ns is None or hello != "none"
 
 
 @pytest.mark.parametrize(("via", "faults"), [("stomp", 3), ("openwire", 4)])
 def test_bad_hellos_are_refused_at_once(via: Any, faults: int) -> None:
-    found = visits(*(Step(via=via, hello="bad", fault=number) for number in range(faults)))
+    found = probes(*(Step(via=via, hello="bad", fault=number) for number in range(faults)))
     assert len({event.said.fault for event in found}) == faults
     assert all(event.heard.refused and event.heard.ended_ns == event.t0 for event in found)
 
 
-def test_a_deaf_stranger_is_ended_by_the_write_timeout_alone() -> None:
+def test_a_deaf_peer_is_ended_by_the_write_timeout_alone() -> None:
     step = Step(offer_ms=(1000, 0), deaf=True, says="beats", every_ms=300, talk_ms=4000, ms=4000)
-    (patient,) = visits(step)
+    (patient,) = probes(step)
     assert patient.heard.ended_ns is None
-    (ended,) = visits(step, write_timeout_ms=1500)
+    (ended,) = probes(step, write_timeout_ms=1500)
     assert ended.heard.ended_ns is not None
     assert 1_500_000_000 <= ended.heard.ended_ns < 1_510_000_000
 
 
-def test_many_strangers_leave_nothing() -> None:
-    (found,) = visits(Step(offer_ms=(100, 0), times=50, ms=3000), connect_timeout_ms=100)
+def test_many_peers_leave_nothing() -> None:
+    (found,) = probes(Step(offer_ms=(100, 0), times=50, ms=3000), connect_timeout_ms=100)
     assert (found.said.times, found.heard.closed, found.heard.left) == (50, 50, {"connections": 0, "timers": 0})
 
 
@@ -100,7 +100,7 @@ def test_a_producer_that_is_stopped_by_flow_control_is_not_read_from() -> None:
     step = Step(offer_ms=(300, 300), deaf=True, says="beats", every_ms=100, talk_ms=300, ms=3000)
     spec = BrokerSpec(generation={"memory": "G3"}, memory_limit_bytes=1024 * 1024)
     history = SimulatedWorld().run(Program(FORMAT, spec, HOSTS, steps=[step, Settle()]))
-    (found,) = [event for event in history.events if isinstance(event, Visit)]
+    (found,) = [event for event in history.events if isinstance(event, Probe)]
     assert (found.said.flooded_ns, found.heard.ended_ns) == (0, None)
     counters = [event for event in history.events if isinstance(event, Counters) and event.dest is None]
     assert [event.memory_bytes for event in counters] == [0] * len(counters), "it has gone, with all that it had sent"

@@ -1,52 +1,32 @@
-"""``visit``, ``pause``: a stranger comes to the broker; the broker's process stands still for a while."""
+"""``probe``, ``pause``: a raw peer comes to the broker; the broker's process stands still for a while."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import MS_MAX, Shape, Step
-from brokerproof.conformance.experiment.steps.send import Duration, Ordinal
+from brokerproof.conformance.experiment.steps.base import Shape, Step
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
 
-#: A period as a peer may write it, sensible or not.
-Period = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-#: Things said in one visit, at most.
+#: Things said in one probe, at most.
 SAID_MAX = 2000
 PERIODS_MS = (1000, 0, 600, 2000, 90, 3, 2**40)
 HELLOS = ("good", "none", "half", "early", "bad")
 SAYINGS = ("nothing", "beats", "asks", "part")
 
 
-class Visit(Step, frozen=True, tag="visit"):
-    """A stranger with a bare socket says ``hello``, then every ``every_ms`` for ``talk_ms`` what ``says`` says, then
-    nothing, until ``ms`` have passed or the broker hangs up. Nothing else happens meanwhile.
-
-    ``hello``: as it should be, nothing, half of it, something ``early`` instead of it, or one that must be refused
-    (``fault`` chooses). ``offer_ms``: STOMP's heart-beat header, or OpenWire's maxInactivityDuration and initial delay.
-    ``says``: keep-alives; ``asks``, which want an answer; ``part`` of a frame that is never finished. ``deaf`` (STOMP):
-    it sends itself many messages and reads none. ``times`` strangers do so at once; the first one is looked at.
-    """
+class Probe(ops.ProbeOptions, Step, frozen=True, tag="probe"):
+    """Raw peers come to the broker and go; nothing else happens meanwhile."""
 
     weight = 0
-    via: Literal["stomp", "openwire"] = "stomp"
-    hello: Literal["good", "none", "half", "early", "bad"] = "good"
-    fault: Ordinal = 0
-    offer_ms: tuple[Period, Period] = (0, 0)
-    says: Literal["nothing", "beats", "asks", "part"] = "nothing"
-    every_ms: Annotated[int, msgspec.Meta(ge=1, le=MS_MAX)] = 100
-    talk_ms: Duration = 0
-    deaf: bool = False
-    ms: Duration = 1000
-    times: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 1
 
     @classmethod
-    def draw(cls, chooser: Chooser, shape: Shape) -> Visit:
+    def draw(cls, chooser: Chooser, shape: Shape) -> Probe:
         hello = HELLOS[chooser.below(len(HELLOS))] if chooser.flag(30) else "good"
         return cls(
             via=("stomp", "openwire")[chooser.below(2)],
@@ -59,7 +39,7 @@ class Visit(Step, frozen=True, tag="visit"):
             ms=1000 + shape.draw_ms(chooser) % 12_000,
         )
 
-    def normalise(self, state: WorldState) -> Visit | None:  # noqa: ARG002 - a stranger needs nobody
+    def normalise(self, state: WorldState) -> Probe | None:  # noqa: ARG002 - a raw peer needs nobody
         if self.ms == 0:
             return None
         talk_ms = 0 if self.says == "nothing" else min(self.talk_ms, self.ms)
@@ -75,7 +55,7 @@ class Pause(Step, frozen=True, tag="pause"):
     """The broker's process stands still for ``ms``, as under SIGSTOP, and then goes on."""
 
     weight = 0
-    ms: Duration = 0
+    ms: ops.Duration = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Pause:
