@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.exits import OK, USAGE, Command, guarded
 
 #: command -> (what loads it, below ``brokerproof``; one line of help). The order is the order of ``--help``.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("reports.run:main", "run the conformance suite against a broker and write the report"),
+    "run": ("reports.commands.run:main", "run the conformance suite against a broker and write the report"),
     "list": ("conformance.commands.list:main", "show the requirements, programs, mutants or brokers"),
     "replay": ("conformance.commands.replay:main", "run one program file, corpus program or seed again"),
     "judge": ("conformance.commands.judge:main", "run all rules on a history.jsonl written by anybody"),
@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conformance.commands.parity:main",
         "compare the simulated and the live world on the reference broker",
     ),
-    "campaign": ("reports.campaign:main", "large randomized runs on Spark"),
+    "campaign": ("reports.commands.campaign:main", "large randomized runs on Spark"),
     "serve": ("conformance.commands.serve:main", "serve STOMP and OpenWire from the reference broker"),
     "password": (
         "reference_broker.security.command:main",
@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conformance.commands.doctor:main",
         "probe what works on this machine; --install builds what is missing",
     ),
-    "report": ("reports.command:main", "write the reports of an earlier run again"),
+    "report": ("reports.commands.report:main", "write the reports of an earlier run again"),
 }
 
 

@@ -20,9 +20,9 @@ from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
 from brokerproof.conformance.experiment.history import Event, Header, History
+from brokerproof.conformance.experiment.initial_state import state_of
 from brokerproof.conformance.experiment.state import ClientState
 from brokerproof.conformance.experiment.steps.consume import acknowledged
-from brokerproof.conformance.worlds.beginning import state_of
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome, Port, Recorder
 from brokerproof.conformance.worlds.recording import record, record_connect
 

@@ -2,7 +2,7 @@
 (seed 000).
 
 It decides the timestamp and the expiration of an arriving message. The table of its edges is
-``tests/fast/test_core_timestamping.py``.
+``tests/fast/reference_broker/core/test_timestamping.py``.
 
 Rules, in order:
 1. Left alone: a message without a timestamp (``timestamp_ms <= 0``), a dead-letter copy made by this broker (those

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from brokerproof.conformance.experiment.verdict import GRADES, ORDER
-from brokerproof.reports.tables import TABLES, ddl
+from brokerproof.reports.store.tables import TABLES, ddl
 
 #: Query -> what it answers.
 QUERIES = {

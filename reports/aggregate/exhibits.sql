@@ -1,4 +1,4 @@
--- The run to show for each cell, by the rule of reports/collect.py: strongest verdict; where all is well the most situations met;
+-- The run to show for each cell, by the rule of reports/store/collect.py: strongest verdict; where all is well the most situations met;
 -- then the fewest steps, then the name.
 WITH placed AS (
     SELECT

@@ -22,8 +22,8 @@ from math import asinh, log10
 
 import msgspec
 
-from brokerproof.reports.timeline import ClockPoint, Lane, Mark, Timeline
-from brokerproof.reports.units import offset_text, true_text
+from brokerproof.reports.render.timeline import ClockPoint, Lane, Mark, Timeline
+from brokerproof.reports.render.units import offset_text, true_text
 
 NS_PER_MS = 1_000_000
 WIDTH = 1120

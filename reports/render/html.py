@@ -20,10 +20,10 @@ import msgspec
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import Requirement
-from brokerproof.reports.exhibit import Page, margin_text
 from brokerproof.reports.render.clocks import draw
+from brokerproof.reports.render.page import Page, margin_text
 from brokerproof.reports.render.words import GRADES, LOOKS
-from brokerproof.reports.schema import Cell, Column, Report
+from brokerproof.reports.store.schema import Cell, Column, Report
 
 PAGES = "cells"
 #: Width in CSS pixels below which the matrix becomes cards: what the sentences need, and each column.

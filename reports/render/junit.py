@@ -19,7 +19,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.reports.schema import Cell, Column, Report
+from brokerproof.reports.store.schema import Cell, Column, Report
 
 FILE = "junit.xml"
 _UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

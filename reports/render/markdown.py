@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.reports.evidence import replay_line
 from brokerproof.reports.render.html import page_name
 from brokerproof.reports.render.words import LOOKS
-from brokerproof.reports.schema import Cell, Column, Report
+from brokerproof.reports.store.evidence import replay_line
+from brokerproof.reports.store.schema import Cell, Column, Report
 
 FILE = "report.md"
 

@@ -19,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.reports.evidence import replay_line
 from brokerproof.reports.render.words import LOOKS
-from brokerproof.reports.schema import Cell, Report
+from brokerproof.reports.store.evidence import replay_line
+from brokerproof.reports.store.schema import Cell, Report
 
 #: Width where the output is no terminal: wide enough for build logs.
 WIDTH_PLAIN = 120

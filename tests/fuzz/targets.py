@@ -25,7 +25,7 @@ from brokerproof.reference_broker.openwire.wire.primitives import decode_map
 from brokerproof.reference_broker.session.framing import FramingError, Limits
 from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
 from brokerproof.reference_broker.stomp.frames import VERSIONS, Frame, Heartbeat, StompProtocolError
-from tests.fast.wire_data import JavaMaker, Maker
+from tests.fast.reference_broker.openwire.wire_data import JavaMaker, Maker
 
 LIMITS: Final = Limits(max_headers=20, max_header_bytes=256, max_body_bytes=4096)
 WIRE_VERSIONS: Final = (1, 9, 10, 11, 12)

@@ -17,8 +17,9 @@ from brokerproof.conformance.cli import COMMANDS, main
 from brokerproof.conformance.experiment.exits import OK
 from tests.guards.tree import ROOT
 
-CLI = "tests/fast/test_cli.py"
-PLAN = "tests/fast/test_live_plan.py"
+CLI = "tests/fast/conformance/commands/test_cli.py"
+PLAN = "tests/fast/conformance/running/test_live_plan.py"
+CLOCKS = "tests/fast/conformance/operating/test_clocks.py"
 SERVER = "tests/live/test_server.py"
 TRANSPORT = "tests/live/test_transport.py"
 LIVE = "tests/live/test_live_command.py"
@@ -51,7 +52,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--client": f"{LIVE}::test_another_client_library_plays_the_hosts",
         "--mutant": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
-        "--machine": "tests/fast/test_machines.py::test_the_machine_of_a_replay_matters",
+        "--machine": "tests/fast/conformance/machines/test_machines.py::test_the_machine_of_a_replay_matters",
         "--shrink": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--out": f"{CLI}::test_replay_by_seed_file_and_name",
         "--json": f"{CLI}::test_json_output_is_json",
@@ -86,7 +87,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--config": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
         "--connector": f"{SERVER}::test_a_connector_uri_says_where_and_how_to_listen",
         "--data": "tests/live/test_storage.py::test_what_was_promised_survives_kills_at_any_instant",
-        "--host": "tests/fast/test_settings.py::test_bad_settings_exit_with_2",
+        "--host": "tests/fast/reference_broker/settings/test_settings.py::test_bad_settings_exit_with_2",
         "--key": f"{TRANSPORT}::test_tls_serves_both_protocols_beside_the_plain_port",
         "--log-format": f"{SERVER}::test_the_log_can_be_json",
         "--log-level": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
@@ -96,15 +97,15 @@ TESTS: dict[str, dict[str, str]] = {
         "--tls-port": f"{TRANSPORT}::test_tls_serves_both_protocols_beside_the_plain_port",
     },
     "clocks": {
-        "--broker": "tests/fast/test_operator_clocks.py::test_nobody_there_and_ways_that_do_not_fit",
-        "--by": "tests/fast/test_operator_clocks.py::test_nobody_there_and_ways_that_do_not_fit",
-        "--json": "tests/fast/test_operator_clocks.py::test_json_begins_with_the_measurement",
-        "--tolerance-ms": "tests/fast/test_operator_clocks.py::test_the_exit_code_says_whether_messages_are_safe",
-        "--ttl-ms": "tests/fast/test_operator_clocks.py::test_the_exit_code_says_whether_messages_are_safe",
+        "--broker": CLOCKS + "::test_nobody_there_and_ways_that_do_not_fit",
+        "--by": CLOCKS + "::test_nobody_there_and_ways_that_do_not_fit",
+        "--json": CLOCKS + "::test_json_begins_with_the_measurement",
+        "--tolerance-ms": CLOCKS + "::test_the_exit_code_says_whether_messages_are_safe",
+        "--ttl-ms": CLOCKS + "::test_the_exit_code_says_whether_messages_are_safe",
     },
     "diagnose": {
-        "--broker": "tests/fast/test_diagnose.py::test_where_nobody_answers_is_said",
-        "--json": "tests/fast/test_diagnose.py::test_the_command_prints_text_or_json",
+        "--broker": "tests/fast/conformance/operating/test_diagnose.py::test_where_nobody_answers_is_said",
+        "--json": "tests/fast/conformance/operating/test_diagnose.py::test_the_command_prints_text_or_json",
     },
     "doctor": {"--install": f"{CLI}::test_doctor_reports", "--json": f"{CLI}::test_doctor_reports"},
     "password": {},

@@ -1,8 +1,8 @@
-"""Guard: the rooms of ``conformance`` and ``reference_broker``, and their floors (DESIGN section 3), from the imports.
+"""Guard: the rooms of the packages, and their floors (DESIGN section 3), from the imports; the rooms of tests/fast.
 
 A room imports only rooms on floors below its own; no files import each other in a circle, imports for types included
 (but for the broker's core, whose region and behaviours name each other: mypyc needs classes, not protocols); nothing
-lies loose.
+lies loose in a folder that has folders.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("management",),
         ("server",),
     ),
+    "reports": (("store",), ("aggregate", "render"), ("campaign",), ("commands",)),
 }
-FLOORS_MAX = {"conformance": 8, "reference_broker": 9}
+FLOORS_MAX = {"conformance": 8, "reference_broker": 9, "reports": 4}
 FLOOR = {
     f"brokerproof.{package}.{room}": number
     for package, floors in FLOORS.items()
@@ -49,7 +50,26 @@ FLOOR = {
 LOOSE = {
     "conformance": {"__init__.py", "cli.py", "pytest_plugin.py"},
     "reference_broker": {"__init__.py", "inactivity.py", "node.py"},
+    "reports": {"__init__.py"},
+    # A tool each, and how it is started, read and proved. Add nothing without a room.
+    "chaos": {
+        "__init__.py",
+        "channels.py",
+        "clocks.py",
+        "doctor.py",
+        "links.py",
+        "ports.py",
+        "preload.py",
+        "probes.py",
+        "processes.py",
+        "supervisor.py",
+        "taps.py",
+        "tools.py",
+        "toxiproxy.py",
+        "witness.py",
+    },
 }
+TESTS = ROOT / "tests" / "fast"
 CORE = "brokerproof.reference_broker.core"
 
 
@@ -127,9 +147,30 @@ def loose_files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize("package", FLOORS)
+def loose_tests(folder: Path) -> list[str]:
+    """Files of a folder of tests, and of the folders in it, that lie beside folders."""
+    inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and path.name != "__pycache__"]
+    loose = loose_files(folder) - {"__init__.py"} if inner else set()
+    return [f"{folder.name}/{name}" for name in sorted(loose)] + [one for path in inner for one in loose_tests(path)]
+
+
+def rooms_of_tests() -> list[Path]:
+    """Folders of tests, as paths below ``TESTS``."""
+    return sorted(path.relative_to(TESTS) for path in TESTS.rglob("*") if path.is_dir() and path.name != "__pycache__")
+
+
+@pytest.mark.parametrize("package", LOOSE)
 def test_nothing_lies_loose(package: str) -> None:
     assert loose_files(ROOT / package) == LOOSE[package]
+
+
+def test_no_test_lies_loose() -> None:
+    assert loose_tests(TESTS) == []
+
+
+def test_tests_have_the_rooms_of_the_tree() -> None:
+    nowhere = [room for room in rooms_of_tests() if not (ROOT / room).is_dir() and not (ROOT / f"{room}.py").is_file()]
+    assert nowhere == [], "name a folder of tests as what it tests"
 
 
 @pytest.mark.parametrize("package", FLOORS)
@@ -170,6 +211,7 @@ def test_the_guard_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ]
     assert circles(files) == {frozenset(files)}
     assert loose_files(room) == {"loose.py"}
+    assert loose_tests(tmp_path) == ["conformance/loose.py"]
     core = ast.parse("if TYPE_CHECKING:\n    import one\nimport other\n")
     assert imported(executed(core), {"one", "other"}) == {"other"}
     assert arrows_up({f"{CORE}.queue": {"brokerproof.reference_broker.storage.journal"}}) == [

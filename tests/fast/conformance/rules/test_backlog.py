@@ -8,7 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

@@ -13,8 +13,8 @@ from brokerproof.conformance.experiment.configuration import DeadLetterSpec, Pol
 from brokerproof.conformance.experiment.destinations import own_letters_of
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
-from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
-from tests.fast.histories import Tale
+from tests.fast.conformance.rules.clocked_history import Tale
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

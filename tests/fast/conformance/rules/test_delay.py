@@ -10,7 +10,7 @@ import pytest
 
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.delay import BACK, FORWARD, IDLE
-from tests.fast.histories import Tale
+from tests.fast.conformance.rules.clocked_history import Tale
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
     VerdictKind.VIOLATED,

@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Pause, Poll, Unsubscribe
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.delay_release import DEEP
-from tests.fast.histories import Tale
+from tests.fast.conformance.rules.clocked_history import Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 

@@ -10,7 +10,7 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Browse, Fault, Unsubscribe
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.histories import PLUGIN, Tale
+from tests.fast.conformance.rules.clocked_history import PLUGIN, Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 

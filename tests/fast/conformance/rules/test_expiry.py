@@ -10,8 +10,8 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast import histories
-from tests.fast.histories import PLUGIN, Tale
+from tests.fast.conformance.rules import clocked_history as histories
+from tests.fast.conformance.rules.clocked_history import PLUGIN, Tale
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
     VerdictKind.VIOLATED,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.chronicle import DLQ, EPOCH_MS
-from tests.fast.histories import PLUGIN, Tale
+from tests.fast.conformance.rules.clocked_history import PLUGIN, Tale
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 REQUIREMENTS = tuple(f"EXP-{number:03d}" for number in (7, 8, 11, 12, 15, 16, 17, 18, 19, 22, 23, 24, 25))

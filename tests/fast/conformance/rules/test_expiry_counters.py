@@ -6,8 +6,8 @@ import pytest
 
 from brokerproof.conformance.experiment.destinations import expiries_of
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import Chronicle
-from tests.fast.histories import Tale
+from tests.fast.conformance.rules.clocked_history import Tale
+from tests.fast.conformance.rules.history_builder import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

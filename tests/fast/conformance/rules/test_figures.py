@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import Chronicle
+from tests.fast.conformance.rules.history_builder import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.configuration import DeadLetterSpec, Pol
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.giving_up import pauses
 from brokerproof.conformance.rules.judge import judge_history
-from tests.fast.chronicle import DLQ, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

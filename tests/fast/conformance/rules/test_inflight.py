@@ -10,7 +10,7 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.chronicle import Chronicle
+from tests.fast.conformance.rules.history_builder import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

@@ -11,7 +11,7 @@ from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
-from tests.fast.chronicle import Chronicle
+from tests.fast.conformance.rules.history_builder import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

@@ -8,7 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.chronicle import DLQ, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

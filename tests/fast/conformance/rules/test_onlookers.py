@@ -7,7 +7,7 @@ import pytest
 from brokerproof.conformance.experiment.destinations import presence_of
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import Chronicle
+from tests.fast.conformance.rules.history_builder import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

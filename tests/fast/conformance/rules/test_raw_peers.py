@@ -12,7 +12,7 @@ import pytest
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.peers import Heard, Said
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import NS_PER_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import NS_PER_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

@@ -6,7 +6,7 @@ from typing import Any
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

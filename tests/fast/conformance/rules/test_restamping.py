@@ -10,7 +10,7 @@ from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts.stamping import INT64_MAX
-from tests.fast.histories import PLUGIN, Tale
+from tests.fast.conformance.rules.clocked_history import PLUGIN, Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 PROCESSED = TimeStampingSpec(process_network_messages=True)

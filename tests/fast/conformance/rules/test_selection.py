@@ -10,7 +10,7 @@ from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.facts.selectors import read
-from tests.fast.chronicle import Chronicle
+from tests.fast.conformance.rules.history_builder import Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

@@ -11,7 +11,7 @@ import pytest
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, INT64_MAX, UNSTAMPED, stamps_of
-from tests.fast.histories import FUTURE_ONLY, PLUGIN, Tale
+from tests.fast.conformance.rules.clocked_history import FUTURE_ONLY, PLUGIN, Tale
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
     VerdictKind.VIOLATED,

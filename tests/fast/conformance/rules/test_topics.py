@@ -8,7 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Unsubscribe
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import DLQ, EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Chronicle
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED

@@ -10,7 +10,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicyS
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.policies import DURABLE, QUEUE, TOPIC, UNASKED, window_of
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.histories import Tale
+from tests.fast.conformance.rules.clocked_history import Tale
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 POLICY = [PolicySpec(queue_prefetch=3, durable_topic_prefetch=2)]

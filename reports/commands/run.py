@@ -1,0 +1,141 @@
+"""``brokerproof run``: the conformance suite against one broker, the table on the terminal, the report in a folder.
+
+Exit codes as everywhere: violated beats inconclusive beats clean; a problem of the suite or its environment is 4, under
+``CI=true`` also a program that could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from brokerproof.conformance.brokers import ADAPTERS, CLIENTS, check_place
+from brokerproof.conformance.commands.judge import INCONCLUSIVE_PERCENT_MAX, exit_code
+from brokerproof.conformance.experiment.exits import SUITE, UsageError, under_ci
+from brokerproof.conformance.experiment.results import REFERENCE, SuiteFinished
+from brokerproof.conformance.mutants import check_mutant
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions
+from brokerproof.conformance.running.suite import run_suite
+from brokerproof.reports.commands.suite_report import OUT, ReportWriter
+from brokerproof.reports.render.formats import failure_of
+from brokerproof.reports.render.progress import ProgressWriter
+from brokerproof.reports.render.terminal import make_console, print_report
+
+#: All cells.
+PERCENT_MAX = 100
+
+
+def main(argv: Sequence[str]) -> int:
+    """Parse, run, report."""
+    options = _parse(argv)
+    catalogue = default_catalogue()
+    suite = _suite_options(options)
+    catalogue.select(options.requirement)
+    report_writer = ReportWriter(options.out, catalogue)
+    writers = [report_writer, ProgressWriter()]
+    digest = ""
+    for event in run_suite(suite):
+        for writer in writers:
+            writer.handle(event)
+        if isinstance(event, SuiteFinished):
+            digest = event.digest
+    report = report_writer.report
+    assert report is not None
+    cells = [cell for cell in report.cells if cell.broker in report_writer.brokers]
+    if options.json:
+        for cell in cells:
+            sys.stdout.write(msgspec.json.encode(cell).decode() + "\n")
+        sys.stderr.write(f"verdict digest: {digest}\n")
+    else:
+        print_report(
+            make_console(),
+            report,
+            report_writer.brokers,
+            folder=options.out,
+            failure=lambda cell: failure_of(options.out, report, cell, catalogue),
+            digest=digest,
+        )
+    columns = [column for column in report.columns if column.broker in report_writer.brokers]
+    missing = under_ci() and any(column.not_run for column in columns)
+    if missing or any(column.problems for column in columns):
+        return SUITE
+    return exit_code([cell.verdict for cell in cells], options.inconclusive_max)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="brokerproof run", description=__doc__)
+    parser.add_argument(
+        "--broker", default=REFERENCE, metavar="NAME", help=f"one of {', '.join(ADAPTERS)} (default {REFERENCE})"
+    )
+    parser.add_argument("--url", metavar="URL", help="a running broker, for --broker stomp: stomp://127.0.0.1:61613")
+    parser.add_argument("--home", metavar="DIR", help="the broker's home folder, for --broker activemq")
+    parser.add_argument(
+        "--client",
+        choices=list(CLIENTS),
+        default="as-written",
+        help="who plays the hosts of the live world (default as-written; openwire: brokerproof's own JMS client)",
+    )
+    parser.add_argument(
+        "--tier", choices=["simulated", "live", "both"], default="both", help="which worlds (default both)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed of the seeded driver")
+    parser.add_argument(
+        "--programs", type=int, default=PROGRAMS, metavar="N", help=f"seeded programs (default {PROGRAMS})"
+    )
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop starting seeded programs after this time")
+    parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match, for example 'EXP-*'")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default {OUT})")
+    parser.add_argument(
+        "--jobs", type=int, default=2, metavar="N", help="worker processes of the simulated tier (default 2)"
+    )
+    parser.add_argument("--mutant", metavar="ID", help="plant this defect in the reference broker")
+    parser.add_argument(
+        "--inconclusive-max",
+        type=float,
+        default=INCONCLUSIVE_PERCENT_MAX,
+        metavar="PERCENT",
+        help=f"more inconclusive cells than this is exit code 3 (default {INCONCLUSIVE_PERCENT_MAX})",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one cell per line on stdout, as JSON, instead of the table"
+    )
+    return parser.parse_args(argv)
+
+
+def _suite_options(options: argparse.Namespace) -> SuiteOptions:
+    check_place(options.broker, url=options.url, home=options.home)
+    check_mutant(options.mutant)
+    if options.mutant is not None and options.broker != REFERENCE:
+        raise UsageError(
+            f"--mutant {options.mutant} plants a defect in the reference broker, not in {options.broker!r}"
+        )
+    if options.client != "as-written" and options.tier != "live" and options.broker == REFERENCE:
+        raise UsageError(f"--client {options.client} is for the live world; add --tier live")
+    if options.broker == "stomp" and options.url is None:
+        raise UsageError("--broker stomp needs --url stomp://HOST:PORT of a running broker")
+    if options.programs < 0 or options.jobs < 1:
+        raise UsageError(f"--programs {options.programs} must be at least 0 and --jobs {options.jobs} at least 1")
+    if options.budget is not None and not options.budget >= 0:
+        raise UsageError(f"--budget {options.budget} must be a number of seconds, 0 or more")
+    if not 0 <= options.inconclusive_max <= PERCENT_MAX:
+        raise UsageError(f"--inconclusive-max {options.inconclusive_max} must be a percentage, 0 to {PERCENT_MAX}")
+    if options.tier == "simulated" and options.broker != REFERENCE:
+        raise UsageError(f"only the reference broker runs in virtual time; {options.broker!r} needs --tier live")
+    return SuiteOptions(
+        broker=options.broker,
+        tier=options.tier,
+        seed=options.seed,
+        programs=options.programs,
+        budget_s=options.budget,
+        requirement=options.requirement,
+        jobs=options.jobs,
+        mutant=options.mutant,
+        url=options.url,
+        home=options.home,
+        client=options.client,
+    )

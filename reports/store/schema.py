@@ -1,0 +1,224 @@
+"""``report.json``: what a reader gets to know, ``brokerproof/report/1`` (docs/report.md, docs/report.schema.json).
+
+Decides: the shape of a report. Every format (HTML, JUnit, Markdown, terminal) is drawn from these structs and from the
+evidence beside them, so ``report.json`` is the only thing that has to be kept.
+
+Rules:
+
+* A *column* is one broker (a planted defect makes it another column). A *cell* is one requirement in one column: the
+  join of all its runs.
+* Counts are runs per world and verdict, never verdict objects: the same run counted twice changes nothing.
+* An *exhibit* is the one run that is shown for a cell. Its program and history lie in ``evidence/<id>/``; its verdict
+  is that run's own, while the cell's is the join of all.
+* The classes are the format: reading, writing and the JSON Schema are derived from them. Fields may be added with a
+  default; renaming or removing one needs ``brokerproof/report/2``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.requirements.catalogue import Requirement
+
+FORMAT = "brokerproof/report/1"
+FILE = "report.json"
+
+
+class ReportError(ValueError):
+    """A report folder cannot be used. The text shows the path, what is wrong and the remedy."""
+
+    exit_code = 2
+
+
+class WorldCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many runs of one world gave each verdict; verdicts that no run gave are left out."""
+
+    world: str
+    verdicts: dict[VerdictKind, int]
+
+
+class Exhibit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The run shown for a cell: ``evidence`` is the id of an ``Evidence``, ``verdict`` that run's own verdict."""
+
+    evidence: str
+    verdict: Verdict
+
+
+class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One requirement on one broker.
+
+    ``verdict`` is the join of all runs (its ``requirement`` says which row this is).
+    """
+
+    broker: str
+    verdict: Verdict
+    worlds: list[WorldCount] = []
+    exhibit: Exhibit | None = None
+
+    @property
+    def requirement(self) -> str:
+        """The row."""
+        return self.verdict.requirement
+
+    @property
+    def runs(self) -> int:
+        """All runs that spoke of it."""
+        return sum(sum(world.verdicts.values()) for world in self.worlds)
+
+    @property
+    def decisive(self) -> int:
+        """The runs that gave the cell's own verdict: what it rests on."""
+        return sum(world.verdicts.get(self.verdict.verdict, 0) for world in self.worlds)
+
+
+class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A run whose program and history are kept below ``evidence/<id>/``.
+
+    ``program`` is the digest, ``replay`` the line that runs it again.
+    """
+
+    id: str
+    broker: str
+    run: str
+    world: str
+    program: str
+    steps: int
+    events: int
+    replay: str
+    seed: int | None = None
+    mutant: str | None = None
+
+
+class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something about one run that is no verdict: a failure of the suite, or why it was not run."""
+
+    run: str
+    text: str
+
+
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One broker.
+
+    ``digest`` is the verdict digest of the suite that made the column; ``finished_ms`` is wall time since the epoch,
+    UTC.
+    """
+
+    broker: str
+    slug: str
+    runs: int
+    digest: str
+    finished_ms: int = 0
+    elapsed_ms: int = 0
+    source: str = "suite"
+    mutant: str | None = None
+    capabilities: list[str] = []
+    #: The suite or its environment failed in these runs (exit code 4).
+    problems: list[Note] = []
+    #: These runs did not happen, because of a missing tool or broker.
+    not_run: list[Note] = []
+
+
+class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole report.
+
+    ``requirements`` is the catalogue that was current when it was written, ``areas`` the meaning of the first three
+    letters of an id.
+    """
+
+    format: str
+    generator: str
+    areas: dict[str, str]
+    requirements: list[Requirement]
+    columns: list[Column]
+    cells: list[Cell]
+    evidence: list[Evidence]
+
+    def encode(self) -> bytes:
+        """Indented JSON with a final newline: people read it and diff it."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+    def grid(self) -> dict[tuple[str, str], Cell]:
+        """(requirement, broker) -> cell."""
+        return {(cell.requirement, cell.broker): cell for cell in self.cells}
+
+    def exhibits(self) -> dict[str, Evidence]:
+        """Evidence by id."""
+        return {evidence.id: evidence for evidence in self.evidence}
+
+    def totals(self, broker: str) -> dict[VerdictKind, int]:
+        """How many cells of a column have each verdict."""
+        totals = dict.fromkeys(VerdictKind, 0)
+        for cell in self.cells:
+            if cell.broker == broker:
+                totals[cell.verdict.verdict] += 1
+        return totals
+
+
+_decoder = msgspec.json.Decoder(Report)
+
+
+def column_name(broker: str, mutant: str | None) -> str:
+    """The column of a run: its broker, and the planted defect if there is one, which makes it another broker."""
+    return f"{broker} with mutant {mutant}" if mutant else broker
+
+
+def parse_report(data: bytes, name: str = FILE) -> Report:
+    """Parse and check ``report.json``. Raises ``ReportError``."""
+    try:
+        report = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ReportError(f"{name}: not a {FORMAT} report: {error}") from None
+    if report.format != FORMAT:
+        raise ReportError(f"{name}: format is {report.format!r}; this release reads {FORMAT!r}; run the suite again")
+    brokers = [column.broker for column in report.columns]
+    strangers = sorted({cell.broker for cell in report.cells} - set(brokers))
+    if strangers:
+        raise ReportError(f"{name}: has cells of {strangers} but columns only of {brokers}; run the suite again")
+    missing = sorted({cell.exhibit.evidence for cell in report.cells if cell.exhibit} - set(report.exhibits()))
+    if missing:
+        raise ReportError(f"{name}: cells point at evidence {missing[:3]}, which it does not list; run the suite again")
+    unsafe = [value for value in _folders(report) if not _is_plain(value)]
+    if unsafe:
+        raise ReportError(f"{name}: {unsafe[0]!r} is no plain folder name; a report must not point outside its folder")
+    return report
+
+
+def read_report(folder: Path) -> Report:
+    """Read ``folder/report.json``. Raises ``ReportError``, also when there is none."""
+    path = folder / FILE
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ReportError(
+            f"{folder}: no report to read ({FILE}: {error.strerror}); give the folder that `run --out` wrote"
+        ) from None
+    return parse_report(data, str(path))
+
+
+def write_report(folder: Path, report: Report) -> Path:
+    """Write ``folder/report.json`` in one step.
+
+    Whoever reads it meanwhile sees the old report or the new one, never half of either.
+    """
+    path = folder / FILE
+    hidden = folder / f".{FILE}.new"
+    hidden.write_bytes(report.encode())
+    hidden.replace(path)
+    return path
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of ``report.json``, written to docs/report.schema.json."""
+    return msgspec.json.schema(Report)
+
+
+def _folders(report: Report) -> list[str]:
+    return [column.slug for column in report.columns] + [evidence.id for evidence in report.evidence]
+
+
+def _is_plain(value: str) -> bool:
+    return bool(value) and all(part not in {"", ".", ".."} for part in value.split("/")) and "\\" not in value

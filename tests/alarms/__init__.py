@@ -1,1 +1,0 @@
-"""False alarms of rules, looked for by the thousand: ``python -m tests.alarms --help``."""

@@ -1,0 +1,1 @@
+"""False alarms of rules, looked for by the thousand: ``python -m tests.false_positives --help``."""

@@ -1,0 +1,164 @@
+"""The simulated world: deterministic to the byte, and its faults do what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import pytest
+
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec
+from brokerproof.conformance.experiment.destinations import queues
+from brokerproof.conformance.experiment.history import Arrive, Closed, Counters, Event, Fault, History, Phase, Send
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Clock,
+    Leave,
+    Resume,
+    Settle,
+    Stall,
+    Subscribe,
+    Take,
+)
+from brokerproof.conformance.experiment.steps import Counters as ReadCounters
+from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.running.engine import run_seed
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
+
+E = TypeVar("E", bound=Event)
+ROOT = Path(__file__).resolve().parents[4]
+DIGEST = (
+    "import hashlib\n"
+    "from brokerproof.conformance.running.engine import run_seed\n"
+    "h = hashlib.sha256()\n"
+    "for seed in range(20):\n"
+    "    h.update(run_seed(seed).history.encode())\n"
+    "print(h.hexdigest())\n"
+)
+
+
+def run(steps: list[AnyStep], **changes: object) -> History:
+    fields: dict[str, object] = {
+        "format": FORMAT,
+        "broker": BrokerSpec(),
+        "hosts": [HostSpec("b", "broker"), HostSpec("p", "client"), HostSpec("c", "client", clock=ClockSpec(1000))],
+        "links": [],
+        "destinations": queues("q0"),
+        "steps": steps,
+    }
+    return SimulatedWorld().run(Program(**(fields | changes)))  # type: ignore[arg-type]  # fields of Program
+
+
+def of(history: History, kind: type[E]) -> list[E]:
+    return [event for event in history.events if isinstance(event, kind)]
+
+
+@cache
+def in_process_digest() -> str:
+    hasher = hashlib.sha256()
+    for seed in range(20):
+        history = run_seed(seed).history
+        assert history is not None
+        hasher.update(history.encode())
+    return hasher.hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("hash_seed", "zone", "folder"), [("1", "Asia/Tokyo", "."), ("4242", "America/New_York", "docs")]
+)
+def test_same_bytes_under_any_hash_seed_zone_and_folder(hash_seed: str, zone: str, folder: str) -> None:
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "TZ": zone}
+    done = subprocess.run(
+        [sys.executable, "-c", DIGEST],
+        cwd=ROOT / folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == in_process_digest()
+
+
+def test_phases_come_in_order() -> None:
+    assert [phase.name for phase in of(run([SendStep()]), Phase)] == ["work", "heal", "drain", "end"]
+
+
+def test_a_message_is_delivered_and_drained() -> None:
+    history = run([Subscribe(host=1), SendStep(), SendStep(), Take(deadline_ms=100)])
+    assert [(a.consumer, a.message, a.redelivered) for a in of(history, Arrive)] == [
+        ("c/1", "p/1", False),
+        ("drain/1", "p/1", True),
+        ("drain/1", "p/2", False),
+    ]
+
+
+def test_a_stalled_link_holds_frames_and_lets_them_go_in_order() -> None:
+    steps = [
+        Subscribe(host=1, prefetch=10),
+        Stall(link=1, toward="client"),
+        SendStep(count=3),
+        Advance(ms=500),
+        Resume(),
+    ]
+    history = run([*steps, Settle()])
+    resumed = next(fault for fault in of(history, Fault) if fault.fault == "resume")
+    assert resumed.evidence == {"held": 3}
+    arrivals = [arrive for arrive in of(history, Arrive) if arrive.consumer == "c/1"]
+    assert [arrive.message for arrive in arrivals] == ["p/1", "p/2", "p/3"]
+    assert all(arrive.t0 >= resumed.t0 for arrive in arrivals)
+
+
+def test_a_send_into_a_stall_is_unknown_and_arrives_later() -> None:
+    history = run([SendStep(), Stall(link=0, toward="broker"), SendStep(), Resume(), Settle()])
+    assert [send.result for send in of(history, Send)] == ["ok", "unknown"]
+    assert [arrive.message for arrive in of(history, Arrive)] == ["p/1", "p/2"]
+
+
+@pytest.mark.parametrize("via", ["stomp", "jms"])
+def test_in_flight_swings_negative_when_the_consumer_leaves_before_the_writer_is_done(
+    via: Literal["stomp", "jms"],
+) -> None:
+    """Seed 003: the close takes 30 off the books while only a few have been written."""
+    steps = [SendStep(count=30), Subscribe(host=1, prefetch=1000), Leave(), ReadCounters(), Settle()]
+    hosts = [HostSpec("b", "broker"), HostSpec("p", "client"), HostSpec("c", "client", via)]
+    figures = [
+        (event.at_rest, event.in_flight) for event in of(run(steps, hosts=hosts), Counters) if event.dest == "q0"
+    ]
+    assert figures[0][1] is not None
+    assert figures[0][1] < 0
+    assert figures[1] == (True, 0)
+
+
+def test_synchronous_dispatch_never_swings() -> None:
+    steps = [SendStep(count=30), Subscribe(host=1, prefetch=1000, dispatch="sync"), Leave(), ReadCounters(), Settle()]
+    assert next(event.in_flight for event in of(run(steps), Counters) if event.dest == "q0") == 0
+
+
+def test_a_clock_jump_moves_one_wall_clock_and_no_timer() -> None:
+    steps = [Subscribe(host=1), SendStep(delay_ms=1000), Clock(host=0, jump_ms=3_600_000), Advance(ms=2000)]
+    arrive = of(run(steps), Arrive)[0]
+    send = of(run(steps), Send)[0]
+    assert 1_000_000_000 <= arrive.t0 - send.t0 < 1_010_000_000
+
+
+def test_a_silent_link_is_closed_by_the_monitor() -> None:
+    links = [LinkSpec("c", 0, MonitorSpec(1000, 500))]
+    history = run([Subscribe(host=1), Advance(ms=3000), Stall(link=1, toward="broker"), Advance(ms=5000)], links=links)
+    closed = [event for event in of(history, Closed) if event.host == "b"]
+    assert len(closed) == 1
+    assert closed[0].idle_ns is not None
+    assert 1_000_000_000 <= closed[0].idle_ns <= 1_100_000_000
+    assert "Channel was inactive for too (>1000) long" in closed[0].reason
+
+
+def test_a_healthy_link_stays_open() -> None:
+    links = [LinkSpec("c", 500, MonitorSpec(1000, 500))]
+    assert of(run([Subscribe(host=1), Advance(ms=30_000)], links=links), Closed) == []
