@@ -50,7 +50,7 @@ HELLO: Final = b"CONNECT\naccept-version:1.2\nhost:b\n\n\0"
 BODY: Final = b"x" * 1024
 
 
-def dial(port: int, receive_buffer: int = 0) -> socket.socket:
+def open_socket(port: int, receive_buffer: int = 0) -> socket.socket:
     """A connection that has said hello."""
     made = socket.socket()
     if receive_buffer:
@@ -65,7 +65,7 @@ def dial(port: int, receive_buffer: int = 0) -> socket.socket:
 
 def hold(port: int, count: int) -> None:
     """Keep connections open until standard input ends."""
-    kept = [dial(port) for _ in range(count)]
+    kept = [open_socket(port) for _ in range(count)]
     print("ready", flush=True)
     sys.stdin.read()
     del kept
@@ -73,14 +73,14 @@ def hold(port: int, count: int) -> None:
 
 def stop_reading(port: int, what: str) -> None:
     """Stop to read, be flooded, say what got through, be sent some more until standard input ends."""
-    reader = feeder = dial(port, receive_buffer=4096)
+    reader = feeder = open_socket(port, receive_buffer=4096)
     if what == "receipts":
         frame = b"SEND\ndestination:/topic/nobody\nreceipt:" + b"r" * 512 + b"\n\n\0"
     else:
         destination = f"/{what}/stopped.{what}"
         reader.sendall(f"SUBSCRIBE\nid:s\ndestination:{destination}\nack:client\nreceipt:r\n\n\0".encode())
         reader.recv(4096)
-        feeder = dial(port)
+        feeder = open_socket(port)
         frame = f"SEND\ndestination:{destination}\n\n".encode() + BODY + b"\0"
     sent = 0
     feeder.settimeout(5)

@@ -1,4 +1,4 @@
-"""A broker that is managed through Jolokia: its figures and what an operator may do, in the words of a history.
+"""A broker that is managed through Jolokia: its counters and what an operator may do, in the words of a history.
 
 It knows no broker by name: ActiveMQ's agent and the reference broker's management port are read alike
 (``tests/live/test_management.py``).
@@ -17,14 +17,14 @@ from brokerproof.reference_broker.core.message import QUEUE
 if TYPE_CHECKING:
     from brokerproof.chaos.brokers.jolokia import Jolokia
 
-_SHARED_FIGURES = ("memory_percent",)
+_SHARED_COUNTERS = ("memory_percent",)
 
 
 def counters(jolokia: Jolokia, dest: str | None) -> dict[str, int] | None:
     """Figures of a queue, or of the broker (None); None: topics are not read."""
     if dest is None:
-        figures = jolokia.broker_counters()
-        return {name: figures[name] for name in _SHARED_FIGURES if name in figures}
+        counters = jolokia.broker_counters()
+        return {name: counters[name] for name in _SHARED_COUNTERS if name in counters}
     return jolokia.queue_counters(dest.removeprefix(QUEUE)) if dest.startswith(QUEUE) else None
 
 

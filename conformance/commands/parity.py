@@ -1,8 +1,8 @@
 """``brokerproof parity``: the same programs on the reference broker in both worlds, and where the worlds disagree.
 
 It compares what must be equal in every world: the outcome of every message, the order in which each consumer got its
-messages, who closed which connection and why, the broker's figures at rest, and the intervals of delays. A program that
-one world skips a step of is *not compared*, which is no agreement.
+messages, who closed which connection and why, the broker's counters at rest, and the intervals of delays. A program
+that one world skips a step of is *not compared*, which is no agreement.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
-from brokerproof.conformance.experiment.steps.passage import Advance, Settle
 from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.waiting import Advance, Settle
 
 Via = Literal["stomp", "jms"]
 

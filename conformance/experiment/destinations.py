@@ -121,7 +121,7 @@ def is_aside(name: str) -> bool:
     return name.startswith("ActiveMQ.") and name != DEAD_LETTERS
 
 
-def own_letters_of(source: str, *, topic: bool = False) -> str:
+def own_dead_letters_of(source: str, *, topic: bool = False) -> str:
     """The dead-letter queue of one source."""
     return f"{DEAD_LETTERS}.{'Topic' if topic else 'Queue'}.{source}"
 

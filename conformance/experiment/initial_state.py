@@ -16,7 +16,7 @@ def state_of(program: Program) -> WorldState:
         program.hosts,
         {host.name: program.link_of(host.name) for host in program.clients()},
         destinations,
-        letters=own_dead_letter_queues(program.broker, destinations),
+        dead_letters=own_dead_letter_queues(program.broker, destinations),
         persistent=program.broker.persistent,
         durable=any(isinstance(step, Subscribe) and bool(step.durable) for step in program.steps),
     )

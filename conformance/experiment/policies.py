@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.experiment.destinations import Destinations, own_letters_of
+from brokerproof.conformance.experiment.destinations import Destinations, own_dead_letters_of
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
@@ -95,5 +95,5 @@ def own_dead_letter_queues(broker: BrokerSpec, dests: Destinations) -> list[str]
         topic = dests.is_topic(name)
         entry = entry_for(broker, name, topic=topic)
         if entry is not None and entry.dead_letter is not None and entry.dead_letter.strategy == "individual":
-            found.append(own_letters_of(name, topic=topic))
+            found.append(own_dead_letters_of(name, topic=topic))
     return found

@@ -131,11 +131,11 @@ class WorldState:
         "_named",
         "broker",
         "clients",
+        "dead_letters",
         "destinations",
         "dests",
         "durable",
         "hosts",
-        "letters",
         "persistent",
         "temporaries",
     )
@@ -146,7 +146,7 @@ class WorldState:
         links: Mapping[str, LinkSpec],
         destinations: Destinations,
         *,
-        letters: Sequence[str] = (),
+        dead_letters: Sequence[str] = (),
         persistent: bool = False,
         durable: bool = False,
     ) -> None:
@@ -157,7 +157,7 @@ class WorldState:
         self.destinations = destinations
         self.dests = [dest.name for dest in destinations.declared]
         #: Where dead letters come to light: the shared queue, and those of destinations that have one of their own.
-        self.letters = [DEAD_LETTERS, *letters]
+        self.dead_letters = [DEAD_LETTERS, *dead_letters]
         #: Temporary queues, by the suite's names: what their owners have told others that they are called.
         self.temporaries: dict[str, str] = {}
         self.clients: list[ClientState] = []
@@ -248,4 +248,4 @@ class WorldState:
 
     def left_behind(self) -> list[str]:
         """Where messages may be left when the run drains: the queues, and where dead letters are, each once."""
-        return list(dict.fromkeys([*self.queues(), *self.letters]))
+        return list(dict.fromkeys([*self.queues(), *self.dead_letters]))

@@ -47,9 +47,9 @@ def absent(tables: Tables, copy: Copy) -> bool:
     for delivery in copy.deliveries:
         # What was acknowledged is as before after the rollback of its transaction, unless a library gave it up.
         tried = len(delivery.settlements) > delivery.rollbacks or (delivery.rollbacks > 0 and may_be_given_up(copy))
-        if delivery.fate in {SETTLED, DOUBTFUL, HELD} or tried:
+        if delivery.state in {SETTLED, DOUBTFUL, HELD} or tried:
             return False
-        if delivery.event.seq > tables.drain_seq or (delivery.fate == LATE and delivery.session.ack == "auto"):
+        if delivery.event.seq > tables.drain_seq or (delivery.state == LATE and delivery.session.ack == "auto"):
             return False
     return unexplained(tables, copy) and not maybe_timed_out(tables, copy, tables.end_ns)
 

@@ -29,7 +29,7 @@ from brokerproof.conformance.facts.ledger import Browser
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Subscription
 from brokerproof.conformance.facts.settling import (
     come_back,
-    expect_no_letter,
+    expect_no_dead_letter,
     give_back,
     no_longer_open,
     release,
@@ -155,7 +155,7 @@ class Attachments:
             dest.ledger.restart()
         for copy in tables.volatile:
             release(tables, copy)
-            expect_no_letter(tables, copy)
+            expect_no_dead_letter(tables, copy)
         tables.volatile = []
 
     # -- links
@@ -241,7 +241,7 @@ class Attachments:
         self._bound(session)
         if session.ack == "auto":
             for delivery in session.deliveries:
-                if delivery.fate == HELD:
+                if delivery.state == HELD:
                     settle(self.tables, delivery, SETTLED if session.auto else DOUBTFUL)
 
     def enlist(self, name: str, host: str, dest: str, event: Subscribe | None) -> Session:

@@ -1,4 +1,4 @@
-"""Dead letters: which copies died for certain, and whether a letter of one would have been seen."""
+"""Dead letters: which copies died for certain, and whether a dead letter of one would have been seen."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def rejection(tables: Tables, copy: Copy) -> Delivery | None:
 
 def maybe_rejected(copy: Copy) -> bool:
     """Whether a session, or its library after a rollback, may have rejected a copy; of a topic's message nobody knows
-    of which copy a letter is.
+    of which copy a dead letter is.
     """
     copies = copy.send.copies.values() if copy.dest.topic else (copy,)
     return any(may_be_given_up(one) or any(delivery.rollbacks for delivery in one.deliveries) for one in copies)
 
 
 def owed(tables: Tables, copy: Copy, by_ns: int) -> str:
-    """The queue on which a letter must be of a copy that was rejected by then; "": none need be."""
+    """The queue on which a dead letter must be of a copy that was rejected by then; "": none need be."""
     applied = copy.dest.applied
     expired = maybe_timed_out(tables, copy, by_ns)
     if not applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=expired):

@@ -12,7 +12,7 @@ from brokerproof.conformance.facts.tables import Tables
 def settled(tables: Tables, delivery: Delivery) -> bool:
     """Whether the broker took the settlement of this delivery, for certain."""
     settlement = delivery.settlement
-    if delivery.fate != SETTLED or isinstance(settlement, Discard):
+    if delivery.state != SETTLED or isinstance(settlement, Discard):
         return False
     session = delivery.session
     if settlement is not None and session.traits.awaits_receipt:
@@ -37,7 +37,7 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
     # Where a rejection is not the end, the broker may try again; one session may have rejected either of two.
     for delivery in (first, second) if one is other else (first,):
         for event in delivery.settlements:
-            was_end = delivery.fate == SETTLED and delivery.settlements[-1] is event
+            was_end = delivery.state == SETTLED and delivery.settlements[-1] is event
             if isinstance(event, Nack) and not was_end and event.t0 <= second.event.t1:
                 return False
     return one is other or one.lost_ns > second.event.t1 or settled(tables, first)
@@ -45,7 +45,7 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
 
 def came_back(delivery: Delivery) -> bool:
     """Its session left it, and never tried to settle it."""
-    return delivery.fate == RETURNED and delivery.settlement is None
+    return delivery.state == RETURNED and delivery.settlement is None
 
 
 def may_be_given_up(copy: Copy) -> bool:

@@ -29,7 +29,7 @@ from brokerproof.conformance.facts.rows import (
 from brokerproof.conformance.facts.spans import ms
 
 Row = Send | Copy | Delivery | Session | Reading | Transaction | Subscription | Destination | Event
-_FIGURES = ("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "scheduled", "memory_bytes",
+_COUNTERS = ("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "scheduled", "memory_bytes",
             "memory_percent")  # fmt: skip
 
 
@@ -109,9 +109,9 @@ def _delivery(delivery: Delivery) -> str:
 
 def _reading(reading: Reading) -> str:
     event = reading.event
-    figures = [f"{name} {getattr(event, name)}" for name in _FIGURES if getattr(event, name) is not None]
+    counters = [f"{name} {getattr(event, name)}" for name in _COUNTERS if getattr(event, name) is not None]
     rest = " at rest" if event.at_rest else ""
-    return f"counters of {event.dest or 'the broker'}{rest} at {ms(event.t1)}: {', '.join(figures)}"
+    return f"counters of {event.dest or 'the broker'}{rest} at {ms(event.t1)}: {', '.join(counters)}"
 
 
 def _transaction(transaction: Transaction) -> str:

@@ -82,7 +82,7 @@ class Queue:
     """All copies of one queue, as sorted instants."""
 
     # fmt: off
-    __slots__ = ("anew", "begun", "consumed_ns", "deaths", "dest", "held_from_ns", "held_until_ns", "letters",
+    __slots__ = ("anew", "begun", "consumed_ns", "dead_letters", "deaths", "dest", "held_from_ns", "held_until_ns",
                  "lived_ns", "rebases", "soonest_ns", "suspects", "tables", "waiting")
     # fmt: on
 
@@ -99,7 +99,7 @@ class Queue:
         self.lived_ns: list[int] = []
         self.suspects: list[Copy] = []
         #: What died there for certain, in order of finding; what a sweep may have to meet, in order of death.
-        self.letters: list[Copy] = []
+        self.dead_letters: list[Copy] = []
         self.waiting: list[tuple[int, Copy]] = []
         #: The life of a delayed message may begin with its release.
         self.rebases = tables.declared.generation.get("delay", "jms") != "jms"
@@ -113,7 +113,7 @@ class Queue:
         for instants in (self.soonest_ns, self.consumed_ns, self.held_from_ns, self.held_until_ns, self.lived_ns):
             instants.sort()
         self.suspects.sort(key=_accepted_ns)
-        self.letters.sort(key=_found_ns)
+        self.dead_letters.sort(key=_found_ns)
         self.waiting.sort(key=_dies_ns)
 
     def _add(self, copy: Copy) -> None:
@@ -128,7 +128,7 @@ class Queue:
             return
         on_queue = death.alive_at_first or bool(copy.deliveries)
         if send.confirmed and death.mortal and on_queue and copy.dead_letters and not given_up(copy):
-            self.letters.append(copy)
+            self.dead_letters.append(copy)
         soonest_ns, consumed = self._soonest_ns(copy, death), consumed_ns(self.tables, copy)
         if soonest_ns >= consumed:
             return
@@ -178,7 +178,7 @@ class Queue:
         session = delivery.session
         if not session.known or session.ack == "auto" or not session.traits.known or session.traits.checks_expiry:
             return
-        if delivery.rollbacks or delivery.fate == LATE:
+        if delivery.rollbacks or delivery.state == LATE:
             return
         settlement = delivery.settlement
         until_ns = min(settlement.t0 if settlement is not None else NEVER, session.lost_ns - 1)
@@ -201,7 +201,7 @@ class Queue:
             found.suspects = bisect_right(self.suspects, until_ns, key=_accepted_ns)
             found.suspect = self.suspects[found.suspects - 1] if found.suspects else None
         if event.seq > tables.drain_seq:
-            letters = self.letters[: bisect_right(self.letters, event.t0, key=_found_ns)]
+            letters = self.dead_letters[: bisect_right(self.dead_letters, event.t0, key=_found_ns)]
             least = [copy for copy in letters if copy.send.event.t0 > found.since_ns]
             found.least = len(least)
             found.witness = least[0] if least else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import Destination
-from brokerproof.conformance.facts.settling import expect_no_letter, release, settled_after
+from brokerproof.conformance.facts.settling import expect_no_dead_letter, release, settled_after
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
@@ -42,7 +42,7 @@ def operate(tables: Tables, event: Operate) -> None:
         release(tables, copy)
     for copy in source.copies if tables.rejected else ():
         if copy.dead_letter_due and settled_after(copy, event.t0):
-            expect_no_letter(tables, copy)
+            expect_no_dead_letter(tables, copy)
 
 
 def _disturb(tables: Tables, dest: Destination, event: Operate) -> None:

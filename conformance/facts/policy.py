@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.configuration import (
     PolicySpec,
     TimeStampingSpec,
 )
-from brokerproof.conformance.experiment.destinations import own_letters_of
+from brokerproof.conformance.experiment.destinations import own_dead_letters_of
 from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.policies import entry_for
 
@@ -59,7 +59,7 @@ class Applied:
 
     def own_dead_letters(self) -> str:
         """The dead-letter queue of its own; "" if it has none."""
-        return own_letters_of(self.dest, topic=self.topic) if self.dead_letter.strategy == "individual" else ""
+        return own_dead_letters_of(self.dest, topic=self.topic) if self.dead_letter.strategy == "individual" else ""
 
 
 def believes_clients(declared: DeclaredSpec) -> bool:

@@ -66,7 +66,7 @@ from brokerproof.conformance.facts.rows import (
 from brokerproof.conformance.facts.settling import (
     accept,
     enlist,
-    expect_no_letter,
+    expect_no_dead_letter,
     hold,
     no_longer_open,
     note_volatile,
@@ -240,30 +240,30 @@ class Recording:
         send.seen = send.seen or event
         copy = self._copy_at(send, dest, session, event)
         if session.end:
-            fate = LATE
+            state = LATE
         elif session.auto:
-            fate = SETTLED
+            state = SETTLED
         elif session.ack == "auto" and not session.client.traits.known:
-            fate = DOUBTFUL
+            state = DOUBTFUL
         else:
-            fate = HELD
-        delivery = Delivery(copy, dest, session, event, fate)
+            state = HELD
+        delivery = Delivery(copy, dest, session, event, state)
         tables.deliveries.append(delivery)
         session.deliveries.append(delivery)
         session.seen[event.message] = delivery
         dest.arrived += 1
-        dest.ledger.arrived += fate != LATE or not tables.restarts
+        dest.ledger.arrived += state != LATE or not tables.restarts
         if delivery.is_dead_letter:
             self._dead_letter(copy, delivery)
         else:
             dest.again += bool(copy.deliveries)
             copy.deliveries.append(delivery)
-            if fate != LATE:
+            if state != LATE:
                 hold(tables, delivery)
 
     def _dead_letter(self, copy: Copy, delivery: Delivery) -> None:
         """What died is found again."""
-        expect_no_letter(self.tables, copy)
+        expect_no_dead_letter(self.tables, copy)
         copy.dead_letters.append(delivery)
         release(self.tables, copy)
         take(delivery)
@@ -302,7 +302,7 @@ class Recording:
         session = delivery.session
         if session.traits.widens_window:
             session.freed_ns.append(event.t0)
-        if session.ack == "auto" and delivery.fate in {HELD, RETURNED}:
+        if session.ack == "auto" and delivery.state in {HELD, RETURNED}:
             # The library settles it by itself, at a moment that nobody sees unless it is recorded.
             settle(self.tables, delivery, DOUBTFUL)
 
@@ -320,7 +320,7 @@ class Recording:
         if session is None:
             return
         transaction = self._part_of(event) if event.tx is not None else None
-        fate = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
+        state = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
         for message in event.messages:
             delivery = settled_by(session, message, event)
             if delivery is None:
@@ -332,12 +332,12 @@ class Recording:
             if isinstance(event, Nack):  # a refusal is no proof that nothing was done
                 delivery.copy.rejected = delivery.copy.rejected or not delivery.is_dead_letter
             if event.result == "fail":
-                if delivery.fate != HELD or not delivery.rollbacks:  # what was rolled back stays as it was
+                if delivery.state != HELD or not delivery.rollbacks:  # what was rolled back stays as it was
                     settle(tables, delivery, DOUBTFUL)
             elif isinstance(event, Nack):
-                self._reject(delivery, event, fate)
+                self._reject(delivery, event, state)
             else:
-                settle(tables, delivery, fate)
+                settle(tables, delivery, state)
             if transaction is not None:
                 enlist(delivery, transaction, event.result)
 
@@ -363,15 +363,15 @@ class Recording:
             if undone or was.result == "fail":
                 delivery.settlement = event
 
-    def _reject(self, delivery: Delivery, event: Nack, fate: int) -> None:
+    def _reject(self, delivery: Delivery, event: Nack, state: int) -> None:
         """A dead letter follows at once where that is promised; the broker may try again where it is told to."""
         tables, copy = self.tables, delivery.copy
         if delivery.dest.applied.entry.redelivery is not None:
             tables.marks.put(marks.REDELIVERY, delivery.dest.name, (event.t0, NEVER))
         if not self._ends_by_reject(delivery):
-            fate = DOUBTFUL
-        settle(tables, delivery, fate)
-        if fate != SETTLED or delivery.dest.topic or not delivery.session.traits.awaits_receipt or copy.dead_letters:
+            state = DOUBTFUL
+        settle(tables, delivery, state)
+        if state != SETTLED or delivery.dest.topic or not delivery.session.traits.awaits_receipt or copy.dead_letters:
             return
         applied = copy.dest.applied
         mortal = copy.send.event.mortal() or gets_expiration(tables.declared)

@@ -51,7 +51,7 @@ def redeliveries(tables: Tables) -> list[Redelivery]:
     found: list[Redelivery] = []
     for copy in tables.copies:
         for first, second in pairwise(copy.deliveries) if len(copy.deliveries) > 1 else ():
-            if not came_back(first) or not first.session.known or second.fate == LATE:
+            if not came_back(first) or not first.session.known or second.state == LATE:
                 continue
             if second.session.lost_ns > first.event.t1 and at_home(first) and at_home(second):
                 span = (first.event.t0, second.event.t1)

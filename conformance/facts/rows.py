@@ -147,17 +147,17 @@ class Delivery:
     """
 
     # fmt: off
-    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "fate", "given", "marks", "place", "pledged",
-                 "rollbacks", "session", "settlement", "settlements", "transaction")
+    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "given", "marks", "place", "pledged",
+                 "rollbacks", "session", "settlement", "settlements", "state", "transaction")
     # fmt: on
 
-    def __init__(self, copy: Copy, dest: Destination, session: Session, event: Arrive, fate: int) -> None:
+    def __init__(self, copy: Copy, dest: Destination, session: Session, event: Arrive, state: int) -> None:
         self.copy = copy
         #: Where it came from: a dead-letter queue, another queue by an operator's hand, one of a wildcard's.
         self.dest = dest
         self.session = session
         self.event = event
-        self.fate = fate
+        self.state = state
         #: How many arrivals its session had before.
         self.place = len(session.deliveries)
         #: The last time that the application was given it, and how often that happened.
@@ -186,9 +186,9 @@ class Delivery:
         if self.session.auto:
             return self.assigned[0], NEVER
         settlement = self.settlement
-        if settlement is None or self.fate not in {SETTLED, DOUBTFUL}:
+        if settlement is None or self.state not in {SETTLED, DOUBTFUL}:
             return None
-        return settlement.t0, settlement.t1 if self.fate == SETTLED and _confirmed(settlement) else NEVER
+        return settlement.t0, settlement.t1 if self.state == SETTLED and _confirmed(settlement) else NEVER
 
     @property
     def is_dead_letter(self) -> bool:
@@ -207,7 +207,7 @@ class Delivery:
 
     def returned(self) -> bool:
         """A session that certainly existed left it unsettled."""
-        return self.fate == RETURNED and self.session.known
+        return self.state == RETURNED and self.session.known
 
 
 class Subscription:

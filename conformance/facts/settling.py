@@ -1,4 +1,4 @@
-"""Settling: the only place where the fate of a delivery, and what a queue is known to keep, changes while recording.
+"""Settling: the only place where the state of a delivery, and what a queue is known to keep, changes while recording.
 
 Rules
 * A settlement moves a delivery from held to settled, or to doubtful where nobody knows; nothing moves it back but the
@@ -39,7 +39,7 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         copy.steady = event.persistent and not send.timed and not gets_expiration(tables.declared)
         last = copy.deliveries[-1] if copy.deliveries else None
         # Frames can overtake the receipt: by now it may be held, or even be back.
-        if copy.dead_letters or (last is not None and last.fate not in {HELD, RETURNED}):
+        if copy.dead_letters or (last is not None and last.state not in {HELD, RETURNED}):
             continue
         copy.charged = event.size + OVERHEAD_MIN_BYTES
         dest.charged += copy.charged
@@ -80,7 +80,7 @@ def hold(tables: Tables, delivery: Delivery) -> None:
     copy = delivery.copy
     copy.dest.waiting.pop(copy.message, None)
     take(delivery)
-    if delivery.fate == SETTLED:
+    if delivery.state == SETTLED:
         delivery.dest.ledger.stirred = True
         release(tables, copy)
 
@@ -88,10 +88,10 @@ def hold(tables: Tables, delivery: Delivery) -> None:
 def take(delivery: Delivery) -> None:
     """Its session has it, or may have it."""
     session, ledger = delivery.session, delivery.dest.ledger
-    if delivery.fate == HELD:
+    if delivery.state == HELD:
         session.held += 1
         ledger.held += 1
-    elif delivery.fate == DOUBTFUL:
+    elif delivery.state == DOUBTFUL:
         session.doubted += 1
         ledger.doubted += 1
 
@@ -107,28 +107,28 @@ def release(tables: Tables, copy: Copy) -> None:
         copy.charged = 0
 
 
-def expect_no_letter(tables: Tables, copy: Copy) -> None:
+def expect_no_dead_letter(tables: Tables, copy: Copy) -> None:
     """Its dead letter was seen, or need not be there."""
     tables.rejected -= copy.dead_letter_due
     copy.dead_letter_due = False
 
 
-def settle(tables: Tables, delivery: Delivery, fate: int) -> None:
+def settle(tables: Tables, delivery: Delivery, state: int) -> None:
     """Its session settled it (``SETTLED``) or may have (``DOUBTFUL``), perhaps after it was seen to leave."""
-    session, was, ledger = delivery.session, delivery.fate, delivery.dest.ledger
+    session, was, ledger = delivery.session, delivery.state, delivery.dest.ledger
     _stir(delivery)
     unpledge(delivery)
     if was in {SETTLED, LATE}:
         return
-    delivery.fate = fate
+    delivery.state = state
     if was == HELD:
         session.held -= 1
         session.undone -= delivery.rollbacks > 0
-        session.doubted += fate == DOUBTFUL
+        session.doubted += state == DOUBTFUL
         ledger.held -= 1
         ledger.undone -= delivery.rollbacks > 0
-        ledger.doubted += fate == DOUBTFUL
-    elif was == DOUBTFUL and fate == SETTLED and not session.end:
+        ledger.doubted += state == DOUBTFUL
+    elif was == DOUBTFUL and state == SETTLED and not session.end:
         session.doubted -= 1
         ledger.doubted -= 1
     elif was == RETURNED:
@@ -147,7 +147,7 @@ def _stir(delivery: Delivery) -> None:
 def pledge(delivery: Delivery) -> None:
     """It was acknowledged in an open transaction, and stays with its session until that ends."""
     session = delivery.session
-    if delivery.fate == DOUBTFUL and session.known and not session.end and not delivery.pledged:
+    if delivery.state == DOUBTFUL and session.known and not session.end and not delivery.pledged:
         delivery.pledged = True
         delivery.dest.ledger.pledged += 1
 
@@ -162,8 +162,8 @@ def unpledge(delivery: Delivery) -> None:
 def undo(delivery: Delivery) -> None:
     """The transaction that settled it was rolled back: its session holds it as before."""
     session = delivery.session
-    if delivery.fate == DOUBTFUL and not session.end:
-        delivery.fate = HELD
+    if delivery.state == DOUBTFUL and not session.end:
+        delivery.state = HELD
         session.doubted -= 1
         session.held += 1
         session.undone += 1
@@ -197,9 +197,9 @@ def roll_back(delivery: Delivery) -> None:
 def give_back(delivery: Delivery, transaction: Transaction) -> None:
     """The transaction that settled it was rolled back when their connection was lost."""
     gone = delivery.session.end not in {"", "close"}  # of a consumer that said goodbye nobody knows what that did
-    if gone and delivery.transaction is transaction and delivery.fate == DOUBTFUL:
+    if gone and delivery.transaction is transaction and delivery.state == DOUBTFUL:
         delivery.rollbacks += 1
-        delivery.fate = HELD
+        delivery.state = HELD
         delivery.dest.ledger.held += 1
         delivery.dest.ledger.undone += 1
         come_back(delivery)
@@ -209,10 +209,10 @@ def come_back(delivery: Delivery) -> None:
     """Its session is gone and left it unsettled."""
     ledger = delivery.dest.ledger
     unpledge(delivery)
-    ledger.doubted -= delivery.fate == DOUBTFUL
-    if delivery.fate != HELD:
+    ledger.doubted -= delivery.state == DOUBTFUL
+    if delivery.state != HELD:
         return
-    delivery.fate = RETURNED
+    delivery.state = RETURNED
     ledger.held -= 1
     ledger.undone -= delivery.rollbacks > 0
     ledger.left += delivery.settlement is None and delivery.session.known

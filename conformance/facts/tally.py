@@ -64,12 +64,12 @@ def untransmitted(session: Session) -> int:
         return session.prefetch
     kept = 0
     for delivery in session.deliveries:
-        if delivery.fate == RETURNED and delivery.settlement is None and delivery.event.t1 <= session.lost_ns:
+        if delivery.state == RETURNED and delivery.settlement is None and delivery.event.t1 <= session.lost_ns:
             kept += 1
     return max(0, session.prefetch - kept)
 
 
-class Attendance:
+class Consumers:
     """Who consumed from one destination, by time: when the first synchronous, the first asynchronous and the first
     consumer came that was not STOMP's; ``auto_seq``: the event until which the broker settled for all.
     """
@@ -124,19 +124,19 @@ class Attendance:
 class Tally:
     """Answers for one run; keeps what it has found per destination."""
 
-    __slots__ = ("_attendance", "_earliest_ms", "_owed_ns", "_tables")
+    __slots__ = ("_consumers", "_earliest_ms", "_owed_ns", "_tables")
 
     def __init__(self, tables: Tables) -> None:
         self._owed_ns: dict[str, list[int]] = {}
         self._tables = tables
-        self._attendance: dict[str, Attendance] = {}
+        self._consumers: dict[str, Consumers] = {}
         self._earliest_ms: dict[str, int] = {}
 
-    def attendance(self, dest: Destination) -> Attendance:
+    def consumers(self, dest: Destination) -> Consumers:
         """Who consumed from a destination."""
-        found = self._attendance.get(dest.name)
+        found = self._consumers.get(dest.name)
         if found is None:
-            found = self._attendance[dest.name] = Attendance(self._tables, dest)
+            found = self._consumers[dest.name] = Consumers(self._tables, dest)
         return found
 
     def waits(self, session: Session, reading: Reading) -> bool:

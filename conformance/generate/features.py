@@ -3,7 +3,7 @@
 Rules
 * A program is about two features at most, and about none in half of all cases: what is new must not thin out what the
   rest explores.
-* A feature says what it needs of the frame, how often its own steps are drawn, and its motif.
+* A feature says what it needs of the frame, how often its own steps are drawn, and its template.
 * Only features in ``OFFERED`` are drawn; a new one is appended there when every rule is sound on it.
 """
 
@@ -36,7 +36,7 @@ from brokerproof.conformance.experiment.steps import (
 from brokerproof.conformance.experiment.steps.consume import ACKS, DURABLES, SELECTORS, draw_options
 from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.experiment.steps.send import GROUPS, KINDS, PRIORITIES
-from brokerproof.conformance.generate.motifs import Motif
+from brokerproof.conformance.generate.templates import Template
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -314,8 +314,8 @@ def raw_peers(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     return [_consumer(chooser, shape, chooser.below(shape.dests)), Probe.draw(chooser, shape), Settle()]
 
 
-#: Feature -> its motifs.
-MOTIFS_OF: dict[str, tuple[Motif, ...]] = {
+#: Feature -> its templates.
+TEMPLATES_OF: dict[str, tuple[Template, ...]] = {
     "transactions": (transacted_sends, transacted_acks),
     "selectors": (selection,),
     "priorities": (ranking,),
@@ -332,10 +332,10 @@ MOTIFS_OF: dict[str, tuple[Motif, ...]] = {
 }
 
 
-def draw_motif(chooser: Chooser, shape: Shape) -> list[AnyStep]:
-    """A motif of one of the program's features."""
-    motifs = [motif for feature in shape.features for motif in MOTIFS_OF[feature]]
-    steps = motifs[chooser.below(len(motifs))](chooser, shape)
+def draw_template(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """A template of one of the program's features."""
+    templates = [template for feature in shape.features for template in TEMPLATES_OF[feature]]
+    steps = templates[chooser.below(len(templates))](chooser, shape)
     # Two features meet in one story.
     return [_crossed(chooser, shape, step) for step in steps] if len(shape.features) > 1 else steps
 

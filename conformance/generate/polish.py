@@ -1,6 +1,6 @@
 """Hypothesis polishes a short failing program: the second stage of shrinking.
 
-Delta debugging removes steps well and numbers badly when several must change together; Hypothesis is the other way
+Delta debugging removes steps well and numbers badly when several must change at once; Hypothesis is the other way
 round. So after ``shrink.py`` the program becomes a template: per step a choice of keeping it, per number a choice
 between its simplest value and the present one. The present program is exactly one sequence of choices, which is given
 to Hypothesis as an example to reuse and shrink.

@@ -8,7 +8,7 @@ Rules:
   happens explores nothing deeply.
 * Times come from the program's own constants and their neighbours by one millisecond as often as from ranges: the
   defects live at the borders.
-* About every third draw is a motif (``motifs.py``), and each program has a favourite one: stories need steps that
+* About every third draw is a template (``templates.py``), and each program has a favourite one: stories need steps that
   belong together.
 * What a program is about beside the common ground is drawn first (``features.py``).
 * Weights are data (``MIX``); the benchmark's mix is a committed file of the same shape.
@@ -45,8 +45,8 @@ from brokerproof.conformance.experiment.steps import (
     Subscribe,
     Take,
 )
-from brokerproof.conformance.generate.features import MIXES, draw_features, draw_motif, fit_frame
-from brokerproof.conformance.generate.motifs import MOTIFS
+from brokerproof.conformance.generate.features import MIXES, draw_features, draw_template, fit_frame
+from brokerproof.conformance.generate.templates import TEMPLATES
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
@@ -106,13 +106,13 @@ def generate_program(chooser: Chooser) -> Program:
     picker = StepPicker(_swarm_mix(chooser, features))
     steps: list[AnyStep] = []
     wanted = STEPS_MIN + chooser.below(STEPS_MAX - STEPS_MIN)
-    favourite = MOTIFS[chooser.below(len(MOTIFS))]
+    favourite = TEMPLATES[chooser.below(len(TEMPLATES))]
     while len(steps) < wanted and chooser.step():
         if features and chooser.flag(30):
-            steps += draw_motif(chooser, shape)
+            steps += draw_template(chooser, shape)
         elif chooser.flag(30):
-            motif = favourite if chooser.flag(60) else MOTIFS[chooser.below(len(MOTIFS))]
-            steps += motif(chooser, shape)
+            template = favourite if chooser.flag(60) else TEMPLATES[chooser.below(len(TEMPLATES))]
+            steps += template(chooser, shape)
         else:
             steps.append(picker.draw(chooser, shape))
     return frame.with_steps(steps)

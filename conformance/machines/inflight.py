@@ -72,7 +72,7 @@ class InFlightModel(Model):
         elif isinstance(event, history.Ack | history.Nack):
             self._settled(event)
         elif isinstance(event, Acknowledge | Discard):
-            self._blur(event.consumer)
+            self._weaken(event.consumer)
         elif isinstance(event, history.Leave | Closed | Fault):
             self._gone(event)
         elif isinstance(event, Operate) and event.op in {"purge", "move"}:
@@ -88,16 +88,16 @@ class InFlightModel(Model):
         if event.dispatch == "async":
             self.asynchronous |= self._places(event.dest)
         if event.ack == "auto" or event.result == "unknown" or event.browser or is_pattern(event.dest):
-            self._blur(event.consumer)
+            self._weaken(event.consumer)
 
     def _settled(self, event: history.Ack | history.Nack) -> None:
         if event.result != "ok" or event.tx:
-            self._blur(event.consumer)
+            self._weaken(event.consumer)
         elif event.consumer in self.held:
             for message in event.messages:
                 self.held[event.consumer][2].pop(message, None)
 
-    def _blur(self, consumer: str) -> None:
+    def _weaken(self, consumer: str) -> None:
         """What this consumer holds is no longer known: nor is, from now on, the count of its queue."""
         if consumer in self.held:
             self.opaque |= self._places(self.held[consumer][1])

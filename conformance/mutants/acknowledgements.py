@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.mutants.books import ForgetsClose
+from brokerproof.conformance.mutants.in_flight import ForgetsClose
 from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.reference_broker.core.acknowledgement import RANGE, RULES, Acknowledgement, Rule
 from brokerproof.reference_broker.core.broker import Broker

@@ -218,7 +218,7 @@ class Swapped(Node):
 
 
 class KeepsConnections(Node):
-    """A connection that is gone stays on the books."""
+    """A connection that is gone stays registered."""
 
     def disconnect(self, connection: int, now: Now) -> None:
         state = self._connections.get(connection)

@@ -1,4 +1,4 @@
-"""Mutants of transactions and of what the books show of them; the permanent imbalances that real brokers had."""
+"""Mutants of transactions and of what the counters show of them; the permanent imbalances that real brokers had."""
 
 from __future__ import annotations
 
@@ -219,14 +219,14 @@ class ForgetsPoison(DeadLetter):
 
 
 class OneStrategy(DeadLetter):
-    """All letters go to the shared queue, whatever a policy entry says."""
+    """All dead letters go to the shared queue, whatever a policy entry says."""
 
     def target(self, source: str, subscriber: str = "") -> str:  # noqa: ARG002 - the defect is to ignore them
         return DEAD_LETTER_QUEUE
 
 
 class ExcludesNothing(DeadLetter):
-    """Whatever dies gets a letter."""
+    """Whatever dies gets a dead letter."""
 
     def eligible(self, message: Message, source: str, expired: bool) -> bool:  # noqa: ARG002 - the defect is to ignore them
         return True
@@ -274,8 +274,8 @@ ALL = (
            fresh(RedeliveredSettles)),
     Mutant("poison-forgotten", "RDL-007", "What a client gives up gets no dead letter.", "dead_letter",
            ForgetsPoison),
-    Mutant("letters-of-one-strategy", "RDL-017", "All letters go to the shared queue.", "dead_letter",
+    Mutant("letters-of-one-strategy", "RDL-017", "All dead letters go to the shared queue.", "dead_letter",
            OneStrategy),
-    Mutant("letters-exclude-nothing", "RDL-018", "Whatever dies gets a letter.", "dead_letter",
+    Mutant("letters-exclude-nothing", "RDL-018", "Whatever dies gets a dead letter.", "dead_letter",
            ExcludesNothing),
 )  # fmt: skip

@@ -4,7 +4,7 @@ Rules
 * A negative count that moves is expected: consumers left before their messages were written (asynchronous dispatch and
   a prefetch larger than what they take). It costs dispatches, and comes back.
 * At rest (nothing dispatched or dequeued while we looked) the count must equal what the consumers hold. If not, the
-  books are wrong for good: statistics were reset while messages were in flight, or a defect of the release.
+  counters are wrong for good: statistics were reset while messages were in flight, or a defect of the release.
 * ``DispatchCount / DequeueCount`` is what churn costs; it is told from ``WASTE_RATIO`` on.
 """
 
@@ -59,7 +59,7 @@ def questions(sight: Sight) -> list[Answer]:
             else "",
         ),
         Answer(
-            "unbalanced-books",
+            "unbalanced-in-flight",
             "Are in-flight counts wrong at rest, so that they will not come back?",
             said(bool(wrong)),
             [

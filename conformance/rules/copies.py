@@ -41,7 +41,7 @@ def its_own_and_gone(facts: Facts, row: Send | Delivery) -> Findings:
             yield held("gone", "its connection was gone")
     elif row.session.client is not owner:
         yield broken("foreign", row)
-    elif row.fate != LATE and row.send.confirmed and row.send.accepted[1] < _began_ns(owner, row.event.t0):
+    elif row.state != LATE and row.send.confirmed and row.send.accepted[1] < _began_ns(owner, row.event.t0):
         yield broken("outlived", row.send, row, why="it was sent on an earlier connection")
     else:
         yield held("its-own", "others sent to it" if row.send.client is not owner else "")

@@ -126,12 +126,12 @@ def nothing_on_the_shared_queue(facts: Facts, copy: Copy) -> Findings:
     own = copy.dest.applied.own_dead_letters()
     for letter in copy.dead_letters:
         if letter.dest.name == DEAD_LETTERS and is_told(letter):
-            yield broken("letter", copy, letter, why=f"its strategy is {copy.dest.applied.dead_letter.strategy}")
+            yield broken("dead-letter", copy, letter, why=f"its strategy is {copy.dest.applied.dead_letter.strategy}")
             return
         if letter.rollbacks or isinstance(letter.settlement, Nack):
             return  # it may have died once more, where it was then
     if maybe_rejected(copy) and drained(facts, facts.destination(DEAD_LETTERS)):
-        yield held("no-letter", "letters go elsewhere" if own else "letters are discarded")
+        yield held("no-dead-letter", "dead letters go elsewhere" if own else "dead letters are discarded")
 
 
 def excluded(facts: Facts) -> list[Copy]:
@@ -149,7 +149,7 @@ def excluded(facts: Facts) -> list[Copy]:
 
 
 def excluded_from_shared(facts: Facts) -> list[Copy]:
-    """Those whose letters would be on the shared queue."""
+    """Those whose dead letters would be on the shared queue."""
     return [copy for copy in facts.rows(excluded) if copy.dest.applied.is_shared()]
 
 
@@ -164,13 +164,13 @@ def excluded_gets_no_letter(facts: Facts, copy: Copy) -> Findings:
     elif drained(facts, facts.destination(DEAD_LETTERS)):
         if not _is_kept(copy):
             if maybe_rejected(copy):
-                yield held("no-letter", "a non-persistent message was rejected")
+                yield held("no-dead-letter", "a non-persistent message was rejected")
         elif maybe_expired(facts, event.expiration_ms, event.t0, facts.end_ns):
-            yield held("no-letter", "a message expired")
+            yield held("no-dead-letter", "a message expired")
 
 
 def _is_kept(copy: Copy) -> bool:
-    """Whether it gets a letter at least if it is rejected."""
+    """Whether it gets a dead letter at least if it is rejected."""
     return copy.dest.applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=False)
 
 
@@ -179,12 +179,12 @@ def _excluded(copy: Copy) -> Findings:
     kept, shared = _is_kept(copy), copy.dest.applied.is_shared()
     for letter in copy.dead_letters:
         if (letter.dest.name == DEAD_LETTERS) is shared and is_told(letter) and not (kept and maybe_rejected(copy)):
-            yield broken("letter", copy, letter, why="nobody rejected it" if kept else "its strategy excludes it")
+            yield broken("dead-letter", copy, letter, why="nobody rejected it" if kept else "its strategy excludes it")
             return
 
 
 def excluded_from_own(facts: Facts) -> list[Copy]:
-    """Those whose letters would be on a queue of their own."""
+    """Those whose dead letters would be on a queue of their own."""
     return [copy for copy in facts.rows(excluded) if copy.dest.applied.own_dead_letters()]
 
 
@@ -195,13 +195,13 @@ def excluded_gets_no_letter_there(facts: Facts, copy: Copy) -> Findings:
         yield from _excluded(copy)
     elif drained(facts, facts.destination(copy.dest.applied.own_dead_letters())):
         if not _is_kept(copy) and rejection(facts, copy) is not None:
-            yield held("no-letter", "a non-persistent message was rejected")
+            yield held("no-dead-letter", "a non-persistent message was rejected")
         elif surely_expired_there(facts, copy):
-            yield held("no-letter", "a message expired")
+            yield held("no-dead-letter", "a message expired")
 
 
-def with_own_letters(facts: Facts) -> list[Copy]:
-    """Copies that have, or should have, letters on a queue of their own if they die."""
+def with_own_dead_letters(facts: Facts) -> list[Copy]:
+    """Copies that have, or should have, dead letters on a queue of their own if they die."""
     found: list[Copy] = []
     for dest in facts.destinations.values():
         if dest.kind == "dead-letters":
@@ -214,7 +214,7 @@ def with_own_letters(facts: Facts) -> list[Copy]:
     return [copy for copy in found if not moves(copy)]
 
 
-@rule("RDL-021", over=with_own_letters, handles=KINDS)
+@rule("RDL-021", over=with_own_dead_letters, handles=KINDS)
 def letter_on_its_own_queue(facts: Facts, copy: Copy) -> Findings:
     """Where a destination's strategy has a dead-letter queue for each source, a message that dies there leaves its one
     letter on the queue named after it, with its origin and without an expiration.
@@ -230,11 +230,11 @@ def letter_on_its_own_queue(facts: Facts, copy: Copy) -> Findings:
     if letters:
         yield held("on-its-own-queue", f"a message {'was rejected' if maybe_rejected(copy) else 'expired'}")
     elif made is not None and not copy.dest.topic and collected(facts, copy, own, made):
-        yield broken("no-letter", copy, *copy.deliveries[-1:], why="nobody found a letter of it")
+        yield broken("no-dead-letter", copy, *copy.deliveries[-1:], why="nobody found a dead letter of it")
 
 
 def _death(facts: Facts, copy: Copy) -> Span | None:
-    """When a letter was made of a copy that died for certain, for a reason that its strategy does not exclude."""
+    """When a dead letter was made of a copy that died for certain, for a reason that its strategy does not exclude."""
     delivery = rejection(facts, copy)
     if delivery is not None and delivery.settlement is not None:
         span = (delivery.settlement.t0, delivery.settlement.t1)
@@ -244,10 +244,10 @@ def _death(facts: Facts, copy: Copy) -> Span | None:
 
 
 def _misplaced(facts: Facts, copy: Copy, letter: Delivery, first: Delivery) -> str:
-    """What is wrong with a letter on a queue of its own; "": nothing."""
+    """What is wrong with a dead letter on a queue of its own; "": nothing."""
     event, own = letter.event, copy.dest.applied.own_dead_letters()
     if event.dest != own:
-        return f"the queue for its letters is {own}" if own else "there is no queue for its letters alone"
+        return f"the queue for its dead letters is {own}" if own else "there is no queue for its dead letters alone"
     if names_another(letter):
         return "it names another origin"
     if event.expiration_ms > 0 and not gets_expiration(facts.declared):

@@ -315,7 +315,7 @@ def given_back(facts: Facts) -> list[tuple[Delivery, Delivery | None]]:
 
 def _gave_back(delivery: Delivery) -> bool:
     session = delivery.session
-    if delivery.fate != RETURNED or session.uncertain or not session.known or session.ack == "auto":
+    if delivery.state != RETURNED or session.uncertain or not session.known or session.ack == "auto":
         return False
     tried = [event for event in delivery.settlements if isinstance(event, Discard) or event.tx is None]
     return delivery.event.t1 <= leaving_ns(session) and not tried

@@ -278,7 +278,7 @@ def by_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
         yield finding
 
 
-# -- figures
+# -- counters
 
 
 def scheduled(facts: Facts) -> list[Reading]:
@@ -287,7 +287,7 @@ def scheduled(facts: Facts) -> list[Reading]:
 
 
 @rule("DLY-037", over=scheduled, handles=ANYTHING, faults=FAULTS)
-def figures_add_up(facts: Facts, reading: Reading) -> Findings:
+def counters_add_up(facts: Facts, reading: Reading) -> Findings:
     """Whether a waiting message counts in the depth of its queue is declared, and the figures always add up."""
     dest, count = reading.dest, reading.event.scheduled
     if dest is None or count is None or dest.virtual:

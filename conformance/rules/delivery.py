@@ -32,7 +32,7 @@ def nothing_is_lost(facts: Facts, copy: Copy) -> Findings:
         yield broken("lost", copy, *copy.deliveries[-1:], why="it was never settled, drained or found dead")
     elif (copy.deliveries or copy.dead_letters) and ended(facts):
         situation = "it became a dead letter" if copy.dead_letters else ""
-        if any(delivery.fate == RETURNED for delivery in copy.deliveries):
+        if any(delivery.state == RETURNED for delivery in copy.deliveries):
             situation = "its consumer left before settling it"
         yield held("accounted-for", situation)
 

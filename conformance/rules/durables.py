@@ -88,7 +88,7 @@ def returned_comes_first(_facts: Facts, session: Session) -> Findings:
         before = newest.get(key)
         if before is None or before.send.accepted[0] <= send.accepted[0]:
             newest[key] = delivery
-        if before is None or not any(one.fate == RETURNED for one in delivery.copy.deliveries):
+        if before is None or not any(one.state == RETURNED for one in delivery.copy.deliveries):
             continue
         if send.accepted[1] > before.send.accepted[0]:
             yield held("in-order")
@@ -112,7 +112,7 @@ def marked_when_it_comes_again(facts: Facts, copy: Copy) -> Findings:
     if first.event.redelivered and not maybe_elsewhere(facts, first):
         yield broken("marked", first, why="no subscriber had had it before")
     for one, other in pairwise(copy.deliveries):
-        had = one.fate == RETURNED and one.consumed is not None and one.settlement is None
+        had = one.state == RETURNED and one.consumed is not None and one.settlement is None
         if not had or other.session.opened[0] < one.event.t0 or facts.restarted(one.event.t0, other.event.t1):
             continue
         if other.event.redelivered:

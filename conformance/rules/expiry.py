@@ -275,7 +275,7 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery) -> Findings:
 def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings:
     """If a consumer leaves with messages that expired meanwhile, no other consumer receives them."""
     drain, end = facts.phases.get("drain"), facts.phases.get("end")
-    if not copy.deliveries or copy.deliveries[0].fate != RETURNED or drain is None or end is None or moves(copy):
+    if not copy.deliveries or copy.deliveries[0].state != RETURNED or drain is None or end is None or moves(copy):
         return
     first, death = copy.deliveries[0], facts.dies(copy.send)
     session = first.session

@@ -176,8 +176,8 @@ def idle(facts: Facts) -> list[tuple[Counters, Counters]]:
             continue
         for _, group in groupby(rests, key=_moved_seq):
             readings = [reading.event for reading in group]
-            if not facts.simulated:  # a timer may act while figures are read
-                readings = [one for one, other in pairwise(readings) if _figures(one) == _figures(other)]
+            if not facts.simulated:  # a timer may act while counters are read
+                readings = [one for one, other in pairwise(readings) if _counters(one) == _counters(other)]
             if len(readings) > 1 and not readings[0].scheduled and not readings[-1].scheduled:
                 found.append((readings[0], readings[-1]))
     return found
@@ -193,7 +193,7 @@ def _waits(dest: Destination, rests: list[Reading]) -> bool:
     return untold and any(send.event.delay_ms > 0 or send.event.deliver_at_ms is not None for send in dest.sends)
 
 
-def _figures(event: Counters) -> tuple[int | None, ...]:
+def _counters(event: Counters) -> tuple[int | None, ...]:
     return event.expired, event.dequeued, event.enqueued, event.size, event.in_flight, event.scheduled
 
 
@@ -227,7 +227,7 @@ def each_death_is_counted_once(facts: Facts, row: Expiries | Copy) -> Findings:
     if isinstance(row, Copy):
         for one, other in pairwise(row.dead_letters):
             if not row.dest.topic and not given_up(row) and repeated(facts, one, other):
-                yield broken("two-letters", row, one, other, why="it expired once")
+                yield broken("two-dead-letters", row, one, other, why="it expired once")
                 return
         return
     expired = row.reading.event.expired or 0
@@ -260,7 +260,7 @@ def what_is_in_flight_is_not_taken_away(facts: Facts, row: Expiries | Delivery) 
     if isinstance(row, Delivery):
         settlement = row.settlement
         late_ns = settlement.t0 if settlement is not None else row.event.t1
-        settled_late = row.consumed is not None and row.fate == SETTLED
+        settled_late = row.consumed is not None and row.state == SETTLED
         if settled_late and surely_expired(facts, row.event.expiration_ms, late_ns, late_ns):
             yield held("received", "it was settled after it had expired")
         return

@@ -221,7 +221,10 @@ def _end(facts: Facts, copy: Copy, last: Nack, *, wanted: bool) -> Findings:
     found = [letter.dest.name for letter in copy.dead_letters if is_told(letter)]
     if any(name != place for name in found):
         yield broken(
-            "wrong-end", last, copy.dead_letters[0], why=f"its letters belong {f'on {place}' if place else 'nowhere'}"
+            "wrong-end",
+            last,
+            copy.dead_letters[0],
+            why=f"its dead letters belong {f'on {place}' if place else 'nowhere'}",
         )
     elif found:
         yield held("as-often-as-allowed", "it became a dead letter")
@@ -229,7 +232,7 @@ def _end(facts: Facts, copy: Copy, last: Nack, *, wanted: bool) -> Findings:
         if drained(facts, facts.destination(DEAD_LETTERS)):
             yield held("as-often-as-allowed", "it vanished")
     elif collected(facts, copy, owed(facts, copy, last.t1), (last.t0, last.t1)):
-        yield broken("wrong-end", last, why=f"no letter of it came to {place}")
+        yield broken("wrong-end", last, why=f"no dead letter of it came to {place}")
 
 
 def _stayed(facts: Facts, copy: Copy) -> bool:

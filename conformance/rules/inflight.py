@@ -49,8 +49,8 @@ def synchronous(facts: Facts) -> list[Reading]:
     """Counters of queues all of whose consumers so far had asked for synchronous dispatch."""
     found: list[Reading] = []
     for reading in queue_readings(facts):
-        attendance = facts.tally.attendance(reading.destination)
-        if attendance.sync_ns <= reading.event.t1 < attendance.async_ns and reading.event.in_flight is not None:
+        consumers = facts.tally.consumers(reading.destination)
+        if consumers.sync_ns <= reading.event.t1 < consumers.async_ns and reading.event.in_flight is not None:
             found.append(reading)
     return found
 
@@ -137,7 +137,7 @@ def swing_is_bounded(facts: Facts, reading: Reading) -> Findings:
         if reading.ended:
             yield held("bounded", "a consumer had left")
         return
-    bound = facts.tally.attendance(reading.destination).swing(reading.event.t1)
+    bound = facts.tally.consumers(reading.destination).swing(reading.event.t1)
     if count >= -bound:
         yield held("bounded", "the count was negative")
     elif reading.ledger.shaken:
@@ -152,7 +152,7 @@ def settled_by_the_broker(facts: Facts) -> list[Reading]:
     for reading in queue_readings(facts):
         dest = reading.destination
         first = dest.sessions[0].event if dest.sessions else None
-        if first is not None and first.seq < reading.event.seq < facts.tally.attendance(dest).auto_seq:
+        if first is not None and first.seq < reading.event.seq < facts.tally.consumers(dest).auto_seq:
             found.append(reading)
     return found
 
@@ -179,14 +179,14 @@ def uncommitted_changes_nothing(_facts: Facts, reading: Reading) -> Findings:
     """Acknowledgements in a transaction change nothing before commit, and rollback changes nothing."""
     event, ledger = reading.event, reading.ledger
     least = ledger.pledged + ledger.undone
-    figures = [figure for figure in (event.in_flight, event.size) if figure is not None]
+    counters = [figure for figure in (event.in_flight, event.size) if figure is not None]
     unclear = [one for one in (*reading.windows, *reading.wild) if not one.session.known and one.held + one.doubted]
     if ledger.shaken or unclear:
         yield unsure(reading)
-    elif any(figure < least for figure in figures):
+    elif any(figure < least for figure in counters):
         why = f"acknowledged in open transactions: {ledger.pledged}, in some that were rolled back: {ledger.undone}"
         yield broken("took-effect", reading, why=why)
-    elif figures:
+    elif counters:
         yield held("no-effect", "a transaction was open" if ledger.pledged else "")
         if ledger.undone:
             yield held("no-effect", "a transaction had been rolled back")

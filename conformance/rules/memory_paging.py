@@ -61,7 +61,7 @@ class Interval:
         return sweeps * self.dest.applied.entry.max_expire_page_size
 
     def why(self) -> str:
-        """The figures."""
+        """The counters."""
         return f"its memory grew from {self.was} to {self.used} of {self.limit} bytes, the mark being {self.mark} %"
 
 

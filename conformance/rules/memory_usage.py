@@ -1,4 +1,4 @@
-"""What memory figures say (MEM-002 to MEM-004, MEM-006 to MEM-008, MEM-010, MEM-011, MEM-013, MEM-014, MEM-017).
+"""What memory counters say (MEM-002 to MEM-004, MEM-006 to MEM-008, MEM-010, MEM-011, MEM-013, MEM-014, MEM-017).
 
 A message in memory is charged to its destination and to the broker: its content, and ``OVERHEAD_MIN_BYTES`` to
 ``OVERHEAD_MAX_BYTES`` beyond. What is in the store only costs nothing.
@@ -87,7 +87,7 @@ def memory_is_released(_facts: Facts, reading: Reading) -> Findings:
 
 
 def settles(facts: Facts) -> list[tuple[Reading | None, Reading]]:
-    """The broker's own figures at rest, each with the ones before."""
+    """The broker's own counters at rest, each with the ones before."""
     found = [r for r in facts.broker_readings if r.at_rest and r.event.memory_bytes is not None]
     return list(zip([None, *found], found, strict=False))
 

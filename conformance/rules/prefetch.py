@@ -34,7 +34,7 @@ def with_windows(facts: Facts) -> list[Session]:
 @rule("PRE-001", over=with_windows, handles=KINDS)
 def window_is_kept(facts: Facts, session: Session) -> Findings:
     """A consumer has never more than its prefetch of messages that were delivered and not settled."""
-    arrived = [delivery for delivery in session.deliveries if delivery.fate != LATE]
+    arrived = [delivery for delivery in session.deliveries if delivery.state != LATE]
     freed_ns = sorted(delivery.settlement.t0 for delivery in arrived if delivery.settlement is not None)
     mine: list[Delivery] = []
     for count, delivery in enumerate(arrived, start=1):
@@ -183,7 +183,7 @@ def one_for_each_pull(_facts: Facts, session: Session) -> Findings:
 def synchronous_over_stomp(facts: Facts) -> list[Reading]:
     """Counters of queues all of whose consumers so far are STOMP's, and had asked for synchronous dispatch."""
     found = synchronous(facts)
-    return [one for one in found if facts.tally.attendance(one.destination).other_ns > one.event.t1]
+    return [one for one in found if facts.tally.consumers(one.destination).other_ns > one.event.t1]
 
 
 @rule("PRE-007", over=synchronous_over_stomp, handles=KINDS)
@@ -245,7 +245,7 @@ def rollback_leaves_the_window(facts: Facts, session: Session) -> Findings:
 
 def _after_rollback(session: Session, abort: Abort, settled_ns: list[int], period: tuple[int, int]) -> Findings:
     """What arrived in a period after a rollback in which there was no other transaction."""
-    arrived = [delivery for delivery in session.deliveries if delivery.fate != LATE]
+    arrived = [delivery for delivery in session.deliveries if delivery.state != LATE]
     for place, delivery in enumerate(arrived, start=1):
         at_ns = delivery.event.t1
         if delivery.event.t0 <= period[0] or at_ns >= period[1]:

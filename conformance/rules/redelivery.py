@@ -28,7 +28,7 @@ def _had_before(facts: Facts, delivery: Delivery) -> bool:
     """Whether somebody may have had it before. Bytes for a session that had left say nothing: ActiveMQ marks what it
     takes back before it has written the rest (seen on 5.17.2), and no application is given it.
     """
-    return delivery.fate == LATE or maybe_elsewhere(facts, delivery)
+    return delivery.state == LATE or maybe_elsewhere(facts, delivery)
 
 
 @rule("RDL-001", over=firsts, handles=KINDS)
@@ -65,7 +65,7 @@ def delivered(facts: Facts) -> list[Copy]:
 
 def given_back(facts: Facts) -> list[Copy]:
     """Those that arrived more than once, or at a session that left them."""
-    return [copy for copy in facts.rows(delivered) if len(copy.deliveries) > 1 or copy.deliveries[0].fate == RETURNED]
+    return [copy for copy in facts.rows(delivered) if len(copy.deliveries) > 1 or copy.deliveries[0].state == RETURNED]
 
 
 @rule("RDL-002", over=given_back, handles=KINDS)
@@ -142,7 +142,7 @@ def returned_come_first(_facts: Facts, row: Handover) -> Findings:
             back[delivery.send.message] = delivery
     latest = ahead = None
     for delivery in row.other.deliveries if back else ():
-        if delivery.fate == LATE or delivery.event.t1 >= row.until_ns:
+        if delivery.state == LATE or delivery.event.t1 >= row.until_ns:
             break
         if delivery.dest is not row.dest or not at_home(delivery):
             continue

@@ -269,12 +269,12 @@ def others_leave_stamps_alone(_facts: Facts, delivery: Delivery) -> Findings:
 # -- dead letters, and messages that were born dead
 
 
-def stamped_letters(facts: Facts) -> list[Stamped]:
+def stamped_dead_letters(facts: Facts) -> list[Stamped]:
     """Arrivals of dead letters."""
     return [row for row in facts.rows(stamped) if row.delivery.is_dead_letter]
 
 
-@rule("TSP-008", over=stamped_letters, faults=("clock",))
+@rule("TSP-008", over=stamped_dead_letters, faults=("clock",))
 def dead_letters_keep_stamps(_facts: Facts, row: Stamped) -> Findings:
     """A dead letter made by the broker is not stamped again: it keeps the timestamp that the message had on its queue
     and gets no expiration from an override.

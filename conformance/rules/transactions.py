@@ -109,7 +109,7 @@ def in_the_order_of_sending(facts: Facts, transaction: Transaction) -> Findings:
         event = send.event
         for copy in send.copies.values() if not event.delay_ms and event.deliver_at_ms is None else ():
             first = copy.deliveries[0] if copy.deliveries else None
-            if first is None or first.fate == LATE or first.dest is not copy.dest or first.marks & BLIND:
+            if first is None or first.state == LATE or first.dest is not copy.dest or first.marks & BLIND:
                 continue
             key = (first.session.name, copy.dest.name, event.priority, event.persistent, event.group)
             before = latest.get(key)
@@ -134,7 +134,7 @@ def settled_by_a_commit(_facts: Facts, transaction: Transaction) -> Findings:
             continue
         arrivals = copy.deliveries
         for other in arrivals[arrivals.index(delivery) + 1 :] if delivery in arrivals else ():
-            if other.fate != LATE and other.session.lost_ns > delivery.event.t1:
+            if other.state != LATE and other.session.lost_ns > delivery.event.t1:
                 yield broken("redelivered", delivery, transaction, other)
                 return
         yield held("never-again", "its consumer left afterwards" if session.end else "")
@@ -144,7 +144,7 @@ def _come_back(facts: Facts, transaction: Transaction, outcome: str, situation: 
     """What was acknowledged in vain, and not again, comes back when its consumer has left."""
     for delivery in transaction.settled if not transaction.mixed else ():
         copy, session = delivery.copy, delivery.session
-        if delivery.fate != RETURNED or not session.known or copy.marks & BLIND or session.lost_ns >= NEVER:
+        if delivery.state != RETURNED or not session.known or copy.marks & BLIND or session.lost_ns >= NEVER:
             continue
         if not delivery.is_latest() or (copy.dead_letters and not delivery.is_dead_letter):
             yield held(outcome, situation)

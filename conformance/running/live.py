@@ -30,8 +30,8 @@ from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps.consume import Take
-from brokerproof.conformance.experiment.steps.passage import Advance
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
+from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.known import apply_known
 from brokerproof.conformance.rules.judge import judge_history

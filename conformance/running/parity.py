@@ -2,8 +2,8 @@
 
 The simulation is trusted only because this comparison holds (DESIGN section 2). It compares what must be equal in every
 world: the outcome of every message, the order in which each consumer got its messages, who closed which connection and
-why, the broker's figures at rest. Times are compared as intervals: for every delayed message, the shortest time between
-its send and its arrival that each world allows must not exclude the other's by more than ``TIMING_MS``.
+why, the broker's counters at rest. Times are compared as intervals: for every delayed message, the shortest time
+between its send and its arrival that each world allows must not exclude the other's by more than ``TIMING_MS``.
 
 Rules
 * Programs are *paced*: after each step some time passes, so that nothing is still on its way when the next one begins.
@@ -12,7 +12,7 @@ Rules
   programs (a stalled link is compared by a corpus program), no absolute delivery times.
 * What one world cannot do is skipped there, and then nothing else can agree: such a program is *not compared*, with the
   steps, which is no agreement.
-* Memory figures are not compared: a message's name is longer on the live wire. Nor is what a broker counts for all its
+* Memory counters are not compared: a message's name is longer on the live wire. Nor is what a broker counts for all its
   queues together.
 """
 
@@ -32,8 +32,8 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Leave, Subscribe, Take
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
-from brokerproof.conformance.experiment.steps.passage import Advance
 from brokerproof.conformance.experiment.steps.send import Send as SendStep
+from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.executor import DRAIN_HOST
@@ -85,7 +85,7 @@ def compare(simulated: History, live: History) -> list[Difference]:
     _compare_tables(found, "outcome", outcomes(simulated), outcomes(live))
     _compare_tables(found, "order", _orders(simulated), _orders(live))
     _compare_tables(found, "closing", _closings(simulated), _closings(live))
-    _compare_tables(found, "figures at rest", _figures(simulated), _figures(live))
+    _compare_tables(found, "counters at rest", _counters(simulated), _counters(live))
     found += _timings(simulated, live)
     return found
 
@@ -121,14 +121,14 @@ def _closings(history: History) -> dict[str, str]:
     return {name: "; ".join(found) for name, found in closings.items()}
 
 
-def _figures(history: History) -> dict[str, str]:
-    """Queue -> the figures of each look at rest, in order."""
-    figures: dict[str, list[str]] = {}
+def _counters(history: History) -> dict[str, str]:
+    """Queue -> the counters of each look at rest, in order."""
+    counters: dict[str, list[str]] = {}
     for event in history.events:
         if isinstance(event, Counters) and event.at_rest and event.dest is not None:
             values = [f"{name}={value}" for name in _COMPARED if (value := getattr(event, name)) is not None]
-            figures.setdefault(event.dest, []).append(" ".join(values))
-    return {dest: " | ".join(looks) for dest, looks in figures.items()}
+            counters.setdefault(event.dest, []).append(" ".join(values))
+    return {dest: " | ".join(looks) for dest, looks in counters.items()}
 
 
 def _timings(simulated: History, live: History) -> list[Difference]:

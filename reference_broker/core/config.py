@@ -67,8 +67,8 @@ STRATEGIES = (SHARED, INDIVIDUAL_STRATEGY, DISCARDING)
 
 
 class DeadLetterStrategy:
-    """A policy entry's deadLetterStrategy, with ActiveMQ's defaults. ``expiration_ms``: life of a letter, 0 is for
-    ever. ``dead_letter_queue`` is the name of the shared one.
+    """A policy entry's deadLetterStrategy, with ActiveMQ's defaults. ``expiration_ms``: time to live of a dead letter,
+    0 is for ever. ``dead_letter_queue`` is the name of the shared one.
     """
 
     __slots__ = (

@@ -27,7 +27,7 @@ QUERIES = {
     "matrix": "runs per requirement, broker, world and verdict",
     "cells": "the joined verdict of each requirement and broker, with the details of its strongest run",
     "situations": "the situations that any run met",
-    "exhibits": "the run that is shown for each cell",
+    "examples": "the run that is shown for each cell",
     "columns": "runs, events and steps per broker",
     "notes": "problems, and runs that did not happen",
     "capabilities": "what each broker offered",

@@ -100,7 +100,7 @@ passings AS (
         x.expired_ack_settles
 ),
 -- A subscription that was never confirmed, asked for on a connection that had ended by then, ended with it.
-fates AS (
+states AS (
     SELECT
         run, consumer, dest, first_seq, result, prefetch, ack, refused, expired_ack_settles, traits,
         CASE
@@ -143,7 +143,7 @@ windows AS (
         COALESCE(d.tried_at < r.seq, FALSE) OR COALESCE(d.discarded_at < r.seq, FALSE)
             OR COALESCE(f.ack = 'auto' AND (f.traits IS NULL OR d.consumed_at < r.seq), FALSE) AS doubtful
     FROM reads r
-    JOIN fates f ON f.run = r.run AND f.dest = r.dest AND f.first_seq < r.seq AND (f.end_seq IS NULL OR f.end_seq > r.seq)
+    JOIN states f ON f.run = r.run AND f.dest = r.dest AND f.first_seq < r.seq AND (f.end_seq IS NULL OR f.end_seq > r.seq)
     LEFT JOIN deliveries d ON d.run = f.run AND d.consumer = f.consumer AND d.arrived_at < r.seq
 ),
 counted AS (

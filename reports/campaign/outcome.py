@@ -25,7 +25,7 @@ from brokerproof.reports.render.progress import Bar
 from brokerproof.reports.store.collect import SHOWN
 from brokerproof.reports.store.evidence import evidence_of, slug
 from brokerproof.reports.store.merge import NewColumn
-from brokerproof.reports.store.schema import Cell, Column, Exhibit, Note, WorldCount
+from brokerproof.reports.store.schema import Cell, Column, Example, Note, WorldCount
 
 Rows = list[dict[str, Any]]
 #: Problems listed by name; the rest is counted.
@@ -84,7 +84,7 @@ class Outcome:
         self._matrix = answers["matrix"]
         self._cells = answers["cells"]
         self._situations = answers["situations"]
-        self._exhibits = {str(item["requirement"]): item for item in answers["exhibits"]}
+        self._examples = {str(item["requirement"]): item for item in answers["examples"]}
 
     def new_column(self, wanted: list[str], run: Runner, elapsed_ms: int) -> NewColumn:
         """The column with its cells; ``run`` runs a seed again for the evidence."""
@@ -94,12 +94,12 @@ class Outcome:
             if requirement not in cells:
                 text = "no run of this campaign spoke of it"
                 cells[requirement] = Cell(self.broker, Verdict(requirement, VerdictKind.NOT_EXERCISED, text=text))
-        used = {cell.exhibit.evidence for cell in cells.values() if cell.exhibit is not None}
-        exhibits = [result for result in shown.values() if evidence_of(result).id in used]
-        return NewColumn(self._column(elapsed_ms), [cells[name] for name in sorted(cells)], exhibits)
+        used = {cell.example.evidence for cell in cells.values() if cell.example is not None}
+        examples = [result for result in shown.values() if evidence_of(result).id in used]
+        return NewColumn(self._column(elapsed_ms), [cells[name] for name in sorted(cells)], examples)
 
     def _run_again(self, run: Runner) -> dict[int, RunResult]:
-        seeds = sorted({int(item["seed"]) for item in self._exhibits.values()})
+        seeds = sorted({int(item["seed"]) for item in self._examples.values()})
         with Bar("evidence", len(seeds)) as bar:
             results = {}
             for seed in seeds:
@@ -121,7 +121,7 @@ class Outcome:
             int(row["decided"]),
             int(row["undecided"]),
         )
-        return Cell(self.broker, joined, self._counts(requirement), self._exhibit(joined, shown))
+        return Cell(self.broker, joined, self._counts(requirement), self._example(joined, shown))
 
     def _counts(self, requirement: str) -> list[WorldCount]:
         by_world: dict[str, dict[VerdictKind, int]] = {}
@@ -133,8 +133,8 @@ class Outcome:
             for world, counts in sorted(by_world.items())
         ]
 
-    def _exhibit(self, joined: Verdict, shown: dict[int, RunResult]) -> Exhibit | None:
-        chosen = self._exhibits.get(joined.requirement)
+    def _example(self, joined: Verdict, shown: dict[int, RunResult]) -> Example | None:
+        chosen = self._examples.get(joined.requirement)
         if chosen is None or joined.verdict not in SHOWN:
             return None
         result = shown[int(chosen["seed"])]
@@ -144,7 +144,7 @@ class Outcome:
             text = f"{joined.requirement} was {joined.verdict.value!r} on the executor and is {now!r} when run again"
             self.problems.append(Note(result.run, f"{text}: the simulation is not deterministic"))
             return None
-        return Exhibit(evidence_of(result).id, verdict)
+        return Example(evidence_of(result).id, verdict)
 
     def _column(self, elapsed_ms: int) -> Column:
         listed = self.problems[:NOTES_MAX]

@@ -33,7 +33,7 @@ def new_columns(
         NewColumn(
             column.column(digest, elapsed_ms, finished_ms),
             column.cells(wanted),
-            [with_history(result) for result in column.exhibits()],
+            [with_history(result) for result in column.examples()],
         )
         for column in columns
     ]

@@ -46,11 +46,11 @@ def _lines(report: Report) -> list[str]:
 
 def _violations(report: Report) -> list[str]:
     lines: list[str] = []
-    exhibits = report.exhibits()
+    examples = report.examples()
     for cell in report.cells:
-        if cell.verdict.verdict is VerdictKind.VIOLATED and cell.exhibit is not None:
-            replay = replay_line(exhibits[cell.exhibit.evidence], Path())
-            lines += ["", f"### {cell.requirement} on {escape(cell.broker)}", "", escape(cell.exhibit.verdict.text), ""]
+        if cell.verdict.verdict is VerdictKind.VIOLATED and cell.example is not None:
+            replay = replay_line(examples[cell.example.evidence], Path())
+            lines += ["", f"### {cell.requirement} on {escape(cell.broker)}", "", escape(cell.example.verdict.text), ""]
             lines += ["```", replay, "```"]
     return ["", "## Violations", *lines] if lines else []
 

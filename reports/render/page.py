@@ -98,12 +98,12 @@ def build_page(folder: Path, report: Report, cell: Cell, catalogue: Catalogue, s
     requirement = catalogue[cell.requirement]
     column = next(column for column in report.columns if column.broker == cell.broker)
     display, trouble = None, ""
-    if cell.exhibit is not None:
-        evidence = report.exhibits()[cell.exhibit.evidence]
+    if cell.example is not None:
+        evidence = report.examples()[cell.example.evidence]
         try:
-            result = read_evidence(folder, evidence, [cell.exhibit.verdict])
+            result = read_evidence(folder, evidence, [cell.example.verdict])
             replay = replay_line(evidence, stand) if stand is not None else evidence.replay
-            display = build_display(result, evidence, cell.exhibit.verdict, catalogue, replay)
+            display = build_display(result, evidence, cell.example.verdict, catalogue, replay)
         except ReportError as error:
             trouble = str(error)
     return Page(
@@ -172,9 +172,9 @@ def sources_text(sources: Iterable[Source]) -> str:
 
 
 def _why_this_run(cell: Cell) -> str:
-    if cell.exhibit is None:
+    if cell.example is None:
         return ""
-    kind = cell.exhibit.verdict.verdict
+    kind = cell.example.verdict.verdict
     same = sum(world.verdicts.get(kind, 0) for world in cell.worlds)
     others = f"one of {same:,} such runs".replace(",", "\u202f") if same > 1 else "the only such run"
     reason = "the one with the most situations" if kind is VerdictKind.SATISFIED else "the one with the fewest steps"

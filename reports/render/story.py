@@ -31,11 +31,11 @@ from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
-from brokerproof.conformance.experiment.steps.passage import Advance, Counters, Settle
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import SINGLE, Acknowledge
 from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
+from brokerproof.conformance.experiment.steps.waiting import Advance, Counters, Settle
 from brokerproof.reports.render.units import bytes_text, duration_text, milliseconds_text
 
 _PREFETCHES = {0: "pulls (prefetch 0)", -1: "asks for no prefetch"}

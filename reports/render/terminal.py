@@ -81,8 +81,8 @@ def print_report(
 def violated_line(report: Report, cell: Cell, folder: Path) -> str:
     """``violated  DLY-003  reference  brokerproof replay …``."""
     replay = ""
-    if cell.exhibit is not None:
-        replay = replay_line(report.exhibits()[cell.exhibit.evidence], folder)
+    if cell.example is not None:
+        replay = replay_line(report.examples()[cell.example.evidence], folder)
     return f"violated  {cell.requirement}  {cell.broker}  {replay}".rstrip()
 
 

@@ -1,17 +1,17 @@
 """The collector: from the stream of results to the columns and cells of a report.
 
-Decides: which run is shown for a cell (its exhibit), what a column says of itself, and when a cell exists at all.
+Decides: which run is shown for a cell (its example), what a column says of itself, and when a cell exists at all.
 
 Rules:
 
 * Nothing depends on the order in which runs arrive.
-* The exhibit is a run with the cell's own verdict. Where something is wrong or in doubt, the one with the fewest steps,
+* The example is a run with the cell's own verdict. Where something is wrong or in doubt, the one with the fewest steps,
   because a person must read it; where all is well, the one that met the most situations, then the fewest steps.
 * Runs that never happened have nothing to show: *not run*, *not applicable*, *not exercised* and *planned* cells have a
-  text and no exhibit.
+  text and no example.
 * A wanted requirement of which no run spoke is *not exercised*, never absent.
 
-Memory: a verdict per run and requirement; programs and histories only of exhibits.
+Memory: a verdict per run and requirement; programs and histories only of examples.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from brokerproof.conformance.experiment.results import (
 from brokerproof.conformance.experiment.verdict import RANK, Tally, Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue
 from brokerproof.reports.store.evidence import evidence_of, slug
-from brokerproof.reports.store.schema import Cell, Column, Exhibit, Note, WorldCount, column_name
+from brokerproof.reports.store.schema import Cell, Column, Example, Note, WorldCount, column_name
 
 #: Verdicts that a run can be shown for.
 SHOWN = (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE, VerdictKind.INCONCLUSIVE, VerdictKind.SATISFIED)
@@ -47,8 +47,8 @@ class Candidate:
         self.verdict = verdict
 
 
-def exhibit_key(kind: VerdictKind, situations: int, steps: int, run: str) -> tuple[int, int, int, str]:
-    """The order among runs of a cell; the least is shown. ``aggregate/exhibits.sql`` says the same in SQL."""
+def example_key(kind: VerdictKind, situations: int, steps: int, run: str) -> tuple[int, int, int, str]:
+    """The order among runs of a cell; the least is shown. ``aggregate/examples.sql`` says the same in SQL."""
     met = situations if kind is VerdictKind.SATISFIED else 0
     return (-RANK[kind], -met, steps, run)
 
@@ -83,12 +83,12 @@ class ColumnCollector:
                 self._consider(result, verdict)
 
     def _consider(self, result: RunResult, verdict: Verdict) -> None:
-        key = exhibit_key(verdict.verdict, len(verdict.situations), len(result.program.steps), result.run)
+        key = example_key(verdict.verdict, len(verdict.situations), len(result.program.steps), result.run)
         present = self._candidates.get(verdict.requirement)
         if present is None or key < present.key:
             self._candidates[verdict.requirement] = Candidate(key, result, verdict)
 
-    def exhibits(self) -> list[RunResult]:
+    def examples(self) -> list[RunResult]:
         """The runs that the cells show, each once. One that came from a worker process has no history."""
         chosen = {candidate.result.run: candidate.result for candidate in self._candidates.values()}
         return [chosen[run] for run in sorted(chosen)]
@@ -103,10 +103,10 @@ class ColumnCollector:
             text = "no run of this suite spoke of it"
             return Cell(self.broker, Verdict(requirement, VerdictKind.NOT_EXERCISED, text=text))
         candidate = self._candidates.get(requirement)
-        exhibit = None
+        example = None
         if candidate is not None and candidate.verdict.verdict is joined.verdict:
-            exhibit = Exhibit(evidence_of(candidate.result).id, candidate.verdict)
-        return Cell(self.broker, joined, self._counts(requirement), exhibit)
+            example = Example(evidence_of(candidate.result).id, candidate.verdict)
+        return Cell(self.broker, joined, self._counts(requirement), example)
 
     def _counts(self, requirement: str) -> list[WorldCount]:
         by_world: dict[str, dict[VerdictKind, int]] = {}

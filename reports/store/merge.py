@@ -38,12 +38,12 @@ from brokerproof.reports.store.schema import (
 class NewColumn:
     """A finished column with its cells and the runs that they show."""
 
-    __slots__ = ("cells", "column", "exhibits")
+    __slots__ = ("cells", "column", "examples")
 
-    def __init__(self, column: Column, cells: list[Cell], exhibits: list[RunResult]) -> None:
+    def __init__(self, column: Column, cells: list[Cell], examples: list[RunResult]) -> None:
         self.column = column
         self.cells = cells
-        self.exhibits = exhibits
+        self.examples = examples
 
 
 def present_report(folder: Path) -> Report | None:
@@ -76,7 +76,7 @@ def merge_columns(folder: Path, new: Iterable[NewColumn], catalogue: Catalogue) 
         cells = [cell for cell in cells if cell.broker != broker] + addition.cells
         evidence = {key: entry for key, entry in evidence.items() if entry.broker != broker}
         shutil.rmtree(folder / FOLDER / addition.column.slug, ignore_errors=True)
-        for result in addition.exhibits:
+        for result in addition.examples:
             entry = write_evidence(folder, result)
             evidence[entry.id] = entry
         columns[broker] = addition.column
@@ -103,7 +103,7 @@ def _assemble(
         for cell in sorted(cells, key=lambda cell: (cell.requirement, cell.broker))
         if cell.requirement in levels
     ]
-    shown = {cell.exhibit.evidence for cell in kept if cell.exhibit is not None}
+    shown = {cell.example.evidence for cell in kept if cell.example is not None}
     # The reference broker comes first: it is what the others are read against.
     names = sorted(columns, key=lambda name: (name != "reference", name))
     return Report(

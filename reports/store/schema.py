@@ -1,4 +1,4 @@
-"""``report.json``: what a reader gets to know, ``brokerproof/report/1`` (docs/report.md, docs/report.schema.json).
+"""``report.json``: what a reader gets to know, ``brokerproof/report/2`` (docs/report.md, docs/report.schema.json).
 
 Decides: the shape of a report. Every format (HTML, JUnit, Markdown, terminal) is drawn from these structs and from the
 evidence beside them, so ``report.json`` is the only thing that has to be kept.
@@ -8,7 +8,7 @@ Rules:
 * A *column* is one broker (a planted defect makes it another column). A *cell* is one requirement in one column: the
   join of all its runs.
 * Counts are runs per world and verdict, never verdict objects: the same run counted twice changes nothing.
-* An *exhibit* is the one run that is shown for a cell. Its program and history lie in ``evidence/<id>/``; its verdict
+* An *example* is the one run that is shown for a cell. Its program and history lie in ``evidence/<id>/``; its verdict
   is that run's own, while the cell's is the join of all.
 * The classes are the format: reading, writing and the JSON Schema are derived from them. Fields may be added with a
   default; renaming or removing one needs ``brokerproof/report/2``.
@@ -24,7 +24,8 @@ import msgspec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Requirement
 
-FORMAT = "brokerproof/report/1"
+FORMAT = "brokerproof/report/2"
+_FORMAT_1 = "brokerproof/report/1"
 FILE = "report.json"
 
 
@@ -41,7 +42,7 @@ class WorldCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verdicts: dict[VerdictKind, int]
 
 
-class Exhibit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The run shown for a cell: ``evidence`` is the id of an ``Evidence``, ``verdict`` that run's own verdict."""
 
     evidence: str
@@ -57,7 +58,7 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     broker: str
     verdict: Verdict
     worlds: list[WorldCount] = []
-    exhibit: Exhibit | None = None
+    example: Example | None = None
 
     @property
     def requirement(self) -> str:
@@ -145,7 +146,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """(requirement, broker) -> cell."""
         return {(cell.requirement, cell.broker): cell for cell in self.cells}
 
-    def exhibits(self) -> dict[str, Evidence]:
+    def examples(self) -> dict[str, Evidence]:
         """Evidence by id."""
         return {evidence.id: evidence for evidence in self.evidence}
 
@@ -158,33 +159,43 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return totals
 
 
-_decoder = msgspec.json.Decoder(Report)
-
-
 def column_name(broker: str, mutant: str | None) -> str:
     """The column of a run: its broker, and the planted defect if there is one, which makes it another broker."""
     return f"{broker} with mutant {mutant}" if mutant else broker
 
 
 def parse_report(data: bytes, name: str = FILE) -> Report:
-    """Parse and check ``report.json``. Raises ``ReportError``."""
+    """Parse and check ``report.json``, also one of format 1. Raises ``ReportError``."""
     try:
-        report = _decoder.decode(data)
+        report = msgspec.convert(_converted(msgspec.json.decode(data)), Report)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReportError(f"{name}: not a {FORMAT} report: {error}") from None
     if report.format != FORMAT:
         raise ReportError(f"{name}: format is {report.format!r}; this release reads {FORMAT!r}; run the suite again")
     brokers = [column.broker for column in report.columns]
-    strangers = sorted({cell.broker for cell in report.cells} - set(brokers))
-    if strangers:
-        raise ReportError(f"{name}: has cells of {strangers} but columns only of {brokers}; run the suite again")
-    missing = sorted({cell.exhibit.evidence for cell in report.cells if cell.exhibit} - set(report.exhibits()))
+    unknown = sorted({cell.broker for cell in report.cells} - set(brokers))
+    if unknown:
+        raise ReportError(f"{name}: has cells of {unknown} but columns only of {brokers}; run the suite again")
+    missing = sorted({cell.example.evidence for cell in report.cells if cell.example} - set(report.examples()))
     if missing:
         raise ReportError(f"{name}: cells point at evidence {missing[:3]}, which it does not list; run the suite again")
     unsafe = [value for value in _folders(report) if not _is_plain(value)]
     if unsafe:
         raise ReportError(f"{name}: {unsafe[0]!r} is no plain folder name; a report must not point outside its folder")
     return report
+
+
+def _converted(report: Any) -> Any:
+    """In format 1 the example of a cell had another name."""
+    if not isinstance(report, dict) or report.get("format") != _FORMAT_1 or not isinstance(report.get("cells"), list):
+        return report
+    cells = [
+        {"example" if key == "exhibit" else key: value for key, value in cell.items()}
+        if isinstance(cell, dict)
+        else cell
+        for cell in report["cells"]
+    ]
+    return {**report, "format": FORMAT, "cells": cells}
 
 
 def read_report(folder: Path) -> Report:

@@ -22,7 +22,7 @@ from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.false_positives.programs import acknowledging, mixed
-from tests.false_positives.weakening import BLURS, blurred
+from tests.false_positives.weakening import WEAKENINGS, weakened
 
 MAKERS: Final[dict[str, Callable[[int], Program]]] = {
     "mixed": mixed,
@@ -32,7 +32,7 @@ MAKERS: Final[dict[str, Callable[[int], Program]]] = {
 SHARP: Final = "sharp"
 
 
-def alarms(
+def false_positives(
     make: Callable[[int], Program], seed: int, *, sharp: bool = False, pattern: str | None = None
 ) -> Iterator[tuple[str, str, str]]:
     """How it was seen, the requirement and outcome, and the text of each violation."""
@@ -40,8 +40,8 @@ def alarms(
     history = SimulatedWorld(seed=seed).run(make(seed))
     seen: dict[str, History] = {SHARP: history}
     if not sharp:
-        for number, (world, blurs) in enumerate(BLURS):
-            seen[f"blur {number}"] = blurred(history, world, seed, *blurs)
+        for number, (world, weakenings) in enumerate(WEAKENINGS):
+            seen[f"weakening {number}"] = weakened(history, world, seed, *weakenings)
     for how, one in seen.items():
         for verdict in judge_history(one, wanted=wanted):
             if verdict.verdict is VerdictKind.VIOLATED:
@@ -55,19 +55,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--programs", nargs="+", choices=MAKERS, default=list(MAKERS))
     parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match")
-    parser.add_argument("--sharp", action="store_true", help="judge what was seen only, nothing blurred")
+    parser.add_argument("--sharp", action="store_true", help="judge what was seen only, nothing weakened")
     options = parser.parse_args()
     counts: dict[tuple[str, str, str], int] = {}
     firsts: dict[tuple[str, str, str], str] = {}
     for seed in range(options.first, options.first + options.count):
         for name in options.programs:
-            for how, what, text in alarms(MAKERS[name], seed, sharp=options.sharp, pattern=options.requirement):
+            for how, what, text in false_positives(
+                MAKERS[name], seed, sharp=options.sharp, pattern=options.requirement
+            ):
                 key = (what, name, how)
                 counts[key] = counts.get(key, 0) + 1
                 firsts.setdefault(key, f"seed {seed}: {text}")
     for key, count in sorted(counts.items(), key=lambda item: -item[1]):
         sys.stdout.write(f"{' '.join(key)}: {count} times, first {firsts[key]}\n")
-    sys.stdout.write(f"{options.count} seeds of {', '.join(options.programs)}: {len(counts)} kinds of alarm\n")
+    sys.stdout.write(f"{options.count} seeds of {', '.join(options.programs)}: {len(counts)} kinds of false positives\n")
     return 1 if counts else 0
 
 

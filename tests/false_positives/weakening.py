@@ -1,7 +1,7 @@
 """What a less fortunate observer would have recorded of the same run.
 
-Rules: a blur takes knowledge away and adds none: receipts are lost, instants become intervals, what the broker's end
-said is left out. Whoever sees less may find less, but must not find more.
+Rules: a weakening takes knowledge away and adds none: receipts are lost, instants become intervals, what the broker's
+end said is left out. Whoever sees less may find less, but must not find more.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from brokerproof.conformance.experiment.history import (
     Unsubscribe,
 )
 
-BLUR_NS = 30_000_000
-Blur = Callable[[Event, random.Random], Event | None]
+UNCERTAINTY_NS = 30_000_000
+Weakening = Callable[[Event, random.Random], Event | None]
 
 
-def blurred(history: History, world: str, seed: int, *blurs: Blur) -> History:
+def weakened(history: History, world: str, seed: int, *weakenings: Weakening) -> History:
     chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
     events: list[Event] = []
     for event in history.events:
         seen: Event | None = event
-        for blur in blurs:
-            seen = None if seen is None else blur(seen, chance)
+        for weakening in weakenings:
+            seen = None if seen is None else weakening(seen, chance)
         if seen is not None:
             events.append(msgspec.structs.replace(seen, seq=len(events) + 1))
     header: Header = msgspec.structs.replace(history.header, world=world)
@@ -68,11 +68,11 @@ def with_wide_intervals(event: Event, chance: random.Random) -> Event | None:
         return event
     # Records of one act have the same times, and keep them.
     act = random.Random(f"{event.host} {event.t0} {event.t1}")  # noqa: S311 - reproducible, not secret
-    return msgspec.structs.replace(event, t0=max(0, event.t0 - act.randrange(BLUR_NS)))
+    return msgspec.structs.replace(event, t0=max(0, event.t0 - act.randrange(UNCERTAINTY_NS)))
 
 
-#: The world that the blurred history claims to be of, and what is done to it.
-BLURS: Final[tuple[tuple[str, tuple[Blur, ...]], ...]] = (
+#: The world that the weakened history claims to be of, and what is done to it.
+WEAKENINGS: Final[tuple[tuple[str, tuple[Weakening, ...]], ...]] = (
     ("simulated", (with_lost_receipts,)),
     ("simulated", (with_wide_intervals,)),
     ("live", (without_the_brokers_end,)),

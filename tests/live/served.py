@@ -104,7 +104,7 @@ class Client:
         context: ssl.SSLContext | None = None,
         **headers: str,
     ) -> None:
-        self.socket = dial(port or server.port, context, receive_buffer)
+        self.socket = open_socket(port or server.port, context, receive_buffer)
         self.decoder = FrameDecoder()
         self.items: list[Frame | Heartbeat] = []
         if connect:
@@ -147,7 +147,7 @@ class OpenWireClient:
     """An OpenWire client that does only what a test says."""
 
     def __init__(self, server: Server, *, port: int = 0, context: ssl.SSLContext | None = None) -> None:
-        self.socket = dial(port or server.port, context)
+        self.socket = open_socket(port or server.port, context)
         self.framing = ClientFraming(Limits(), "client-1")
         self.items: list[Command] = []
         self.send(WireFormatInfo())
@@ -174,7 +174,7 @@ class OpenWireClient:
         self.send(SessionInfo("client-1:1"))
 
 
-def dial(port: int, context: ssl.SSLContext | None = None, receive_buffer: int = 0) -> socket.socket:
+def open_socket(port: int, context: ssl.SSLContext | None = None, receive_buffer: int = 0) -> socket.socket:
     """A socket to the broker."""
     plain = socket.socket()
     if receive_buffer:

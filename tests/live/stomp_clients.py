@@ -7,7 +7,6 @@ Decides: how each library is asked, and what it is called that it reports. Event
 Rules: a library that is missing is *not run*, by name. Node.js is the machine's, else the wheel's; its packages are
 installed from the lock file beside ``stompjs/client.mjs``, once, into the cache.
 
-What must change together: ``stompjs/client.mjs``.
 """
 
 from __future__ import annotations

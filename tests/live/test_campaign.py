@@ -148,7 +148,7 @@ def test_the_cells_are_those_of_one_process(either: Campaign) -> None:
     for requirement, cell in mine.items():
         if cell.worlds:
             assert theirs[requirement] == cell
-    shown = {cell.exhibit.evidence for cell in report.cells if cell.exhibit is not None}
+    shown = {cell.example.evidence for cell in report.cells if cell.example is not None}
     assert shown == {evidence.id for evidence in report.evidence}
 
 

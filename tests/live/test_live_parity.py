@@ -85,7 +85,7 @@ def test_stories_agree(laboratory: Laboratory, name: str) -> None:
 
 
 def test_a_broker_that_is_set_otherwise_is_found_out(laboratory: Laboratory) -> None:
-    """The same program, but only the live broker keeps letters of volatile messages."""
+    """The same program, but only the live broker keeps dead letters of volatile messages."""
     program = paced(stories()["live-000-1-stomp"].program)
     steps = [
         msgspec.structs.replace(step, persistent=False) if hasattr(step, "ttl_ms") else step for step in program.steps

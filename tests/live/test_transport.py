@@ -27,7 +27,7 @@ from brokerproof.reference_broker.openwire.commands import ConsumerInfo as Consu
 from brokerproof.reference_broker.openwire.commands import ExceptionResponse, MessageDispatch, ProducerMessage, Response
 from brokerproof.reference_broker.openwire.connections import ProducerInfo
 from brokerproof.reference_broker.security.passwords import Cost, hash_password
-from tests.live.served import DEADLINE_S, ROOT, Client, OpenWireClient, Server, dial, until
+from tests.live.served import DEADLINE_S, ROOT, Client, OpenWireClient, Server, open_socket, until
 
 pytestmark = pytest.mark.live
 
@@ -114,7 +114,7 @@ def test_one_port_serves_both_protocols_alike(tmp_path: Path, loop: str) -> None
 def test_what_is_not_served_is_closed_and_the_log_says_what_it_was() -> None:
     with serving() as server:
         for hello in (b"\x16\x03\x01\x00\xa5", b"AMQP\x00\x01\x00\x00", b"\x10\x1a\x00\x04MQTT"):
-            peer = dial(server.port)
+            peer = open_socket(server.port)
             peer.sendall(hello)
             assert peer.recv(100) == b""
         assert Client(server).works()
@@ -127,7 +127,7 @@ def test_who_says_nothing_is_closed_by_the_connect_check() -> None:
     uri = "auto://127.0.0.1:0?transport.connectAttemptTimeout=700"
     with serving("--connector", uri) as server:
         started = time.monotonic()
-        silent, undecided, halfway = (dial(server.port) for _ in range(3))
+        silent, undecided, halfway = (open_socket(server.port) for _ in range(3))
         undecided.sendall(b"A")  # it could be AMQP
         halfway.sendall(b"\0\0")  # it is OpenWire, whose broker says hello
         for peer in (silent, undecided):
@@ -164,7 +164,7 @@ def test_tls_serves_both_protocols_beside_the_plain_port(pem: Path) -> None:
         openwire.connect()
         assert isinstance(openwire.command(Response), Response)
         with pytest.raises(ssl.SSLCertVerificationError):
-            dial(port, ssl.create_default_context())
+            open_socket(port, ssl.create_default_context())
         assert Client(server).works(), "the plain port is still there"
         stomp.send("SEND", {"destination": "nowhere"})
         assert stomp.frame().command == "ERROR", "an error arrives before the connection ends"
@@ -286,7 +286,7 @@ def limited(tmp_path: Path, text: str) -> contextlib.AbstractContextManager[Serv
 def test_one_connection_too_many_is_closed(tmp_path: Path) -> None:
     with limited(tmp_path, "max_connections = 2") as server:
         first, second = Client(server), Client(server)
-        third = dial(server.port)
+        third = open_socket(server.port)
         with contextlib.suppress(ConnectionError):
             assert third.recv(1) == b""
         assert first.works()

@@ -6,11 +6,11 @@ from brokerproof.conformance.experiment.steps.base import Shape, Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
-from brokerproof.conformance.experiment.steps.passage import Advance, Counters, Settle
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
 from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
+from brokerproof.conformance.experiment.steps.waiting import Advance, Counters, Settle
 
 AnyStep = (
     Send

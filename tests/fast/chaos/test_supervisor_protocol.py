@@ -58,7 +58,7 @@ def test_parents_are_read_past_any_name() -> None:
     assert parents(stats) == {10: 1, 11: 10, 12: 11}
 
 
-def test_descendants_come_parents_first_and_strangers_not_at_all() -> None:
+def test_descendants_come_parents_first_and_others_not_at_all() -> None:
     table = {1: 0, 5: 1, 6: 5, 7: 6, 8: 5, 9: 1, 10: 9}
     assert descendants(5, table) == [6, 8, 7]
     assert descendants(99, table) == []

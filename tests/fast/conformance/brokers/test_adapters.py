@@ -101,7 +101,7 @@ def test_the_stomp_url_refuses_jms_and_says_who() -> None:
     ("name", "reason"),
     [
         ("policy-replaces-the-default-stomp", "queue_prefetch of >, durable_topic_prefetch of >"),
-        ("letters-discarding", "dead_letter of q0"),
+        ("dead-letters-discarding", "dead_letter of q0"),
         ("live-future-only", "timestamping"),
         ("live-delay", ""),
     ],

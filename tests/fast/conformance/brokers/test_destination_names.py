@@ -13,12 +13,12 @@ from brokerproof.conformance.experiment.destinations import (
     Destinations,
     expiries_of,
     is_aside,
-    own_letters_of,
+    own_dead_letters_of,
     queues,
     topics,
 )
 
-OWN, TOLD = own_letters_of("q0"), expiries_of("q0")
+OWN, TOLD = own_dead_letters_of("q0"), expiries_of("q0")
 DECLARED = [
     *queues("tasks", "q0", "orders.eu"),
     *topics("prices"),
@@ -30,7 +30,7 @@ KNOWN = Destinations(DECLARED)
 
 
 def test_names_that_only_the_broker_fills() -> None:
-    assert (OWN, own_letters_of("t0", topic=True)) == ("ActiveMQ.DLQ.Queue.q0", "ActiveMQ.DLQ.Topic.t0")
+    assert (OWN, own_dead_letters_of("t0", topic=True)) == ("ActiveMQ.DLQ.Queue.q0", "ActiveMQ.DLQ.Topic.t0")
     assert TOLD == "ActiveMQ.Advisory.Expired.Queue.q0"
     assert [KNOWN.is_topic(name) for name in (OWN, TOLD)] == [False, True]
     assert [is_aside(name) for name in ("q0", DEAD_LETTERS, OWN, TOLD)] == [False, False, True, True]

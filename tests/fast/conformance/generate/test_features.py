@@ -19,13 +19,20 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.steps import REGISTRY
 from brokerproof.conformance.experiment.steps.base import FEATURES
 from brokerproof.conformance.generate import features
-from brokerproof.conformance.generate.features import MIXES, MOTIFS_OF, OFFERED, draw_features, draw_motif, fit_frame
+from brokerproof.conformance.generate.features import (
+    MIXES,
+    OFFERED,
+    TEMPLATES_OF,
+    draw_features,
+    draw_template,
+    fit_frame,
+)
 from brokerproof.conformance.generate.programs import draw_frame, program_for_seed, shape_of
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 
-def test_every_feature_has_a_motif() -> None:
-    assert set(MOTIFS_OF) == set(FEATURES)
+def test_every_feature_has_a_template() -> None:
+    assert set(TEMPLATES_OF) == set(FEATURES)
     assert set(OFFERED) <= set(FEATURES)
     steps = {step.__struct_config__.tag for step in REGISTRY}
     assert {name for mix in MIXES.values() for name in mix} <= steps
@@ -40,11 +47,11 @@ def test_about_half_of_all_programs_are_about_none() -> None:
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_motifs_are_made_of_steps_with_what_they_are_about(feature: str) -> None:
+def test_templates_are_made_of_steps_with_what_they_are_about(feature: str) -> None:
     for seed in range(30):
         chooser = SeededChooser(seed)
         frame = fit_frame(draw_frame(chooser), (feature,))
-        steps = draw_motif(chooser, shape_of(frame, (feature,)))
+        steps = draw_template(chooser, shape_of(frame, (feature,)))
         assert steps
         assert all(type(step) in REGISTRY for step in steps)
 

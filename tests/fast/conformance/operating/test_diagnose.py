@@ -162,10 +162,10 @@ def test_churn_is_told_with_the_prefetch_that_would_end_it() -> None:
         "queue://q: 90 dispatched, 90 of them in vain, 0 dequeued (90.0 for each)"
     ]
     assert "activemq.prefetchSize:10" in found["wasted-dispatches"].remedy
-    assert found["unbalanced-books"].answer == "no"
+    assert found["unbalanced-in-flight"].answer == "no"
 
 
-def test_books_that_are_wrong_at_rest_are_a_problem() -> None:
+def test_counts_that_are_wrong_at_rest_are_a_problem() -> None:
     """As ActiveMQ's are after a reset with messages in flight: the count stands still beside what is held."""
     queue = {
         "Name": "q",
@@ -178,7 +178,7 @@ def test_books_that_are_wrong_at_rest_are_a_problem() -> None:
     consumer = {"DestinationQueue": True, "DestinationName": "q", "DispatchedQueueSize": 0, "PrefetchSize": 10}
     sight = Sight(broker=[{}, {}], destinations={"queue://q": [queue, queue]}, consumers=[consumer])
     (found,) = [one for one in inflight.questions(sight) if one.is_trouble]
-    assert found.id == "unbalanced-books"
+    assert found.id == "unbalanced-in-flight"
     assert found.values == ["queue://q: InFlightCount -3, but its consumers hold 0"]
     swinging = Sight(broker=[{}, {}], destinations={"queue://q": [queue, {**queue, "InFlightCount": -1}]})
     assert not [one for one in inflight.questions(swinging) if one.is_trouble]

@@ -1,8 +1,9 @@
-"""Hand-written histories for rules about time: a ``Chronicle`` whose hosts have clocks of their own.
+"""Hand-written histories for rules about time: a ``Builder`` whose hosts have clocks of their own.
 
 A story reads from top to bottom. ``at(ms)`` sets the true time of what follows. Stamps are made as clients make them,
 from the producer's clock: whole milliseconds, truncated. Requests take ``request_ms``, arrivals no time. Clocks are
-sampled at the beginning and at the end, and on both sides of every jump, exactly, unless ``blur_ms`` says otherwise.
+sampled at the beginning and at the end, and on both sides of every jump, exactly, unless ``uncertainty_ms`` says
+otherwise.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from typing import Any, Self
 
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.history import ClockSample, Fault, Send
-from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, NS_PER_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, NS_PER_MS, Builder
 
 PLUGIN = TimeStampingSpec()
 FUTURE_ONLY = TimeStampingSpec(future_only=True)
 
 
-class Tale(Chronicle):
+class Clocked(Builder):
     """``skews``: host -> how far its wall clock is ahead of the true time, in milliseconds. Other keywords are
     declared.
     """
 
-    def __init__(self, *, blur_ms: int = 0, **declared: Any) -> None:
+    def __init__(self, *, uncertainty_ms: int = 0, **declared: Any) -> None:
         self.ahead_ms: dict[str, int] = {"b": 0, **declared.pop("skews", {})}
-        self.blur_ms = blur_ms
+        self.uncertainty_ms = uncertainty_ms
         self.sampled = declared.pop("sampled", True)
         super().__init__(**declared)
         self.events.clear()
@@ -44,8 +45,8 @@ class Tale(Chronicle):
         """One host's clock is read."""
         t0 = round(self.now_ms * NS_PER_MS)
         wall_ms, beyond_ns = divmod(t0 + (EPOCH_MS + self.ahead_ms.get(host, 0)) * NS_PER_MS, NS_PER_MS)
-        blur_ns = self.blur_ms * NS_PER_MS
-        self.events.append(ClockSample(len(self.events) + 1, t0, t0, host, wall_ms, blur_ns, beyond_ns))
+        uncertainty_ns = self.uncertainty_ms * NS_PER_MS
+        self.events.append(ClockSample(len(self.events) + 1, t0, t0, host, wall_ms, uncertainty_ns, beyond_ns))
         return self
 
     def step(self, host: str, jump_ms: int, *, evidence: bool = True) -> Self:
@@ -85,7 +86,7 @@ class Tale(Chronicle):
         self.arrive(consumer, message, **fields)
         return self
 
-    def letter(self, message: str, consumer: str = "drain/2", **fields: Any) -> Self:
+    def dead_letter(self, message: str, consumer: str = "drain/2", **fields: Any) -> Self:
         """Its dead letter arrives."""
         send = self.sent(message)
         fields.setdefault("timestamp_ms", send.timestamp_ms or 0)

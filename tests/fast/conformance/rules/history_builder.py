@@ -57,7 +57,7 @@ def host_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-class Chronicle:
+class Builder:
     """A history under construction. ``declared``: fields of ``DeclaredSpec``."""
 
     def __init__(self, world: str = "simulated", **declared: Any) -> None:
@@ -207,13 +207,13 @@ class Chronicle:
         """The run enters a phase."""
         return self._add(Phase, "", name=name)
 
-    def read(self, dest: str | None = "q0", *, at_rest: bool = False, lasting_ms: float = 0.0, **figures: Any) -> Self:
+    def read(self, dest: str | None = "q0", *, at_rest: bool = False, lasting_ms: float = 0.0, **counters: Any) -> Self:
         """Counters are read."""
-        return self._add(Counters, "b", lasting_ms, dest=dest, at_rest=at_rest, **figures)
+        return self._add(Counters, "b", lasting_ms, dest=dest, at_rest=at_rest, **counters)
 
-    def rest(self, dest: str | None = "q0", **figures: Any) -> Self:
+    def rest(self, dest: str | None = "q0", **counters: Any) -> Self:
         """Counters are read while nothing moves."""
-        return self.read(dest, at_rest=True, **figures)
+        return self.read(dest, at_rest=True, **counters)
 
     def drain(self, *dests: str, prefetch: int = 1000) -> Self:
         """Phase ``drain``: a consumer for each destination, named ``drain/1`` and so on."""

@@ -6,36 +6,38 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Acknowledge
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules.clocked_history import Tale
+from tests.fast.conformance.rules.clocked_history import Clocked
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 
 
-def judged(tale: Tale) -> dict[str, Verdict]:
-    return tale.verdicts("INF-009", "INF-015", "INF-017", "PRE-005")
+def judged(run: Clocked) -> dict[str, Verdict]:
+    return run.verdicts("INF-009", "INF-015", "INF-017", "PRE-005")
 
 
-def held(dest: str = "q0", prefetch: int = 3, count: int = 3) -> Tale:
+def held(dest: str = "q0", prefetch: int = 3, count: int = 3) -> Clocked:
     """c0/1 holds three of the messages on a destination, at rest."""
-    tale = Tale().connect("c0", "jms").connect("p0").subscribe("c0/1", dest, prefetch, ack="individual").at(10)
-    tale.request_ms = 0
+    run = Clocked().connect("c0", "jms").connect("p0").subscribe("c0/1", dest, prefetch, ack="individual").at(10)
+    run.request_ms = 0
     for number in range(count):
-        tale.post(f"p0/{number}", dest)
-    tale.arrive("c0/1", "p0/0", "p0/1", "p0/2").at(20)
-    return read(tale, dest, size=count)
+        run.post(f"p0/{number}", dest)
+    run.arrive("c0/1", "p0/0", "p0/1", "p0/2").at(20)
+    return read(run, dest, size=count)
 
 
-def read(tale: Tale, dest: str = "q0", *, out: int = 0, dispatched: int = 3, expired: int = 0, size: int = 3) -> Tale:
-    tale.rest(dest, dispatched=dispatched, in_flight=dispatched - out, dequeued=out, expired=expired, size=size - out)
-    return tale.at(tale.now_ms + 1)
+def read(
+    run: Clocked, dest: str = "q0", *, out: int = 0, dispatched: int = 3, expired: int = 0, size: int = 3
+) -> Clocked:
+    run.rest(dest, dispatched=dispatched, in_flight=dispatched - out, dequeued=out, expired=expired, size=size - out)
+    return run.at(run.now_ms + 1)
 
 
-def acted(tale: Tale, kind: str, *messages: str, settles: bool = True, **fields: object) -> Tale:
+def acted(run: Clocked, kind: str, *messages: str, settles: bool = True, **fields: object) -> Clocked:
     result = fields.pop("result", "ok")
-    tale._add(Acknowledge, "c0", consumer="c0/1", type=kind, messages=list(messages), result=result, **fields)
+    run._add(Acknowledge, "c0", consumer="c0/1", type=kind, messages=list(messages), result=result, **fields)
     if settles:
-        tale.ack("c0/1", *messages)
-    return tale
+        run.ack("c0/1", *messages)
+    return run
 
 
 @pytest.mark.parametrize(
@@ -54,42 +56,42 @@ def acted(tale: Tale, kind: str, *messages: str, settles: bool = True, **fields:
 def test_each_type_counts_as_defined(
     kind: str, messages: list[str], out: int, expired: int, expected: VerdictKind
 ) -> None:
-    tale = acted(held(), kind, *messages, settles=False)
-    assert judged(read(tale, out=out, expired=expired).finish())["INF-009"].verdict is expected
+    run = acted(held(), kind, *messages, settles=False)
+    assert judged(read(run, out=out, expired=expired).finish())["INF-009"].verdict is expected
 
 
 def test_what_else_happens_spoils_the_comparison() -> None:
-    tale = acted(held(), "standard", "p0/0", settles=False).at(25).ack("c0/1", "p0/1")
-    assert judged(read(tale, out=3).finish())["INF-009"].verdict is NOT_EXERCISED
+    run = acted(held(), "standard", "p0/0", settles=False).at(25).ack("c0/1", "p0/1")
+    assert judged(read(run, out=3).finish())["INF-009"].verdict is NOT_EXERCISED
 
 
 @pytest.mark.parametrize(("out", "expected"), [(1, SATISFIED), (3, VIOLATED)])
 def test_individual_on_a_topic_means_one(out: int, expected: VerdictKind) -> None:
-    tale = acted(held("t0"), "individual", "p0/2", open_start=True, settles=False)
-    assert judged(read(tale, "t0", out=out).finish())["INF-015"].verdict is expected
+    run = acted(held("t0"), "individual", "p0/2", open_start=True, settles=False)
+    assert judged(read(run, "t0", out=out).finish())["INF-015"].verdict is expected
 
 
 @pytest.mark.parametrize(
     ("result", "out", "expected"), [("fail", 0, SATISFIED), ("fail", 2, VIOLATED), ("ok", 0, VIOLATED)]
 )
 def test_a_wrong_end_has_no_effect(result: str, out: int, expected: VerdictKind) -> None:
-    tale = acted(held(), "poison", "p0/0", "p0/1", wrong_end=True, settles=False, result=result)
-    assert judged(read(tale, out=out).finish())["INF-017"].verdict is expected
+    run = acted(held(), "poison", "p0/0", "p0/1", wrong_end=True, settles=False, result=result)
+    assert judged(read(run, out=out).finish())["INF-017"].verdict is expected
 
 
 @pytest.mark.parametrize(
     ("more", "waiting", "outcome"), [(2, 4, "exact"), (1, 4, "too-few"), (1, 0, ""), (3, 4, "too-many")]
 )
 def test_delivered_opens_as_many_slots(more: int, waiting: int, outcome: str) -> None:
-    tale = acted(held(count=10), "delivered", "p0/0", "p0/1", settles=False)
-    tale.arrive("c0/1", *(f"p0/{number}" for number in range(3, 3 + more)))
-    found = judged(read(tale, dispatched=3 + more, size=3 + more + waiting).finish())["PRE-005"]
+    run = acted(held(count=10), "delivered", "p0/0", "p0/1", settles=False)
+    run.arrive("c0/1", *(f"p0/{number}" for number in range(3, 3 + more)))
+    found = judged(read(run, dispatched=3 + more, size=3 + more + waiting).finish())["PRE-005"]
     assert found.outcome == outcome
 
 
 @pytest.mark.parametrize(("kind", "slots"), [("standard", 3), ("poison", 4)])
 def test_settlements_close_slots_again(kind: str, slots: int) -> None:
-    tale = acted(held(count=20), "delivered", "p0/0", "p0/1", settles=False).arrive("c0/1", "p0/3", "p0/4")
-    tale = acted(read(tale, dispatched=5, size=20), kind, "p0/0", "p0/1")
-    tale.arrive("c0/1", *(f"p0/{number}" for number in range(5, 2 + slots)))
-    assert judged(read(tale, out=2, dispatched=2 + slots, size=20).finish())["PRE-005"].outcome == "exact"
+    run = acted(held(count=20), "delivered", "p0/0", "p0/1", settles=False).arrive("c0/1", "p0/3", "p0/4")
+    run = acted(read(run, dispatched=5, size=20), kind, "p0/0", "p0/1")
+    run.arrive("c0/1", *(f"p0/{number}" for number in range(5, 2 + slots)))
+    assert judged(read(run, out=2, dispatched=2 + slots, size=20).finish())["PRE-005"].outcome == "exact"

@@ -8,29 +8,29 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def slow(count: int = 4, limit: int | None = 2, **fields: Any) -> Chronicle:
+def slow(count: int = 4, limit: int | None = 2, **fields: Any) -> Builder:
     """Message 1 fills the window; then ``count`` others are published."""
-    story = Chronicle(policies=[PolicySpec(pending_message_limit=limit)]).connect("p0").connect("c0")
+    story = Builder(policies=[PolicySpec(pending_message_limit=limit)]).connect("p0").connect("c0")
     story.subscribe("c0/1", "t0", 1, **fields).send("p0/1", "t0").arrive("c0/1", "p0/1").rest("t0")
     for number in range(count):
         story.send(f"p0/{number + 2}", "t0")
     return story.rest("t0").ack("c0/1", "p0/1")
 
 
-def gets(story: Chronicle, *messages: str) -> Chronicle:
+def gets(story: Builder, *messages: str) -> Builder:
     for message in messages:
         story.arrive("c0/1", message).ack("c0/1", message)
     return story.rest("t0")
 
 
-def outcome(story: Chronicle) -> tuple[VerdictKind, str]:
+def outcome(story: Builder) -> tuple[VerdictKind, str]:
     verdict = story.verdicts("GEN-050")["GEN-050"]
     return verdict.verdict, verdict.outcome
 
@@ -65,7 +65,7 @@ def test_fewer_than_the_limit_are_all_kept() -> None:
         slow().send("p0/9", "t0", expiration_ms=EPOCH_MS),
     ],
 )
-def test_where_nothing_is_promised(story: Chronicle) -> None:
+def test_where_nothing_is_promised(story: Builder) -> None:
     assert outcome(story)[0] is not FAILS
 
 

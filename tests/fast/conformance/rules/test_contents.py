@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -27,13 +27,13 @@ SILENT = VerdictKind.NOT_EXERCISED
     ],
 )
 def test_contents_arrive_as_they_were_sent(arrived: dict[str, Any], verdict: VerdictKind) -> None:
-    told = Chronicle().connect("p0").connect("c0").send("p0/1", body=7, message_kind="a", group="g").subscribe("c0/1")
+    told = Builder().connect("p0").connect("c0").send("p0/1", body=7, message_kind="a", group="g").subscribe("c0/1")
     assert told.arrive("c0/1", "p0/1", **arrived).verdicts("GEN-011")["GEN-011"].verdict is verdict
 
 
 def test_properties_that_nobody_shows_are_not_missed_outside_of_the_simulation() -> None:
     def told(**arrived: Any) -> VerdictKind:
-        story = Chronicle("live").connect("p0").connect("c0").send("p0/1", body=7, message_kind="a").subscribe("c0/1")
+        story = Builder("live").connect("p0").connect("c0").send("p0/1", body=7, message_kind="a").subscribe("c0/1")
         return story.arrive("c0/1", "p0/1", body=7, **arrived).verdicts("GEN-011")["GEN-011"].verdict
 
     assert told() is HOLDS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -15,10 +15,10 @@ SILENT = VerdictKind.NOT_EXERCISED
 COPIES = ("GEN-001", "GEN-002", "GEN-005", "GEN-006", "GEN-048", "GEN-049")
 
 
-def copied(dest: str, *arrivals: str, result: str = "ok", limited: bool = False, **fields: Any) -> Chronicle:
+def copied(dest: str, *arrivals: str, result: str = "ok", limited: bool = False, **fields: Any) -> Builder:
     """A message goes to two queues, which have consumers; it arrives there in the drain."""
     queues = ["q0", "q1"] if "," in dest else ["A.tv0", "B.tv0"]
-    told = Chronicle(**({"memory_limit_bytes": 4096} if limited else {})).connect("p0").connect("c0")
+    told = Builder(**({"memory_limit_bytes": 4096} if limited else {})).connect("p0").connect("c0")
     for number, queue in enumerate(queues, start=1):
         told.subscribe(f"c0/{number}", queue).leave(f"c0/{number}")
     told.send("p0/1", dest, result=result, **fields).drain(*queues)
@@ -44,7 +44,7 @@ def copied(dest: str, *arrivals: str, result: str = "ok", limited: bool = False,
     ],
 )
 def test_each_name_and_each_queue_gets_a_copy(
-    story: Chronicle, requirement: str, verdict: VerdictKind, others: list[str]
+    story: Builder, requirement: str, verdict: VerdictKind, others: list[str]
 ) -> None:
     verdicts = story.verdicts(*COPIES)
     assert verdicts[requirement].verdict is verdict
@@ -67,12 +67,12 @@ def test_a_copy_may_be_kept_back_where_memory_is_scarce_and_the_broker_says_so(
 
 
 def test_a_queue_without_a_consumer_need_not_get_a_copy() -> None:
-    told = Chronicle().connect("p0").connect("c0").send("p0/1", "tv0").subscribe("c0/1", "A.tv0").leave("c0/1")
+    told = Builder().connect("p0").connect("c0").send("p0/1", "tv0").subscribe("c0/1", "A.tv0").leave("c0/1")
     assert told.drain("A.tv0").end().verdicts("GEN-048")["GEN-048"].verdict is SILENT
 
 
 def test_a_queue_that_is_named_twice_gets_two() -> None:
-    told = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "A.tv0").send("p0/1", "tv0,A.tv0")
+    told = Builder().connect("p0").connect("c0").subscribe("c0/1", "A.tv0").send("p0/1", "tv0,A.tv0")
     verdicts = told.arrive("c0/1", "p0/1", "p0/1").drain("A.tv0").end().verdicts("GEN-002", "GEN-049")
     assert FAILS not in {verdict.verdict for verdict in verdicts.values()}
 
@@ -80,9 +80,9 @@ def test_a_queue_that_is_named_twice_gets_two() -> None:
 # -- temporary queues
 
 
-def owned(*, foreign: bool = False, gone: bool = False, result: str = "fail", again: bool = False) -> Chronicle:
+def owned(*, foreign: bool = False, gone: bool = False, result: str = "fail", again: bool = False) -> Builder:
     """c0 has a temporary queue; c1 sends to it, while c0 is connected and, perhaps, after it has gone or come again."""
-    told = Chronicle().connect("c0").connect("c1").subscribe("c0/1", "~c0").send("c1/1", "~c0")
+    told = Builder().connect("c0").connect("c1").subscribe("c0/1", "~c0").send("c1/1", "~c0")
     if foreign:
         return told.subscribe("c1/1", "~c0").arrive("c1/1", "c1/1")
     if gone:

@@ -10,37 +10,37 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec
-from brokerproof.conformance.experiment.destinations import own_letters_of
+from brokerproof.conformance.experiment.destinations import own_dead_letters_of
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
-from tests.fast.conformance.rules.clocked_history import Tale
-from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.clocked_history import Clocked
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
-OWN = own_letters_of("q0")
+OWN = own_dead_letters_of("q0")
 SHARED, DISCARDING = DeadLetterSpec("shared"), DeadLetterSpec("discarding")
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return outcome(story, requirement)[0]
 
 
-def violated(story: Chronicle) -> list[str]:
+def violated(story: Builder) -> list[str]:
     return [v.requirement for v in judge_history(story.history()) if v.verdict is FAILS]
 
 
 # -- RDL-004
 
 
-def rejected(*, persistent: bool = True, store: bool = False, without: str = "", **declared: Any) -> Chronicle:
-    story = Chronicle(persistent=store, **declared).connect("p0").connect("c0")
+def rejected(*, persistent: bool = True, store: bool = False, without: str = "", **declared: Any) -> Builder:
+    story = Builder(persistent=store, **declared).connect("p0").connect("c0")
     capabilities = [name for name in story.header.capabilities if name != without]
     story.header = msgspec.structs.replace(story.header, capabilities=capabilities)
     story.send("p0/1", persistent=persistent).subscribe("c0/1")
@@ -48,7 +48,7 @@ def rejected(*, persistent: bool = True, store: bool = False, without: str = "",
 
 
 def test_a_rejected_message_becomes_one_dead_letter() -> None:
-    def letter(**fields: Any) -> Chronicle:
+    def letter(**fields: Any) -> Builder:
         return rejected().drain("q0", DLQ).arrive("drain/2", "p0/1", dest=DLQ, **fields)
 
     assert outcome(letter(original_dest="q0").end(), "RDL-004") == (HOLDS, "dead-lettered")
@@ -74,7 +74,7 @@ def test_the_dead_letter_is_there_at_rest() -> None:
 
 
 def test_a_purge_takes_what_is_being_rejected() -> None:
-    story = Chronicle().connect("p0").connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
+    story = Builder().connect("p0").connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
     story.operate("purge").nack("c0/1", "p0/1").rest(DLQ, size=0)
     assert kind(story.drain("q0", DLQ).end(), "RDL-004") is SILENT
 
@@ -100,8 +100,8 @@ def test_where_no_dead_letters_are_promised_a_broker_may_answer_a_rejection_with
 
 
 def test_one_dead_letter_may_be_delivered_again() -> None:
-    def told() -> Chronicle:
-        story = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1", expiration_ms=1)
+    def told() -> Builder:
+        story = Builder().connect("p0").connect("c0").connect("c1").send("p0/1", expiration_ms=1)
         return story.subscribe("c0/1", DLQ).arrive("c0/1", "p0/1", original_dest="q0")
 
     assert kind(told(), "RDL-006") is HOLDS
@@ -114,7 +114,7 @@ def test_one_dead_letter_may_be_delivered_again() -> None:
 
 
 def test_each_copy_of_a_message_may_die_once() -> None:
-    story = Chronicle().connect("p0").connect("c0").send("p0/1", "q0,q1").subscribe("c0/1", DLQ)
+    story = Builder().connect("p0").connect("c0").send("p0/1", "q0,q1").subscribe("c0/1", DLQ)
     story.arrive("c0/1", "p0/1", original_dest="q0").arrive("c0/1", "p0/1", original_dest="q1")
     assert kind(story, "RDL-006") is HOLDS
     assert kind(story.arrive("c0/1", "p0/1", original_dest="q1"), "RDL-006") is FAILS
@@ -125,20 +125,20 @@ def test_each_copy_of_a_message_may_die_once() -> None:
 
 def given_to(
     *entries: PolicySpec, letter: bool, persistent: bool = True, rejects: bool = True, ttl_ms: int = 0
-) -> Tale:
+) -> Clocked:
     """A message is rejected, or expires, and has a letter on the shared queue or none."""
-    story = Tale(policies=list(entries)).connect("p0").connect("c0").at(1)
+    story = Clocked(policies=list(entries)).connect("p0").connect("c0").at(1)
     story.post("p0/1", persistent=persistent, ttl_ms=ttl_ms).at(2)
     if rejects:
         story.subscribe("c0/1").at(4).deliver("c0/1", "p0/1").nack("c0/1", "p0/1").leave("c0/1")
     story.at(5000).close()
     if letter:
-        story.letter("p0/1")
+        story.dead_letter("p0/1")
     return story.at(6000).finish()
 
 
 @pytest.mark.parametrize("strategy", [DISCARDING, DeadLetterSpec("individual")])
-@pytest.mark.parametrize(("letter", "expected"), [(False, (HOLDS, "no-letter")), (True, (FAILS, "letter"))])
+@pytest.mark.parametrize(("letter", "expected"), [(False, (HOLDS, "no-dead-letter")), (True, (FAILS, "dead-letter"))])
 def test_nothing_comes_to_the_shared_queue_from_elsewhere(
     strategy: DeadLetterSpec, letter: bool, expected: tuple[VerdictKind, str]
 ) -> None:
@@ -161,7 +161,7 @@ def test_the_entry_that_applies_says_where_letters_go(entries: tuple[PolicySpec,
         assert violated(story) == ([] if letter else ["RDL-004"])
 
 
-@pytest.mark.parametrize(("letter", "expected"), [(False, (HOLDS, "no-letter")), (True, (FAILS, "letter"))])
+@pytest.mark.parametrize(("letter", "expected"), [(False, (HOLDS, "no-dead-letter")), (True, (FAILS, "dead-letter"))])
 def test_what_a_strategy_excludes_gets_no_letter(letter: bool, expected: tuple[VerdictKind, str]) -> None:
     assert outcome(given_to(letter=letter, persistent=False), "RDL-018") == expected
     entry = PolicySpec(dead_letter=DeadLetterSpec(process_expired=False))
@@ -176,9 +176,9 @@ def individual(**strategy: Any) -> list[PolicySpec]:
     return [PolicySpec(">", dead_letter=DeadLetterSpec("individual", **strategy))]
 
 
-def rejected_there(own: str = OWN, letters: int = 1, persistent: bool = True, **letter: Any) -> Chronicle:
+def rejected_there(own: str = OWN, letters: int = 1, persistent: bool = True, **letter: Any) -> Builder:
     """A message is rejected, and has letters in the drain."""
-    told = Chronicle(policies=individual()).connect("p0").connect("c0").send("p0/1", persistent=persistent)
+    told = Builder(policies=individual()).connect("p0").connect("c0").send("p0/1", persistent=persistent)
     told.subscribe("c0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1").nack("c0/1", "p0/1").leave("c0/1")
     told.drain("q0", DLQ, OWN)
     told.dests["drain/3"] = own
@@ -193,7 +193,7 @@ def rejected_there(own: str = OWN, letters: int = 1, persistent: bool = True, **
         ({}, HOLDS),
         ({"letters": 0}, FAILS),
         ({"letters": 2}, FAILS),
-        ({"own": own_letters_of("q1")}, FAILS),
+        ({"own": own_dead_letters_of("q1")}, FAILS),
         ({"original_dest": "q1"}, FAILS),
         ({"expiration_ms": 5}, FAILS),
     ],
@@ -205,7 +205,7 @@ def test_a_letter_lies_on_its_sources_queue(options: dict[str, Any], verdict: Ve
 @pytest.mark.parametrize(("letters", "verdict"), [(0, HOLDS), (1, FAILS)])
 def test_exclusions_hold_there_too(letters: int, verdict: VerdictKind) -> None:
     assert kind(rejected_there(letters=letters, persistent=False), "RDL-022") is verdict
-    told = Tale(policies=individual(process_expired=False)).post("p0/1", ttl_ms=100).at(5000).close()
+    told = Clocked(policies=individual(process_expired=False)).post("p0/1", ttl_ms=100).at(5000).close()
     told.subscribe("drain/3", OWN, ack="individual")
     for _ in range(letters):
         told.arrive("drain/3", "p0/1", original_dest="q0")

@@ -10,7 +10,7 @@ import pytest
 
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.delay import BACK, FORWARD, IDLE
-from tests.fast.conformance.rules.clocked_history import Tale
+from tests.fast.conformance.rules.clocked_history import Clocked
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
     VerdictKind.VIOLATED,
@@ -20,22 +20,24 @@ VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
 )
 
 
-def verdicts(tale: Tale) -> dict[str, Verdict]:
-    return tale.verdicts(*(f"DLY-{number:03d}" for number in range(1, 10)))
+def verdicts(run: Clocked) -> dict[str, Verdict]:
+    return run.verdicts(*(f"DLY-{number:03d}" for number in range(1, 10)))
 
 
-def delayed(delay_ms: int = 100, *, prefetch: int = 10, consumer: bool = True, blur_ms: int = 0, **fields: Any) -> Tale:
+def delayed(
+    delay_ms: int = 100, *, prefetch: int = 10, consumer: bool = True, uncertainty_ms: int = 0, **fields: Any
+) -> Clocked:
     """c0/1 waits; p0/1 is sent at 10 ms, within 0.1 ms, with a delay."""
-    tale = Tale(blur_ms=blur_ms).at(1)
-    tale.connect("c0").connect("p0")
+    run = Clocked(uncertainty_ms=uncertainty_ms).at(1)
+    run.connect("c0").connect("p0")
     if consumer:
-        tale.subscribe("c0/1", prefetch=prefetch)
-    tale.request_ms = 0.1
-    return tale.at(10).post("p0/1", delay_ms=delay_ms, **fields)
+        run.subscribe("c0/1", prefetch=prefetch)
+    run.request_ms = 0.1
+    return run.at(10).post("p0/1", delay_ms=delay_ms, **fields)
 
 
 def test_a_run_without_delays_exercises_nothing() -> None:
-    for verdict in verdicts(Tale().post("p0/1").close().deliver("drain/1", "p0/1").finish()).values():
+    for verdict in verdicts(Clocked().post("p0/1").close().deliver("drain/1", "p0/1").finish()).values():
         assert verdict.verdict is NOT_EXERCISED
 
 
@@ -55,29 +57,29 @@ def test_a_defect_of_one_millisecond_hides_behind_a_way_of_one_millisecond() -> 
     """Why programs with latency 0 or 10 us are needed: accepted 0.5 ms after the send began, released 1 ms early, 0.5
     ms to the consumer.
     """
-    tale = delayed().at(10 + 0.5 + 100 - 1 + 0.5).deliver("c0/1", "p0/1")
-    assert verdicts(tale.close(at_ms=3000).finish())["DLY-001"].verdict is SATISFIED
+    run = delayed().at(10 + 0.5 + 100 - 1 + 0.5).deliver("c0/1", "p0/1")
+    assert verdicts(run.close(at_ms=3000).finish())["DLY-001"].verdict is SATISFIED
 
 
 def test_an_arrival_that_took_long_is_in_doubt() -> None:
-    tale = delayed().at(105).deliver("c0/1", "p0/1")
-    tale.events[-1].t1 += 10_000_000
-    assert verdicts(tale.close(at_ms=3000).finish())["DLY-001"].verdict is INCONCLUSIVE
+    run = delayed().at(105).deliver("c0/1", "p0/1")
+    run.events[-1].t1 += 10_000_000
+    assert verdicts(run.close(at_ms=3000).finish())["DLY-001"].verdict is INCONCLUSIVE
 
 
 def test_a_send_that_took_long_is_in_doubt() -> None:
-    tale = Tale().connect("c0").subscribe("c0/1").at(10)
-    tale.request_ms = 5000
-    tale.post("p0/1", delay_ms=6000).at(6010).deliver("c0/1", "p0/1")
-    found = verdicts(tale.close(at_ms=9000).finish())["DLY-001"]
+    run = Clocked().connect("c0").subscribe("c0/1").at(10)
+    run.request_ms = 5000
+    run.post("p0/1", delay_ms=6000).at(6010).deliver("c0/1", "p0/1")
+    found = verdicts(run.close(at_ms=9000).finish())["DLY-001"]
     assert found.verdict is INCONCLUSIVE
     assert "undecided by 5000.000 ms" in found.text
 
 
 def test_topics_are_not_early_either() -> None:
-    tale = Tale().connect("c0").subscribe("c0/1", "t0").at(10).post("p0/1", "t0", delay_ms=100)
-    tale.at(60).deliver("c0/1", "p0/1")
-    assert verdicts(tale.close(at_ms=3000).finish())["DLY-001"].verdict is VIOLATED
+    run = Clocked().connect("c0").subscribe("c0/1", "t0").at(10).post("p0/1", "t0", delay_ms=100)
+    run.at(60).deliver("c0/1", "p0/1")
+    assert verdicts(run.close(at_ms=3000).finish())["DLY-001"].verdict is VIOLATED
 
 
 # -- DLY-002
@@ -91,46 +93,48 @@ def test_on_time_while_a_consumer_waits() -> None:
 
 @pytest.mark.parametrize(("arrive_ms", "expected"), [(1110.1, SATISFIED), (1110.2, VIOLATED), (None, VIOLATED)])
 def test_later_than_the_declared_lateness(arrive_ms: float | None, expected: VerdictKind) -> None:
-    tale = delayed()
+    run = delayed()
     if arrive_ms is not None:
-        tale.at(arrive_ms).deliver("c0/1", "p0/1")
-    found = verdicts(tale.close(at_ms=5000).finish())["DLY-002"]
+        run.at(arrive_ms).deliver("c0/1", "p0/1")
+    found = verdicts(run.close(at_ms=5000).finish())["DLY-002"]
     assert found.verdict is expected
 
 
 @pytest.mark.parametrize("excuse", ["stall", "leave", "window", "late", "pause", "other", "uncertain"])
 def test_what_excuses_lateness(excuse: str) -> None:
-    tale = delayed(prefetch=1 if excuse == "window" else 10, consumer=excuse != "late")
+    run = delayed(prefetch=1 if excuse == "window" else 10, consumer=excuse != "late")
     if excuse == "stall":
-        tale.at(50).stall("c0", "client").at(60).resume("c0").at(90).stall("c0", "client").at(2000).resume("c0")
+        run.at(50).stall("c0", "client").at(60).resume("c0").at(90).stall("c0", "client").at(2000).resume("c0")
     elif excuse == "leave":
-        tale.at(200).leave("c0/1").subscribe("c0/2")
+        run.at(200).leave("c0/1").subscribe("c0/2")
     elif excuse == "window":
-        tale.post("p0/2").deliver("c0/1", "p0/2")
+        run.post("p0/2").deliver("c0/1", "p0/2")
     elif excuse == "late":
-        tale.at(500).subscribe("c0/1")
+        run.at(500).subscribe("c0/1")
     elif excuse == "pause":
-        tale.at(100).pause("b")
+        run.at(100).pause("b")
     elif excuse == "other":
-        tale.connect("c1").subscribe("c1/1").at(90).stall("c1", "both")
+        run.connect("c1").subscribe("c1/1").at(90).stall("c1", "both")
     elif excuse == "uncertain":
-        tale.at(90).closed("c0")
-    tale.at(3000).deliver("c0/1", "p0/1")
-    assert verdicts(tale.close(at_ms=5000).finish())["DLY-002"].verdict is NOT_EXERCISED
+        run.at(90).closed("c0")
+    run.at(3000).deliver("c0/1", "p0/1")
+    assert verdicts(run.close(at_ms=5000).finish())["DLY-002"].verdict is NOT_EXERCISED
 
 
 def test_a_message_that_dies_need_not_be_on_time() -> None:
-    found = verdicts(delayed(ttl_ms=500).close(at_ms=5000).letter("p0/1").finish())
+    found = verdicts(delayed(ttl_ms=500).close(at_ms=5000).dead_letter("p0/1").finish())
     assert found["DLY-002"].verdict is NOT_EXERCISED
 
 
 def test_every_subscriber_of_a_topic_that_was_there_gets_it() -> None:
-    tale = Tale().connect("c0").subscribe("c0/1", "t0").subscribe("c0/2", "t0").at(10).post("p0/1", "t0", delay_ms=100)
-    tale.subscribe("c0/3", "t0").at(112).deliver("c0/1", "p0/1")
-    assert verdicts(tale.close(at_ms=5000).finish())["DLY-002"].verdict is VIOLATED
-    tale = Tale().connect("c0").subscribe("c0/1", "t0").at(10).post("p0/1", "t0", delay_ms=100)
-    tale.subscribe("c0/3", "t0").at(112).deliver("c0/1", "p0/1")
-    assert verdicts(tale.close(at_ms=5000).finish())["DLY-002"].verdict is SATISFIED
+    run = (
+        Clocked().connect("c0").subscribe("c0/1", "t0").subscribe("c0/2", "t0").at(10).post("p0/1", "t0", delay_ms=100)
+    )
+    run.subscribe("c0/3", "t0").at(112).deliver("c0/1", "p0/1")
+    assert verdicts(run.close(at_ms=5000).finish())["DLY-002"].verdict is VIOLATED
+    run = Clocked().connect("c0").subscribe("c0/1", "t0").at(10).post("p0/1", "t0", delay_ms=100)
+    run.subscribe("c0/3", "t0").at(112).deliver("c0/1", "p0/1")
+    assert verdicts(run.close(at_ms=5000).finish())["DLY-002"].verdict is SATISFIED
 
 
 # -- DLY-003
@@ -144,23 +148,23 @@ def test_never_before_the_brokers_clock_has_advanced() -> None:
 
 
 def test_early_by_a_clock_that_went_back_is_acceptable() -> None:
-    tale = delayed().at(50).step("b", -1000).at(111).deliver("c0/1", "p0/1").close(at_ms=3000).finish()
-    found = verdicts(tale)["DLY-003"]
+    run = delayed().at(50).step("b", -1000).at(111).deliver("c0/1", "p0/1").close(at_ms=3000).finish()
+    found = verdicts(run)["DLY-003"]
     assert (found.verdict, found.grade, found.outcome) == (SATISFIED, "acceptable", "early-by-a-clock-that-went-back")
 
 
 def test_by_a_clock_that_is_hardly_known_it_is_in_doubt() -> None:
-    tale = delayed(2000, blur_ms=1500).at(2011).deliver("c0/1", "p0/1").close(at_ms=5000).finish()
-    assert verdicts(tale)["DLY-003"].verdict is INCONCLUSIVE
+    run = delayed(2000, uncertainty_ms=1500).at(2011).deliver("c0/1", "p0/1").close(at_ms=5000).finish()
+    assert verdicts(run)["DLY-003"].verdict is INCONCLUSIVE
 
 
 # -- DLY-004, DLY-007, DLY-009
 
 
-def behind_a_longer_one(arrive_ms: float, *, delay_ms: int = 0, prefetch: int = 10, longer_ms: int = 60_000) -> Tale:
+def behind_a_longer_one(arrive_ms: float, *, delay_ms: int = 0, prefetch: int = 10, longer_ms: int = 60_000) -> Clocked:
     """p0/1 waits for a minute; p0/2 is sent at 20 ms."""
-    tale = delayed(longer_ms, prefetch=prefetch).at(20).post("p0/2", delay_ms=delay_ms)
-    return tale.at(arrive_ms).deliver("c0/1", "p0/2").close(at_ms=65_000).deliver("drain/1", "p0/1").finish()
+    run = delayed(longer_ms, prefetch=prefetch).at(20).post("p0/2", delay_ms=delay_ms)
+    return run.at(arrive_ms).deliver("c0/1", "p0/2").close(at_ms=65_000).deliver("drain/1", "p0/1").finish()
 
 
 def test_a_plain_message_is_not_held_up() -> None:
@@ -187,7 +191,7 @@ def test_a_waiting_message_takes_no_slot() -> None:
 
 def test_it_is_not_lost() -> None:
     assert verdicts(delayed().close(at_ms=5000).deliver("drain/1", "p0/1").finish())["DLY-005"].verdict is SATISFIED
-    assert verdicts(delayed(ttl_ms=50).close(at_ms=5000).letter("p0/1").finish())["DLY-005"].verdict is SATISFIED
+    assert verdicts(delayed(ttl_ms=50).close(at_ms=5000).dead_letter("p0/1").finish())["DLY-005"].verdict is SATISFIED
     found = verdicts(delayed().close(at_ms=5000).finish())["DLY-005"]
     assert (found.verdict, found.outcome) == (VIOLATED, "lost")
 
@@ -197,8 +201,8 @@ def test_it_is_not_lost() -> None:
 )
 def test_what_may_be_missing(fields: dict[str, Any]) -> None:
     delay_ms = fields.pop("delay_ms", 100)
-    tale = delayed(delay_ms, consumer=False, **fields)
-    assert verdicts(tale.close(at_ms=5000).finish())["DLY-005"].verdict is NOT_EXERCISED
+    run = delayed(delay_ms, consumer=False, **fields)
+    assert verdicts(run.close(at_ms=5000).finish())["DLY-005"].verdict is NOT_EXERCISED
 
 
 # -- DLY-006
@@ -206,24 +210,24 @@ def test_what_may_be_missing(fields: dict[str, Any]) -> None:
 
 def test_the_time_to_live_counts_from_the_send() -> None:
     """Sent at 10 ms with 50 ms to live and a delay of 100 ms: dead from 61 ms on."""
-    tale = delayed(ttl_ms=50).at(111).deliver("c0/1", "p0/1").close(at_ms=3000).finish()
-    found = verdicts(tale)["DLY-006"]
+    run = delayed(ttl_ms=50).at(111).deliver("c0/1", "p0/1").close(at_ms=3000).finish()
+    found = verdicts(run)["DLY-006"]
     assert (found.verdict, found.outcome) == (VIOLATED, "delivered-dead")
-    good = verdicts(delayed(ttl_ms=50).close(at_ms=3000).letter("p0/1").finish())["DLY-006"]
+    good = verdicts(delayed(ttl_ms=50).close(at_ms=3000).dead_letter("p0/1").finish())["DLY-006"]
     assert (good.verdict, good.situations) == (SATISFIED, ["the time to live ended before the delay"])
 
 
 @pytest.mark.parametrize(("ttl_ms", "expected"), [(100, SATISFIED), (99, VIOLATED)])
 def test_at_the_very_millisecond(ttl_ms: int, expected: VerdictKind) -> None:
     """Due at 110 ms: with 100 ms to live it lives in that millisecond, with 99 ms it is dead."""
-    tale = delayed(ttl_ms=ttl_ms).at(110.2).deliver("c0/1", "p0/1").close(at_ms=3000).finish()
-    assert verdicts(tale)["DLY-006"].verdict is expected
+    run = delayed(ttl_ms=ttl_ms).at(110.2).deliver("c0/1", "p0/1").close(at_ms=3000).finish()
+    assert verdicts(run)["DLY-006"].verdict is expected
 
 
 def test_the_expiration_is_not_moved() -> None:
-    tale = delayed(ttl_ms=50)
-    tale.at(111).deliver("c0/1", "p0/1", expiration_ms=tale.wall_ms("p0", 111) + 50).close(at_ms=3000).finish()
-    assert verdicts(tale)["DLY-006"].outcome == "restarted"
+    run = delayed(ttl_ms=50)
+    run.at(111).deliver("c0/1", "p0/1", expiration_ms=run.wall_ms("p0", 111) + 50).close(at_ms=3000).finish()
+    assert verdicts(run)["DLY-006"].outcome == "restarted"
 
 
 # -- DLY-008
@@ -231,20 +235,20 @@ def test_the_expiration_is_not_moved() -> None:
 
 @pytest.mark.parametrize(("jump_ms", "situation"), [(1000, FORWARD), (-1000, BACK)])
 def test_a_step_of_the_brokers_clock_changes_nothing(jump_ms: int, situation: str) -> None:
-    tale = delayed().at(50).step("b", jump_ms).at(111).deliver("c0/1", "p0/1").close(at_ms=5000).finish()
-    found = verdicts(tale)
+    run = delayed().at(50).step("b", jump_ms).at(111).deliver("c0/1", "p0/1").close(at_ms=5000).finish()
+    found = verdicts(run)
     assert (found["DLY-008"].verdict, found["DLY-008"].situations) == (SATISFIED, [situation])
     assert found["DLY-002"].verdict is NOT_EXERCISED
 
 
 def test_a_step_forward_releases_nothing_early() -> None:
-    tale = delayed().at(50).step("b", 1000).at(109.1).deliver("c0/1", "p0/1").close(at_ms=5000).finish()
-    assert verdicts(tale)["DLY-008"].outcome == "early"
+    run = delayed().at(50).step("b", 1000).at(109.1).deliver("c0/1", "p0/1").close(at_ms=5000).finish()
+    assert verdicts(run)["DLY-008"].outcome == "early"
 
 
 def test_a_step_back_strands_nothing() -> None:
-    tale = delayed().at(50).step("b", -5000).at(3000).deliver("c0/1", "p0/1").close(at_ms=5000).finish()
-    assert verdicts(tale)["DLY-008"].outcome == "late"
+    run = delayed().at(50).step("b", -5000).at(3000).deliver("c0/1", "p0/1").close(at_ms=5000).finish()
+    assert verdicts(run)["DLY-008"].outcome == "late"
 
 
 # -- absolute delivery times
@@ -254,10 +258,10 @@ def test_an_absolute_delivery_time_is_related_to_the_brokers_clock() -> None:
     """The producer's clock is ahead by a second; the broker must wait for 1100 ms of its own."""
 
     def arriving(arrive_ms: float) -> Verdict:
-        tale = Tale(skews={"p0": 1000}).connect("c0").subscribe("c0/1").at(10)
-        tale.request_ms = 0.1
-        tale.post("p0/1", deliver_at_ms=tale.wall_ms("p0") + 100).at(arrive_ms).deliver("c0/1", "p0/1")
-        return verdicts(tale.close(at_ms=5000).finish())["DLY-001"]
+        run = Clocked(skews={"p0": 1000}).connect("c0").subscribe("c0/1").at(10)
+        run.request_ms = 0.1
+        run.post("p0/1", deliver_at_ms=run.wall_ms("p0") + 100).at(arrive_ms).deliver("c0/1", "p0/1")
+        return verdicts(run.close(at_ms=5000).finish())["DLY-001"]
 
     assert arriving(1110.2).verdict is SATISFIED
     assert arriving(1109.1).verdict is VIOLATED

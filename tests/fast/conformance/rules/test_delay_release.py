@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Pause, Poll, Unsubscribe
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.delay_release import DEEP
-from tests.fast.conformance.rules.clocked_history import Tale
+from tests.fast.conformance.rules.clocked_history import Clocked
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 
@@ -20,15 +20,15 @@ VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED
 NUMBERS = (11, 13, 14, 21, 25, 27, 29, 30, 31, 34, 35, 36)
 
 
-def judged(tale: Tale) -> dict[str, Verdict]:
-    return tale.verdicts(*(f"DLY-{number:03d}" for number in NUMBERS))
+def judged(run: Clocked) -> dict[str, Verdict]:
+    return run.verdicts(*(f"DLY-{number:03d}" for number in NUMBERS))
 
 
-def started(*, dest: str = "q0", durable: str = "", **declared: Any) -> Tale:
+def started(*, dest: str = "q0", durable: str = "", **declared: Any) -> Clocked:
     """c0/1 waits on a destination; requests take 0.1 ms; it is 10 ms."""
-    tale = Tale(**declared).at(1).connect("c0").connect("p0").subscribe("c0/1", dest, durable=durable)
-    tale.request_ms = 0.1
-    return tale.at(10)
+    run = Clocked(**declared).at(1).connect("c0").connect("p0").subscribe("c0/1", dest, durable=durable)
+    run.request_ms = 0.1
+    return run.at(10)
 
 
 # -- DLY-021
@@ -39,13 +39,13 @@ def started(*, dest: str = "q0", durable: str = "", **declared: Any) -> Tale:
     [(True, False, SATISFIED), (False, False, VIOLATED), (False, True, NOT_EXERCISED)],
 )
 def test_a_durable_subscription_need_not_be_there(delivered: bool, ended: bool, expected: VerdictKind) -> None:
-    tale = started(dest="t0", durable="d").leave("c0/1").at(20).post("p0/1", "t0", delay_ms=1000)
+    run = started(dest="t0", durable="d").leave("c0/1").at(20).post("p0/1", "t0", delay_ms=1000)
     if ended:
-        tale.events.append(Unsubscribe(99, 30_000_000, 30_000_000, "c0", "ok", "d"))
-    tale.at(2000).subscribe("c0/2", "t0", durable="d")
+        run.events.append(Unsubscribe(99, 30_000_000, 30_000_000, "c0", "ok", "d"))
+    run.at(2000).subscribe("c0/2", "t0", durable="d")
     if delivered:
-        tale.at(2010).deliver("c0/2", "p0/1", dest="t0")
-    assert judged(tale.close(at_ms=5000).at(6000).finish())["DLY-021"].verdict is expected
+        run.at(2010).deliver("c0/2", "p0/1", dest="t0")
+    assert judged(run.close(at_ms=5000).at(6000).finish())["DLY-021"].verdict is expected
 
 
 # -- DLY-029 to DLY-031
@@ -56,10 +56,10 @@ def test_a_durable_subscription_need_not_be_there(delivered: bool, ended: bool, 
     [("fail", None, "refused"), ("ok", 11, "taken-as-none"), ("ok", 1500, "wrapped"), ("ok", None, "wrapped")],
 )
 def test_a_negative_delay(result: str, arrive_ms: float | None, outcome: str) -> None:
-    tale = started().post("p0/1", delay_ms=-5, result=result)
+    run = started().post("p0/1", delay_ms=-5, result=result)
     if arrive_ms is not None:
-        tale.at(arrive_ms).deliver("c0/1", "p0/1")
-    assert judged(tale.close(at_ms=3000).finish())["DLY-029"].outcome == outcome
+        run.at(arrive_ms).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=3000).finish())["DLY-029"].outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_a_negative_delay(result: str, arrive_ms: float | None, outcome: str) ->
 def test_what_is_not_taken_is_refused(
     requirement: str, declared: dict[str, Any], result: str, expected: VerdictKind
 ) -> None:
-    tale = started(**declared).post("p0/1", delay_ms=101, result=result)
-    assert judged(tale.close(at_ms=3000).finish())[requirement].verdict is expected
+    run = started(**declared).post("p0/1", delay_ms=101, result=result)
+    assert judged(run.close(at_ms=3000).finish())[requirement].verdict is expected
 
 
 def test_what_is_not_too_long_is_no_instance() -> None:
-    tale = started(delay_max_ms=100).post("p0/1", delay_ms=100).at(111).deliver("c0/1", "p0/1")
-    assert judged(tale.close(at_ms=3000).finish())["DLY-030"].verdict is NOT_EXERCISED
+    run = started(delay_max_ms=100).post("p0/1", delay_ms=100).at(111).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=3000).finish())["DLY-030"].verdict is NOT_EXERCISED
 
 
 # -- DLY-034, DLY-035
@@ -86,11 +86,11 @@ def test_what_is_not_too_long_is_no_instance() -> None:
     [(DEEP, 111, SATISFIED), (DEEP, 1200, VIOLATED), (DEEP - 1, 1200, NOT_EXERCISED)],
 )
 def test_a_deep_backlog_makes_nothing_late(count: int, arrive_ms: float, expected: VerdictKind) -> None:
-    tale = started()
+    run = started()
     for number in range(count):
-        tale.post(f"p0/{number + 2}", delay_ms=60_000)
-    tale.at(10).post("p0/1", delay_ms=100).at(arrive_ms).deliver("c0/1", "p0/1")
-    assert judged(tale.close(at_ms=3000).finish())["DLY-035"].verdict is expected
+        run.post(f"p0/{number + 2}", delay_ms=60_000)
+    run.at(10).post("p0/1", delay_ms=100).at(arrive_ms).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=3000).finish())["DLY-035"].verdict is expected
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_a_deep_backlog_makes_nothing_late(count: int, arrive_ms: float, expecte
 )
 def test_a_full_queue_makes_nothing_late_elsewhere(size: int, arrive_ms: float, expected: VerdictKind) -> None:
     entries = [PolicySpec(), PolicySpec("q1", memory_limit_bytes=1500)]
-    tale = started(policies=entries)
+    run = started(policies=entries)
     for number in (2, 3):
-        tale.at(5 + number).post(f"p0/{number}", "q1", delay_ms=50, size=size)
-    tale.at(10).post("p0/1", delay_ms=100).at(arrive_ms).deliver("c0/1", "p0/1")
-    assert judged(tale.close(at_ms=3000).finish())["DLY-034"].verdict is expected
+        run.at(5 + number).post(f"p0/{number}", "q1", delay_ms=50, size=size)
+    run.at(10).post("p0/1", delay_ms=100).at(arrive_ms).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=3000).finish())["DLY-034"].verdict is expected
 
 
 # -- DLY-036
@@ -111,17 +111,17 @@ def test_a_full_queue_makes_nothing_late_elsewhere(size: int, arrive_ms: float, 
 
 @pytest.mark.parametrize(("again_ms", "expected"), [(5012, SATISFIED), (7000, VIOLATED), (None, VIOLATED)])
 def test_what_comes_back_does_not_wait_again(again_ms: float | None, expected: VerdictKind) -> None:
-    tale = started().connect("c1").at(2).subscribe("c1/1").at(10).post("p0/1", delay_ms=5000)
-    tale.at(5011).deliver("c0/1", "p0/1").at(5011.5).leave("c0/1")
+    run = started().connect("c1").at(2).subscribe("c1/1").at(10).post("p0/1", delay_ms=5000)
+    run.at(5011).deliver("c0/1", "p0/1").at(5011.5).leave("c0/1")
     if again_ms is not None:
-        tale.at(again_ms).deliver("c1/1", "p0/1")
-    assert judged(tale.close(at_ms=9000).finish())["DLY-036"].verdict is expected
+        run.at(again_ms).deliver("c1/1", "p0/1")
+    assert judged(run.close(at_ms=9000).finish())["DLY-036"].verdict is expected
 
 
 def test_what_was_settled_need_not_come_back() -> None:
-    tale = started().connect("c1").at(2).subscribe("c1/1").at(10).post("p0/1", delay_ms=5000)
-    tale.at(5011).deliver("c0/1", "p0/1").ack("c0/1", "p0/1").at(5013).leave("c0/1")
-    assert judged(tale.close(at_ms=9000).finish())["DLY-036"].verdict is NOT_EXERCISED
+    run = started().connect("c1").at(2).subscribe("c1/1").at(10).post("p0/1", delay_ms=5000)
+    run.at(5011).deliver("c0/1", "p0/1").ack("c0/1", "p0/1").at(5013).leave("c0/1")
+    assert judged(run.close(at_ms=9000).finish())["DLY-036"].verdict is NOT_EXERCISED
 
 
 # -- DLY-025
@@ -129,11 +129,11 @@ def test_what_was_settled_need_not_come_back() -> None:
 
 @pytest.mark.parametrize(("again", "outcome"), [(False, "at-most-once"), (True, "twice")])
 def test_what_is_not_persistent_comes_once(again: bool, outcome: str) -> None:
-    tale = started().post("p0/1", delay_ms=100, persistent=False).at(111).deliver("c0/1", "p0/1")
-    tale.at(112).ack("c0/1", "p0/1")
+    run = started().post("p0/1", delay_ms=100, persistent=False).at(111).deliver("c0/1", "p0/1")
+    run.at(112).ack("c0/1", "p0/1")
     if again:
-        tale.at(120).deliver("c0/1", "p0/1")
-    assert judged(tale.close(at_ms=3000).finish())["DLY-025"].outcome == outcome
+        run.at(120).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=3000).finish())["DLY-025"].outcome == outcome
 
 
 # -- DLY-011, DLY-013, DLY-014, DLY-027
@@ -143,38 +143,38 @@ def test_what_is_not_persistent_comes_once(again: bool, outcome: str) -> None:
     ("arrive_ms", "asked", "expected"), [(111, True, SATISFIED), (50, True, VIOLATED), (111, False, VIOLATED)]
 )
 def test_a_pull_before_the_time_brings_nothing(arrive_ms: float, asked: bool, expected: VerdictKind) -> None:
-    tale = Tale().at(1).connect("c0", "jms").connect("p0").subscribe("c0/1", prefetch=0)
-    tale.request_ms = 0.1
-    tale.at(10).post("p0/1", delay_ms=100).at(20)._add(Poll, "c0", 20.0, consumer="c0/1", answered=True)
-    tale.at(arrive_ms).deliver("c0/1", "p0/1")
+    run = Clocked().at(1).connect("c0", "jms").connect("p0").subscribe("c0/1", prefetch=0)
+    run.request_ms = 0.1
+    run.at(10).post("p0/1", delay_ms=100).at(20)._add(Poll, "c0", 20.0, consumer="c0/1", answered=True)
+    run.at(arrive_ms).deliver("c0/1", "p0/1")
     if asked:
-        tale.at(45)._add(Poll, "c0", 100.0, consumer="c0/1", message="p0/1", answered=True)
-    assert judged(tale.close(at_ms=3000).finish())["DLY-011"].verdict is expected
+        run.at(45)._add(Poll, "c0", 100.0, consumer="c0/1", message="p0/1", answered=True)
+    assert judged(run.close(at_ms=3000).finish())["DLY-011"].verdict is expected
 
 
 @pytest.mark.parametrize(
     ("off_ms", "read_off_ms", "outcome"), [(100, 0, "as-sent"), (100, 1, "changed"), (102, 0, "otherwise")]
 )
 def test_both_ends_read_the_same_delivery_time(off_ms: int, read_off_ms: int, outcome: str) -> None:
-    tale = started(skews={"p0": 5000})
-    asked_ms = tale.wall_ms("p0") + off_ms
-    tale.post("p0/1", delay_ms=100, delivery_time_ms=asked_ms)
-    tale.at(111).deliver("c0/1", "p0/1", delivery_time_ms=asked_ms + read_off_ms)
-    assert judged(tale.close(at_ms=3000).finish())["DLY-013"].outcome == outcome
+    run = started(skews={"p0": 5000})
+    asked_ms = run.wall_ms("p0") + off_ms
+    run.post("p0/1", delay_ms=100, delivery_time_ms=asked_ms)
+    run.at(111).deliver("c0/1", "p0/1", delivery_time_ms=asked_ms + read_off_ms)
+    assert judged(run.close(at_ms=3000).finish())["DLY-013"].outcome == outcome
 
 
 @pytest.mark.parametrize(("kept", "outcome"), [(False, "ignored"), (True, "kept")])
 def test_what_the_application_had_set_is_not_seen(kept: bool, outcome: str) -> None:
-    tale = started(skews={"p0": 0}).post("p0/1", preset_ms=77)
-    tale.at(11).deliver("c0/1", "p0/1", delivery_time_ms=77 if kept else None)
-    assert judged(tale.close(at_ms=3000).finish())["DLY-014"].outcome == outcome
+    run = started(skews={"p0": 0}).post("p0/1", preset_ms=77)
+    run.at(11).deliver("c0/1", "p0/1", delivery_time_ms=77 if kept else None)
+    assert judged(run.close(at_ms=3000).finish())["DLY-014"].outcome == outcome
 
 
 @pytest.mark.parametrize(
     ("arrives_ms", "outcome"), [([2001.0], "once"), ([2001.0, 2002.0], "twice"), ([], "late"), ([3500.0], "late")]
 )
 def test_what_became_due_in_a_pause_comes_after_it(arrives_ms: list[float], outcome: str) -> None:
-    tale = started().post("p0/1", delay_ms=1000).at(500)._add(Pause, "", 1500.0, target="b")
+    run = started().post("p0/1", delay_ms=1000).at(500)._add(Pause, "", 1500.0, target="b")
     for at_ms in arrives_ms:
-        tale.at(at_ms).deliver("c0/1", "p0/1")
-    assert judged(tale.close(at_ms=9000).finish())["DLY-027"].outcome == outcome
+        run.at(at_ms).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=9000).finish())["DLY-027"].outcome == outcome

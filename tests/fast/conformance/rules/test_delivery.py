@@ -8,22 +8,22 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def judge(story: Chronicle) -> dict[str, Verdict]:
+def judge(story: Builder) -> dict[str, Verdict]:
     return story.verdicts("GEN-001", "GEN-002", "GEN-003", "GEN-004", "GEN-005", "GEN-006", "GEN-012", "GEN-027")
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return judge(story)[requirement].verdict
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = judge(story)[requirement]
     return verdict.verdict, verdict.outcome
 
@@ -32,27 +32,27 @@ def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
 
 
 def test_a_message_that_is_never_seen_is_lost() -> None:
-    verdict = judge(Chronicle().send("p0/1").drain("q0").end())["GEN-001"]
+    verdict = judge(Builder().send("p0/1").drain("q0").end())["GEN-001"]
     assert (verdict.verdict, verdict.outcome) == (FAILS, "lost")
     assert "p0/1" in verdict.text
-    assert kind(Chronicle().send("p0/1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-001") is HOLDS
+    assert kind(Builder().send("p0/1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-001") is HOLDS
 
 
 def test_a_message_that_is_still_waited_for_is_not_lost() -> None:
-    assert kind(Chronicle().send("p0/1"), "GEN-001") is SILENT
-    assert kind(Chronicle().send("p0/1").drain("q0"), "GEN-001") is SILENT
-    assert kind(Chronicle().send("p0/1").drain("q1").end(), "GEN-001") is SILENT
-    assert kind(Chronicle().send("p0/1").drain("q0").closed("drain").end(), "GEN-001") is SILENT
+    assert kind(Builder().send("p0/1"), "GEN-001") is SILENT
+    assert kind(Builder().send("p0/1").drain("q0"), "GEN-001") is SILENT
+    assert kind(Builder().send("p0/1").drain("q1").end(), "GEN-001") is SILENT
+    assert kind(Builder().send("p0/1").drain("q0").closed("drain").end(), "GEN-001") is SILENT
 
 
 @pytest.mark.parametrize("result", ["unknown", "fail"])
 def test_only_confirmed_messages_are_owed(result: str) -> None:
-    assert kind(Chronicle().send("p0/1", result=result).drain("q0").end(), "GEN-001") is SILENT
+    assert kind(Builder().send("p0/1", result=result).drain("q0").end(), "GEN-001") is SILENT
 
 
 def test_expiry_is_no_loss() -> None:
-    def story(**declared: Any) -> Chronicle:
-        return Chronicle(**declared).send("p0/1", expiration_ms=EPOCH_MS + 500).drain("q0")
+    def story(**declared: Any) -> Builder:
+        return Builder(**declared).send("p0/1", expiration_ms=EPOCH_MS + 500).drain("q0")
 
     assert kind(story().at(501).end(), "GEN-001") is SILENT
     assert kind(story().at(400).end(), "GEN-001") is FAILS
@@ -61,21 +61,21 @@ def test_expiry_is_no_loss() -> None:
 
 
 def test_a_stepped_clock_can_expire_a_message_before_its_time() -> None:
-    told = Chronicle().send("p0/1", expiration_ms=EPOCH_MS + 5000).clock().jump("b", 10_000)
+    told = Builder().send("p0/1", expiration_ms=EPOCH_MS + 5000).clock().jump("b", 10_000)
     assert kind(told.clock(ahead_ms=10_000).drain("q0").phase("end"), "GEN-001") is SILENT
 
 
 def test_a_delayed_message_is_owed_when_it_is_due() -> None:
-    def story(end_ms: float) -> Chronicle:
-        return Chronicle().send("p0/1", delay_ms=1000).drain("q0").at(end_ms).end()
+    def story(end_ms: float) -> Builder:
+        return Builder().send("p0/1", delay_ms=1000).drain("q0").at(end_ms).end()
 
     assert kind(story(1900), "GEN-001") is SILENT
     assert kind(story(2100), "GEN-001") is FAILS
 
 
 def test_what_was_written_to_a_dying_auto_consumer_is_settled() -> None:
-    def story(*, rest: bool) -> Chronicle:
-        told = Chronicle().connect("c0").subscribe("c0/1", ack="auto").send("p0/1")
+    def story(*, rest: bool) -> Builder:
+        told = Builder().connect("c0").subscribe("c0/1", ack="auto").send("p0/1")
         told = told.rest(None) if rest else told
         return told.lose("c0").drain("q0").end()
 
@@ -84,8 +84,8 @@ def test_what_was_written_to_a_dying_auto_consumer_is_settled() -> None:
 
 
 def test_a_consumer_that_perhaps_existed_may_have_swallowed_the_message() -> None:
-    def story(ack: str) -> Chronicle:
-        told = Chronicle().connect("c0").send("p0/1").stall("c0", "client").closed("c0", "client", "c0").wait(-2)
+    def story(ack: str) -> Builder:
+        told = Builder().connect("c0").send("p0/1").stall("c0", "client").closed("c0", "client", "c0").wait(-2)
         told.request_ms = 2
         return told.subscribe("c0/1", result="unknown", ack=ack).resume("c0").drain("q0").end()
 
@@ -94,17 +94,17 @@ def test_a_consumer_that_perhaps_existed_may_have_swallowed_the_message() -> Non
 
 
 def test_after_a_restart_only_persistent_messages_are_owed() -> None:
-    def story(*, persistent: bool) -> Chronicle:
-        return Chronicle().send("p0/1", persistent=persistent).kill("b").drain("q0").end()
+    def story(*, persistent: bool) -> Builder:
+        return Builder().send("p0/1", persistent=persistent).kill("b").drain("q0").end()
 
     assert kind(story(persistent=True), "GEN-001") is FAILS
     assert kind(story(persistent=False), "GEN-001") is SILENT
-    assert kind(Chronicle().send("p0/1", persistent=False).drain("q0").end(), "GEN-001") is FAILS
+    assert kind(Builder().send("p0/1", persistent=False).drain("q0").end(), "GEN-001") is FAILS
 
 
 def test_consumed_and_not_settled_is_not_accounted_for() -> None:
-    def story() -> Chronicle:
-        return Chronicle().connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
+    def story() -> Builder:
+        return Builder().connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
 
     assert kind(story().lose("c0").drain("q0").end(), "GEN-001") is FAILS
     assert kind(story().ack("c0/1", "p0/1").drain("q0").end(), "GEN-001") is HOLDS
@@ -114,8 +114,8 @@ def test_consumed_and_not_settled_is_not_accounted_for() -> None:
 # -- GEN-002
 
 
-def held() -> Chronicle:
-    story = Chronicle().connect("c0").connect("c1").send("p0/1").subscribe("c0/1").subscribe("c1/1")
+def held() -> Builder:
+    story = Builder().connect("c0").connect("c1").send("p0/1").subscribe("c0/1").subscribe("c1/1")
     return story.arrive("c0/1", "p0/1")
 
 
@@ -141,7 +141,7 @@ def test_twice_at_the_same_consumer_is_a_duplicate() -> None:
 
 def test_frames_that_were_held_up_may_arrive_after_the_next_delivery() -> None:
     # c1 had it first, lost its link, and its frames come late.
-    told = Chronicle().connect("c0").connect("c1").send("p0/1").subscribe("c1/1").subscribe("c0/1")
+    told = Builder().connect("c0").connect("c1").send("p0/1").subscribe("c1/1").subscribe("c0/1")
     assert kind(told.lose("c1").arrive("c0/1", "p0/1").arrive("c1/1", "p0/1"), "GEN-002") is HOLDS
 
 
@@ -164,8 +164,8 @@ def test_a_discarded_message_may_go_to_somebody_else() -> None:
 # -- GEN-003
 
 
-def stream(*order: str, dest: str = "q0", **second: Any) -> Chronicle:
-    story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", dest).send("p0/1", dest)
+def stream(*order: str, dest: str = "q0", **second: Any) -> Builder:
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", dest).send("p0/1", dest)
     return story.send("p0/2", dest, **second).arrive("c0/1", *order)
 
 
@@ -181,29 +181,29 @@ def test_messages_of_different_kinds_may_overtake_each_other(second: dict[str, A
 
 
 def test_overlapping_sends_have_no_order() -> None:
-    told = Chronicle().connect("c0").subscribe("c0/1")
+    told = Builder().connect("c0").subscribe("c0/1")
     told.request_ms = 5
     told.send("p0/1").wait(-4).send("p0/2").arrive("c0/1", "p0/2", "p0/1")
     assert kind(told, "GEN-003") is SILENT
 
 
 def test_a_message_that_somebody_else_lost_may_come_late() -> None:
-    told = Chronicle().connect("c0").connect("c1").subscribe("c1/1").subscribe("c0/1").send("p0/1").send("p0/2")
+    told = Builder().connect("c0").connect("c1").subscribe("c1/1").subscribe("c0/1").send("p0/1").send("p0/2")
     assert kind(told.arrive("c0/1", "p0/2").lose("c1").arrive("c0/1", "p0/1"), "GEN-003") is SILENT
-    told = Chronicle().connect("c0").connect("c1").subscribe("c1/1").subscribe("c0/1").send("p0/1").send("p0/2")
+    told = Builder().connect("c0").connect("c1").subscribe("c1/1").subscribe("c0/1").send("p0/1").send("p0/2")
     assert kind(told.arrive("c0/1", "p0/2").arrive("c0/1", "p0/1").lose("c1"), "GEN-003") is FAILS
 
 
 def test_messages_of_different_producers_have_no_order() -> None:
-    told = Chronicle().connect("c0").subscribe("c0/1").send("p0/1").send("p1/1").arrive("c0/1", "p1/1", "p0/1")
+    told = Builder().connect("c0").subscribe("c0/1").send("p0/1").send("p1/1").arrive("c0/1", "p1/1", "p0/1")
     assert kind(told, "GEN-003") is SILENT
 
 
 # -- GEN-004
 
 
-def audience(prefetch: int = 10) -> Chronicle:
-    story = Chronicle().connect("p0").connect("c0").connect("c1")
+def audience(prefetch: int = 10) -> Builder:
+    story = Builder().connect("p0").connect("c0").connect("c1")
     return story.subscribe("c0/1", "t0", prefetch).subscribe("c1/1", "t0", prefetch).send("p0/1", "t0")
 
 
@@ -216,7 +216,7 @@ def test_every_subscriber_gets_it_once() -> None:
 
 
 def test_a_full_window_is_served_later() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return audience(1).send("p0/2", "t0").arrive("c0/1", "p0/1").arrive("c1/1", "p0/1")
 
     assert kind(story().rest("t0"), "GEN-004") is SILENT
@@ -233,14 +233,14 @@ def test_without_a_rest_while_it_is_open_nothing_is_missed() -> None:
 
 @pytest.mark.parametrize("fields", [{"expiration_ms": 1}, {"delay_ms": 1}, {"result": "unknown"}])
 def test_only_plain_messages_are_owed_to_subscribers(fields: dict[str, Any]) -> None:
-    told = Chronicle().connect("c0").subscribe("c0/1", "t0").send("p0/1", "t0", **fields).rest("t0")
+    told = Builder().connect("c0").subscribe("c0/1", "t0").send("p0/1", "t0", **fields).rest("t0")
     assert kind(told, "GEN-004") is SILENT
 
 
 def test_nobody_gets_what_was_sent_before() -> None:
-    told = Chronicle().connect("p0").connect("c0").send("p0/1", "t0").subscribe("c0/1", "t0").arrive("c0/1", "p0/1")
+    told = Builder().connect("p0").connect("c0").send("p0/1", "t0").subscribe("c0/1", "t0").arrive("c0/1", "p0/1")
     assert outcome(told, "GEN-004") == (FAILS, "retroactive")
-    told = Chronicle().connect("p0").connect("c0")
+    told = Builder().connect("p0").connect("c0")
     told.request_ms = 5
     told.send("p0/1", "t0").wait(-2).subscribe("c0/1", "t0").arrive("c0/1", "p0/1")
     assert kind(told, "GEN-004") is SILENT
@@ -250,19 +250,19 @@ def test_nobody_gets_what_was_sent_before() -> None:
 
 
 def test_nothing_arrives_that_was_not_sent_there_before() -> None:
-    told = Chronicle().connect("c0").subscribe("c0/1")
+    told = Builder().connect("c0").subscribe("c0/1")
     assert outcome(told.arrive("c0/1", "p0/7"), "GEN-005") == (FAILS, "ghost")
     assert kind(told.send("p0/7"), "GEN-005") is FAILS
     assert judge(told)["GEN-005"].outcome == "too-early"
-    told = Chronicle().connect("c0").subscribe("c0/1").send("p0/1", "q1").arrive("c0/1", "p0/1")
+    told = Builder().connect("c0").subscribe("c0/1").send("p0/1", "q1").arrive("c0/1", "p0/1")
     assert outcome(told, "GEN-005") == (FAILS, "misrouted")
-    told = Chronicle().connect("c0").subscribe("c0/1").send("p0/1", result="unknown").arrive("c0/1", "p0/1")
+    told = Builder().connect("c0").subscribe("c0/1").send("p0/1", result="unknown").arrive("c0/1", "p0/1")
     assert kind(told, "GEN-005") is HOLDS
 
 
 def test_a_dead_letter_names_its_origin() -> None:
-    def story(origin: str | None) -> Chronicle:
-        told = Chronicle().connect("c0").subscribe("c0/1", DLQ).send("p0/1", expiration_ms=1)
+    def story(origin: str | None) -> Builder:
+        told = Builder().connect("c0").subscribe("c0/1", DLQ).send("p0/1", expiration_ms=1)
         return told.arrive("c0/1", "p0/1", original_dest=origin)
 
     assert kind(story("q0"), "GEN-005") is HOLDS
@@ -271,12 +271,12 @@ def test_a_dead_letter_names_its_origin() -> None:
 
 
 def test_a_refused_message_never_arrives() -> None:
-    told = Chronicle().connect("c0").subscribe("c0/1").send("p0/1", result="fail", refusal="no")
+    told = Builder().connect("c0").subscribe("c0/1").send("p0/1", result="fail", refusal="no")
     verdict = judge(told.arrive("c0/1", "p0/1"))["GEN-006"]
     assert (verdict.verdict, verdict.outcome) == (FAILS, "delivered")
     assert "refused: no" in verdict.text
-    assert kind(Chronicle().send("p0/1", result="fail").drain("q0").end(), "GEN-006") is HOLDS
-    assert kind(Chronicle().send("p0/1", result="fail"), "GEN-006") is SILENT
+    assert kind(Builder().send("p0/1", result="fail").drain("q0").end(), "GEN-006") is HOLDS
+    assert kind(Builder().send("p0/1", result="fail"), "GEN-006") is SILENT
 
 
 # -- GEN-027
@@ -285,14 +285,14 @@ def test_a_refused_message_never_arrives() -> None:
 @pytest.mark.parametrize("dest", ["q0", "t0"])
 @pytest.mark.parametrize(("times", "verdict"), [(1, (HOLDS, "once")), (2, (FAILS, "twice"))])
 def test_what_was_sent_again_is_taken_once(dest: str, times: int, verdict: tuple[VerdictKind, str]) -> None:
-    told = Chronicle().connect("c0").subscribe("c0/1", dest).send("p0/1", dest, again=True)
+    told = Builder().connect("c0").subscribe("c0/1", dest).send("p0/1", dest, again=True)
     for _ in range(times):
         told.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1")
     assert outcome(told.drain("q0").end(), "GEN-027") == verdict
 
 
 def test_several_subscribers_of_what_was_sent_again_are_no_duplicates() -> None:
-    told = Chronicle().connect("c0").connect("c1").subscribe("c0/1", "t0").subscribe("c1/1", "t0")
+    told = Builder().connect("c0").connect("c1").subscribe("c0/1", "t0").subscribe("c1/1", "t0")
     told.send("p0/1", "t0", again=True).arrive("c0/1", "p0/1").arrive("c1/1", "p0/1")
     assert outcome(told.drain("q0").end(), "GEN-027") == (HOLDS, "once")
     assert kind(told, "GEN-012") is SILENT
@@ -301,9 +301,9 @@ def test_several_subscribers_of_what_was_sent_again_are_no_duplicates() -> None:
 # -- GEN-012
 
 
-def perhaps(*, topic: bool = False, result: str = "unknown", twice: bool = True) -> Chronicle:
+def perhaps(*, topic: bool = False, result: str = "unknown", twice: bool = True) -> Builder:
     dest = "t0" if topic else "q0"
-    told = Chronicle().connect("p0").connect("c0").subscribe("c0/1", dest, ack="individual")
+    told = Builder().connect("p0").connect("c0").subscribe("c0/1", dest, ack="individual")
     told.send("p0/1", dest, result=result).arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1")
     if twice:
         told.arrive("c0/1", "p0/1")
@@ -321,7 +321,7 @@ def test_a_send_of_unknown_result_happens_once_at_most(topic: bool) -> None:
 
 
 def test_a_purged_message_is_not_lost_and_a_later_one_is() -> None:
-    story = Chronicle().connect("p0").send("p0/1").operate("purge", "q0")
+    story = Builder().connect("p0").send("p0/1").operate("purge", "q0")
     assert kind(story.drain("q0", DLQ).end(), "GEN-001") is SILENT
-    story = Chronicle().connect("p0").send("p0/1").operate("purge", "q0").send("p0/2")
+    story = Builder().connect("p0").send("p0/1").operate("purge", "q0").send("p0/2")
     assert kind(story.drain("q0", DLQ).end(), "GEN-001") is FAILS

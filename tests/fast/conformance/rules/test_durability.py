@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
-def sent(*messages: str, **fields: Any) -> Chronicle:
-    story = Chronicle()
+def sent(*messages: str, **fields: Any) -> Builder:
+    story = Builder()
     for message in messages:
         story.send(message, **{"persistent": True, **fields})
     return story
@@ -42,7 +42,7 @@ def test_nothing_is_claimed_of_other_messages() -> None:
     assert kind(sent("p0/1", result="unknown").restart().drain("q0").end(), "GEN-080") is SILENT
     assert kind(sent("p0/1").drain("q0").end(), "GEN-080") is SILENT, "without a restart GEN-001 judges it"
     assert kind(sent("p0/1").restart(), "GEN-080") is SILENT, "nobody looked"
-    topic = Chronicle().send("p0/1", "t0", persistent=True).restart().drain("q0").end()
+    topic = Builder().send("p0/1", "t0", persistent=True).restart().drain("q0").end()
     assert kind(topic, "GEN-080") is SILENT
 
 
@@ -55,7 +55,7 @@ def test_what_a_lost_acknowledgement_may_have_settled_is_not_missed() -> None:
 # -- GEN-081
 
 
-def taken(result: str = "ok", via: str = "stomp") -> Chronicle:
+def taken(result: str = "ok", via: str = "stomp") -> Builder:
     """p0/1 was acknowledged, then the broker was restarted."""
     story = sent("p0/1").connect("c0", via).subscribe("c0/1", ack="client").arrive("c0/1", "p0/1")
     return story.consume("c0/1", "p0/1").ack("c0/1", "p0/1", result=result).restart()
@@ -101,9 +101,9 @@ def test_order_is_not_judged_where_something_else_explains_it() -> None:
 # -- GEN-007
 
 
-def restarted(*, back: str = "p0/2") -> Chronicle:
+def restarted(*, back: str = "p0/2") -> Builder:
     """Of two messages the first was settled before a restart; ``back`` comes afterwards."""
-    told = Chronicle(persistent=True).connect("p0").connect("c0").send("p0/1").send("p0/2")
+    told = Builder(persistent=True).connect("p0").connect("c0").send("p0/1").send("p0/2")
     told.subscribe("c0/1", prefetch=1).arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1").restart()
     return told.drain("q0").arrive("drain/1", *back.split()).end()
 

@@ -10,8 +10,8 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules import clocked_history as histories
-from tests.fast.conformance.rules.clocked_history import PLUGIN, Tale
+from tests.fast.conformance.rules import clocked_history
+from tests.fast.conformance.rules.clocked_history import PLUGIN, Clocked
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
     VerdictKind.VIOLATED,
@@ -32,28 +32,28 @@ DISCARDED = "the consumer's clock was ahead: discarded by a JMS consumer"
 UNCHECKED = "the consumer's clock was ahead, but its library does not check: delivered"
 
 
-def verdicts(tale: Tale) -> dict[str, Verdict]:
-    return tale.verdicts(*REQUIREMENTS)
+def verdicts(run: Clocked) -> dict[str, Verdict]:
+    return run.verdicts(*REQUIREMENTS)
 
 
 def test_an_empty_run_exercises_nothing() -> None:
-    for verdict in verdicts(Tale().close().finish()).values():
+    for verdict in verdicts(Clocked().close().finish()).values():
         assert verdict.verdict is NOT_EXERCISED
 
 
 # -- EXP-001
 
 
-def dead_on_arrival(late_ms: int) -> Tale:
+def dead_on_arrival(late_ms: int) -> Clocked:
     """The broker reads the send at exactly 1 ms; the message is dead from expiration + 1 on."""
-    tale = Tale(skews={"p0": -1000}).at(1)
-    tale.request_ms = 0.1
-    return tale.post("p0/1", ttl_ms=1000 - late_ms)
+    run = Clocked(skews={"p0": -1000}).at(1)
+    run.request_ms = 0.1
+    return run.post("p0/1", ttl_ms=1000 - late_ms)
 
 
 def test_dead_on_arrival_is_delivered_to_nobody() -> None:
-    tale = dead_on_arrival(1).close(at_ms=10).letter("p0/1").finish()
-    found = verdicts(tale)["EXP-001"]
+    run = dead_on_arrival(1).close(at_ms=10).dead_letter("p0/1").finish()
+    found = verdicts(run)["EXP-001"]
     assert (found.verdict, found.outcome) == (SATISFIED, "not-delivered")
     assert found.situations == ["the producer's clock was behind the broker's"]
 
@@ -71,18 +71,18 @@ def test_in_the_millisecond_of_its_expiration_it_lives() -> None:
 
 
 def test_a_send_that_straddles_the_expiration_is_no_instance() -> None:
-    tale = Tale(skews={"p0": -1000}).at(1)
-    tale.request_ms = 20
-    found = verdicts(tale.post("p0/1", ttl_ms=1005).close(at_ms=30).deliver("drain/1", "p0/1").finish())
+    run = Clocked(skews={"p0": -1000}).at(1)
+    run.request_ms = 20
+    found = verdicts(run.post("p0/1", ttl_ms=1005).close(at_ms=30).deliver("drain/1", "p0/1").finish())
     assert found["EXP-001"].verdict is NOT_EXERCISED
 
 
 def test_the_plug_in_rescues() -> None:
-    tale = Tale(skews={"p0": -300_000}, timestamping=PLUGIN).at(1)
-    tale.request_ms = 0.1
-    tale.post("p0/1", ttl_ms=120_000).close(at_ms=5)
-    tale.deliver("drain/1", "p0/1", timestamp_ms=tale.wall_ms("b", 1), expiration_ms=tale.wall_ms("b", 1) + 120_000)
-    found = verdicts(tale.finish())
+    run = Clocked(skews={"p0": -300_000}, timestamping=PLUGIN).at(1)
+    run.request_ms = 0.1
+    run.post("p0/1", ttl_ms=120_000).close(at_ms=5)
+    run.deliver("drain/1", "p0/1", timestamp_ms=run.wall_ms("b", 1), expiration_ms=run.wall_ms("b", 1) + 120_000)
+    found = verdicts(run.finish())
     assert found["EXP-001"].verdict is NOT_EXERCISED
     assert found["EXP-007"].verdict is SATISFIED
     assert found["EXP-007"].situations == [RESCUED]
@@ -90,7 +90,7 @@ def test_the_plug_in_rescues() -> None:
 
 def test_without_clock_samples_nothing_can_be_said() -> None:
     found = verdicts(
-        Tale(sampled=False).at(1).post("p0/1", ttl_ms=5).close(at_ms=20).deliver("drain/1", "p0/1").finish()
+        Clocked(sampled=False).at(1).post("p0/1", ttl_ms=5).close(at_ms=20).deliver("drain/1", "p0/1").finish()
     )
     for requirement in ("EXP-001", "EXP-003", "EXP-004", "EXP-007"):
         assert found[requirement].verdict is INCONCLUSIVE
@@ -101,63 +101,70 @@ def test_without_clock_samples_nothing_can_be_said() -> None:
 
 
 def test_without_expiration_it_is_delivered() -> None:
-    tale = Tale(policies=SWEPT_EVERY_SECOND).at(1).post("p0/1").close(at_ms=5000).deliver("drain/1", "p0/1").finish()
-    found = verdicts(tale)["EXP-002"]
+    run = Clocked(policies=SWEPT_EVERY_SECOND).at(1).post("p0/1").close(at_ms=5000).deliver("drain/1", "p0/1").finish()
+    found = verdicts(run)["EXP-002"]
     assert (found.verdict, found.situations) == (SATISFIED, [SWEPT])
 
 
 def test_without_expiration_it_is_no_dead_letter() -> None:
-    found = verdicts(Tale().at(1).post("p0/1").close(at_ms=50).letter("p0/1").finish())["EXP-002"]
+    found = verdicts(Clocked().at(1).post("p0/1").close(at_ms=50).dead_letter("p0/1").finish())["EXP-002"]
     assert (found.verdict, found.outcome) == (VIOLATED, "dead-lettered")
 
 
 def test_a_rejected_message_is_a_rightful_dead_letter() -> None:
-    tale = (
-        Tale().at(1).connect("c0").subscribe("c0/1").post("p0/1").at(5).deliver("c0/1", "p0/1").consume("c0/1", "p0/1")
+    run = (
+        Clocked()
+        .at(1)
+        .connect("c0")
+        .subscribe("c0/1")
+        .post("p0/1")
+        .at(5)
+        .deliver("c0/1", "p0/1")
+        .consume("c0/1", "p0/1")
     )
-    found = verdicts(tale.nack("c0/1", "p0/1").close(at_ms=50).letter("p0/1").finish())["EXP-002"]
+    found = verdicts(run.nack("c0/1", "p0/1").close(at_ms=50).dead_letter("p0/1").finish())["EXP-002"]
     assert (found.verdict, found.outcome) == (SATISFIED, "delivered")
 
 
 # -- EXP-003
 
 
-def waiting(*, found_at_ms: float, blur_ms: int = 0) -> Tale:
+def waiting(*, found_at_ms: float, uncertainty_ms: int = 0) -> Clocked:
     """Sent at 1 ms with 100 ms to live: alive while the clock shows at most 101, dead from 102 on."""
-    tale = Tale(blur_ms=blur_ms).at(1)
-    tale.request_ms = 0.1
-    return tale.post("p0/1", ttl_ms=100).close(at_ms=found_at_ms - 0.3).at(found_at_ms)
+    run = Clocked(uncertainty_ms=uncertainty_ms).at(1)
+    run.request_ms = 0.1
+    return run.post("p0/1", ttl_ms=100).close(at_ms=found_at_ms - 0.3).at(found_at_ms)
 
 
 def test_found_dead_after_its_expiration() -> None:
-    found = verdicts(waiting(found_at_ms=102).letter("p0/1").finish())["EXP-003"]
+    found = verdicts(waiting(found_at_ms=102).dead_letter("p0/1").finish())["EXP-003"]
     assert (found.verdict, found.outcome, found.slack_ns) == (SATISFIED, "alive-till-then", 0)
 
 
 def test_found_dead_one_millisecond_early() -> None:
-    found = verdicts(waiting(found_at_ms=101.9).letter("p0/1").finish())["EXP-003"]
+    found = verdicts(waiting(found_at_ms=101.9).dead_letter("p0/1").finish())["EXP-003"]
     assert (found.verdict, found.outcome, found.slack_ns) == (VIOLATED, "too-early", -100_000)
 
 
 def test_found_dead_about_then_by_a_clock_that_is_not_known_better() -> None:
-    found = verdicts(waiting(found_at_ms=102, blur_ms=3).letter("p0/1").finish())["EXP-003"]
+    found = verdicts(waiting(found_at_ms=102, uncertainty_ms=3).dead_letter("p0/1").finish())["EXP-003"]
     assert found.verdict is INCONCLUSIVE
     assert "undecided by 3.000 ms" in found.text
 
 
 def test_a_clock_that_went_back_explains_it() -> None:
-    tale = Tale().at(1)
-    tale.request_ms = 0.1
-    tale.post("p0/1", ttl_ms=100).at(10).step("b", 500).at(20).step("b", -500).close(at_ms=30).letter("p0/1")
-    found = verdicts(tale.finish())["EXP-003"]
+    run = Clocked().at(1)
+    run.request_ms = 0.1
+    run.post("p0/1", ttl_ms=100).at(10).step("b", 500).at(20).step("b", -500).close(at_ms=30).dead_letter("p0/1")
+    found = verdicts(run.finish())["EXP-003"]
     assert (found.verdict, found.situations) == (SATISFIED, [STEPPED_BACK])
 
 
 def test_a_jump_at_the_same_instant_is_judged_by_the_order_of_events() -> None:
     """Found at 50 ms, then the clock jumps at 50 ms: at the finding it had not jumped."""
-    found = verdicts(waiting(found_at_ms=50).letter("p0/1").step("b", 500).finish())["EXP-003"]
+    found = verdicts(waiting(found_at_ms=50).dead_letter("p0/1").step("b", 500).finish())["EXP-003"]
     assert found.verdict is VIOLATED
-    found = verdicts(waiting(found_at_ms=50).step("b", 500).letter("p0/1").finish())["EXP-003"]
+    found = verdicts(waiting(found_at_ms=50).step("b", 500).dead_letter("p0/1").finish())["EXP-003"]
     assert found.verdict is SATISFIED
 
 
@@ -173,17 +180,17 @@ def test_counted_as_expired_too_early() -> None:
 
 
 def test_taken_for_dead_on_arrival_though_alive() -> None:
-    tale = waiting(found_at_ms=120).letter("p0/1").rest("q0", size=0, expired=0, enqueued=0).finish()
-    found = verdicts(tale)["EXP-003"]
+    run = waiting(found_at_ms=120).dead_letter("p0/1").rest("q0", size=0, expired=0, enqueued=0).finish()
+    found = verdicts(run)["EXP-003"]
     assert found.verdict is VIOLATED
     assert "1 of 1 that nobody received" in found.text
 
 
-def passed_over(arrival_ms: float) -> Tale:
-    tale = Tale().connect("c0").at(1)
-    tale.request_ms = 0.1
-    tale.post("p0/1", ttl_ms=100).post("p0/2").at(101.2).subscribe("c0/1").at(arrival_ms).deliver("c0/1", "p0/2")
-    return tale.close(at_ms=200).letter("p0/1").finish()
+def passed_over(arrival_ms: float) -> Clocked:
+    run = Clocked().connect("c0").at(1)
+    run.request_ms = 0.1
+    run.post("p0/1", ttl_ms=100).post("p0/2").at(101.2).subscribe("c0/1").at(arrival_ms).deliver("c0/1", "p0/2")
+    return run.close(at_ms=200).dead_letter("p0/1").finish()
 
 
 def test_passed_over_while_it_lived() -> None:
@@ -194,20 +201,20 @@ def test_passed_over_while_it_lived() -> None:
 
 
 def test_a_consumer_may_have_discarded_it() -> None:
-    tale = Tale(skews={"c0": 5000}).at(1)
-    tale.connect("c0", "jms", checks=True)
-    tale.subscribe("c0/1").post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
-    found = verdicts(tale.close(at_ms=50).letter("p0/1").finish())
+    run = Clocked(skews={"c0": 5000}).at(1)
+    run.connect("c0", "jms", checks=True)
+    run.subscribe("c0/1").post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
+    found = verdicts(run.close(at_ms=50).dead_letter("p0/1").finish())
     assert found["EXP-003"].verdict is NOT_EXERCISED
     assert found["EXP-007"].situations == [DISCARDED]
 
 
 def unseen_discard(ahead_ms: int, **fields: Any) -> dict[str, Verdict]:
     """A checking library of a real client need not tell what it throws away; it had the message, or not."""
-    tale = Tale(world="live", skews={"c0": ahead_ms}).at(1)
-    tale.connect("c0", "jms", checks=True)
-    tale.subscribe("c0/1").post("p0/1", ttl_ms=60_000, **fields).at(40).leave("c0/1")
-    return verdicts(tale.close(at_ms=50).letter("p0/1").finish())
+    run = Clocked(world="live", skews={"c0": ahead_ms}).at(1)
+    run.connect("c0", "jms", checks=True)
+    run.subscribe("c0/1").post("p0/1", ttl_ms=60_000, **fields).at(40).leave("c0/1")
+    return verdicts(run.close(at_ms=50).dead_letter("p0/1").finish())
 
 
 def test_what_a_library_may_have_thrown_away_unseen_accuses_nobody() -> None:
@@ -221,13 +228,13 @@ def test_what_a_library_may_have_thrown_away_unseen_accuses_nobody() -> None:
 # -- EXP-004
 
 
-def behind_window(ack_ms: float, *, prefetch: int = 1) -> Tale:
+def behind_window(ack_ms: float, *, prefetch: int = 1) -> Clocked:
     """p0/2 (dead from 202 ms on) waits behind p0/1, whose acknowledgement opens the only slot at ``ack_ms``."""
-    tale = Tale().at(1).connect("c0")
-    tale.request_ms = 0.1
-    tale.subscribe("c0/1", prefetch=prefetch).post("p0/1").at(2).post("p0/2", ttl_ms=199).deliver("c0/1", "p0/1")
-    tale.consume("c0/1", "p0/1").at(ack_ms).ack("c0/1", "p0/1")
-    return tale
+    run = Clocked().at(1).connect("c0")
+    run.request_ms = 0.1
+    run.subscribe("c0/1", prefetch=prefetch).post("p0/1").at(2).post("p0/2", ttl_ms=199).deliver("c0/1", "p0/1")
+    run.consume("c0/1", "p0/1").at(ack_ms).ack("c0/1", "p0/1")
+    return run
 
 
 def test_dead_before_the_window_opened_and_dispatched() -> None:
@@ -236,8 +243,8 @@ def test_dead_before_the_window_opened_and_dispatched() -> None:
 
 
 def test_alive_when_the_window_opened() -> None:
-    tale = behind_window(201.5)
-    found = verdicts(tale.at(201.9).deliver("c0/1", "p0/2").close().finish())["EXP-004"]
+    run = behind_window(201.5)
+    found = verdicts(run.at(201.9).deliver("c0/1", "p0/2").close().finish())["EXP-004"]
     assert (found.verdict, found.slack_ns) == (SATISFIED, 500_000)
 
 
@@ -247,25 +254,25 @@ def test_an_open_window_proves_nothing() -> None:
 
 
 def test_long_dead_over_an_open_link_is_suspicious() -> None:
-    tale = behind_window(2000, prefetch=10)
-    found = verdicts(tale.at(3000).deliver("c0/1", "p0/2").close().finish())["EXP-004"]
+    run = behind_window(2000, prefetch=10)
+    found = verdicts(run.at(3000).deliver("c0/1", "p0/2").close().finish())["EXP-004"]
     assert found.verdict is INCONCLUSIVE
     stalled = behind_window(2000, prefetch=10).at(2500).stall("c0", "client").at(3000).deliver("c0/1", "p0/2")
     assert verdicts(stalled.close().finish())["EXP-004"].verdict is NOT_EXERCISED
 
 
 def test_dead_before_anybody_subscribed() -> None:
-    base = Tale().at(1)
+    base = Clocked().at(1)
     found = verdicts(base.post("p0/1", ttl_ms=100).close(at_ms=300).deliver("drain/1", "p0/1").finish())["EXP-004"]
     assert found.verdict is VIOLATED
-    good = Tale().at(1).post("p0/1", ttl_ms=100).close(at_ms=300).letter("p0/1").finish()
+    good = Clocked().at(1).post("p0/1", ttl_ms=100).close(at_ms=300).dead_letter("p0/1").finish()
     assert verdicts(good)["EXP-004"].situations == ["nobody was subscribed while the message lived"]
 
 
 def test_what_came_back_dead_is_not_handed_on() -> None:
-    tale = Tale().at(1).connect("c0").subscribe("c0/1").post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1")
-    tale.connect("c1").subscribe("c1/1").at(500).leave("c0/1")
-    found = verdicts(tale.deliver("c1/1", "p0/1", redelivered=True).close().finish())["EXP-004"]
+    run = Clocked().at(1).connect("c0").subscribe("c0/1").post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1")
+    run.connect("c1").subscribe("c1/1").at(500).leave("c0/1")
+    found = verdicts(run.deliver("c1/1", "p0/1", redelivered=True).close().finish())["EXP-004"]
     assert found.verdict is VIOLATED
 
 
@@ -277,18 +284,18 @@ def test_what_came_back_dead_is_not_handed_on() -> None:
     [(1, "one-copy"), (0, "missing"), (2, "duplicate")],
 )
 def test_a_persistent_message_has_one_dead_letter(letters: int, outcome: str) -> None:
-    tale = Tale().at(1).post("p0/1", ttl_ms=100).close(at_ms=300)
+    run = Clocked().at(1).post("p0/1", ttl_ms=100).close(at_ms=300)
     for _ in range(letters):
-        tale.letter("p0/1")
-    found = verdicts(tale.finish())["EXP-005"]
+        run.dead_letter("p0/1")
+    found = verdicts(run.finish())["EXP-005"]
     assert found.outcome == outcome
     assert found.verdict is (SATISFIED if outcome == "one-copy" else VIOLATED)
 
 
 @pytest.mark.parametrize("fields", [{"expiration_ms": 1}, {"original_dest": None}, {"original_dest": "q1"}])
 def test_fields_of_a_dead_letter(fields: dict[str, Any]) -> None:
-    tale = Tale().at(1).post("p0/1", ttl_ms=100).close(at_ms=300).letter("p0/1", **fields).finish()
-    assert verdicts(tale)["EXP-005"].outcome == "wrong-fields"
+    run = Clocked().at(1).post("p0/1", ttl_ms=100).close(at_ms=300).dead_letter("p0/1", **fields).finish()
+    assert verdicts(run)["EXP-005"].outcome == "wrong-fields"
 
 
 @pytest.mark.parametrize(
@@ -296,16 +303,16 @@ def test_fields_of_a_dead_letter(fields: dict[str, Any]) -> None:
     [(False, 0, "no-copy"), (False, 1, "uninvited"), (True, 1, "one-copy"), (True, 0, "missing")],
 )
 def test_non_persistent_messages(kept: bool, letters: int, outcome: str) -> None:
-    tale = Tale(dead_letter_non_persistent=kept).at(1).post("p0/1", ttl_ms=100, persistent=False).close(at_ms=300)
+    run = Clocked(dead_letter_non_persistent=kept).at(1).post("p0/1", ttl_ms=100, persistent=False).close(at_ms=300)
     if letters:
-        tale.letter("p0/1")
-    assert verdicts(tale.finish())["EXP-005"].outcome == outcome
+        run.dead_letter("p0/1")
+    assert verdicts(run.finish())["EXP-005"].outcome == outcome
 
 
 def test_an_auto_consumer_may_have_swallowed_it() -> None:
-    tale = Tale().at(1).connect("c0").subscribe("c0/1", ack="auto").stall("c0", "client").post("p0/1", ttl_ms=100)
-    tale.at(50).lose("c0").resume("c0")
-    assert verdicts(tale.close(at_ms=300).finish())["EXP-005"].verdict is NOT_EXERCISED
+    run = Clocked().at(1).connect("c0").subscribe("c0/1", ack="auto").stall("c0", "client").post("p0/1", ttl_ms=100)
+    run.at(50).lose("c0").resume("c0")
+    assert verdicts(run.close(at_ms=300).finish())["EXP-005"].verdict is NOT_EXERCISED
 
 
 @pytest.mark.parametrize(("letters", "outcome"), [(1, "one-copy"), (0, "missing")])
@@ -316,22 +323,22 @@ def test_the_policy_entry_that_applies_is_the_most_specific(letters: int, outcom
         PolicySpec("*", dead_letter=DeadLetterSpec("shared")),
     ]
     for order in (entries, entries[::-1]):
-        tale = Tale(policies=order).at(1).post("p0/1", ttl_ms=100).close(at_ms=300)
+        run = Clocked(policies=order).at(1).post("p0/1", ttl_ms=100).close(at_ms=300)
         for _ in range(letters):
-            tale.letter("p0/1")
-        assert verdicts(tale.finish())["EXP-005"].outcome == outcome
+            run.dead_letter("p0/1")
+        assert verdicts(run.finish())["EXP-005"].outcome == outcome
 
 
 def test_a_message_to_two_queues_dies_on_each() -> None:
-    tale = Tale().at(1).post("p0/1", "q0,q1", ttl_ms=100).close(at_ms=300).subscribe("drain/3", "q1")
-    good = tale.letter("p0/1", original_dest="q0").letter("p0/1", original_dest="q1").finish()
+    run = Clocked().at(1).post("p0/1", "q0,q1", ttl_ms=100).close(at_ms=300).subscribe("drain/3", "q1")
+    good = run.dead_letter("p0/1", original_dest="q0").dead_letter("p0/1", original_dest="q1").finish()
     assert verdicts(good)["EXP-005"].verdict is SATISFIED
-    lost = Tale().at(1).post("p0/1", "q0,q1", ttl_ms=100).close(at_ms=300).subscribe("drain/3", "q1")
+    lost = Clocked().at(1).post("p0/1", "q0,q1", ttl_ms=100).close(at_ms=300).subscribe("drain/3", "q1")
     assert verdicts(lost.finish())["EXP-005"].outcome == "missing"
 
 
 def test_without_a_drain_absence_is_not_judged() -> None:
-    assert verdicts(Tale().at(1).post("p0/1", ttl_ms=100).at(300).finish())["EXP-005"].verdict is NOT_EXERCISED
+    assert verdicts(Clocked().at(1).post("p0/1", ttl_ms=100).at(300).finish())["EXP-005"].verdict is NOT_EXERCISED
 
 
 # -- EXP-006
@@ -339,66 +346,68 @@ def test_without_a_drain_absence_is_not_judged() -> None:
 
 def test_the_producer_of_a_dead_message_is_not_failed() -> None:
     assert verdicts(dead_on_arrival(5).close().finish())["EXP-006"].verdict is SATISFIED
-    failed = Tale(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="expired").close().finish()
+    failed = (
+        Clocked(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="expired").close().finish()
+    )
     found = verdicts(failed)["EXP-006"]
     assert (found.verdict, found.outcome) == (VIOLATED, "failed")
 
 
 def test_a_refusal_that_explains_nothing_is_in_doubt() -> None:
-    tale = Tale(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="no").close().finish()
-    assert verdicts(tale)["EXP-006"].verdict is INCONCLUSIVE
+    run = Clocked(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="no").close().finish()
+    assert verdicts(run)["EXP-006"].verdict is INCONCLUSIVE
 
 
 def test_a_refusal_that_living_messages_met_too_is_not_about_expiry() -> None:
-    tale = Tale(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="full")
+    run = Clocked(skews={"p0": -1000}).at(1).post("p0/1", ttl_ms=100, result="fail", refusal="full")
     assert (
-        verdicts(tale.post("p0/2", result="fail", refusal="full").close().finish())["EXP-006"].verdict is NOT_EXERCISED
+        verdicts(run.post("p0/2", result="fail", refusal="full").close().finish())["EXP-006"].verdict is NOT_EXERCISED
     )
 
 
 # -- EXP-007: the seed's stories, scaled down
 
 
-def story(*, skews: dict[str, int], plugin: TimeStampingSpec | None = None, checks: bool = False) -> Tale:
-    tale = Tale(skews=skews, timestamping=plugin).at(1)
-    tale.request_ms = 0.1
-    tale.connect("c0", "jms" if checks else "stomp", checks=checks)
-    tale.subscribe("c0/1").post("p0/1", ttl_ms=120_000)
-    return tale
+def story(*, skews: dict[str, int], plugin: TimeStampingSpec | None = None, checks: bool = False) -> Clocked:
+    run = Clocked(skews=skews, timestamping=plugin).at(1)
+    run.request_ms = 0.1
+    run.connect("c0", "jms" if checks else "stomp", checks=checks)
+    run.subscribe("c0/1").post("p0/1", ttl_ms=120_000)
+    return run
 
 
 def test_story_broker_ahead() -> None:
-    tale = story(skews={"b": 300_000})
-    assert verdicts(tale.close().letter("p0/1").finish())["EXP-007"].situations == [DEAD_ON_ARRIVAL]
+    run = story(skews={"b": 300_000})
+    assert verdicts(run.close().dead_letter("p0/1").finish())["EXP-007"].situations == [DEAD_ON_ARRIVAL]
     bad = verdicts(story(skews={"b": 300_000}).deliver("c0/1", "p0/1").close().finish())["EXP-007"]
     assert (bad.verdict, bad.outcome) == (VIOLATED, "delivered-dead")
 
 
 def test_story_broker_behind() -> None:
-    tale = story(skews={"b": -300_000})
-    assert verdicts(tale.deliver("c0/1", "p0/1").close().finish())["EXP-007"].situations == [BROKER_BEHIND]
-    bad = verdicts(story(skews={"b": -300_000}).close().letter("p0/1").finish())["EXP-007"]
+    run = story(skews={"b": -300_000})
+    assert verdicts(run.deliver("c0/1", "p0/1").close().finish())["EXP-007"].situations == [BROKER_BEHIND]
+    bad = verdicts(story(skews={"b": -300_000}).close().dead_letter("p0/1").finish())["EXP-007"]
     assert (bad.verdict, bad.outcome) == (VIOLATED, "dead-lettered-alive")
     lost = verdicts(story(skews={"b": -300_000}).close().finish())["EXP-007"]
     assert (lost.verdict, lost.outcome) == (VIOLATED, "not-delivered")
 
 
 def test_story_future_only() -> None:
-    tale = story(skews={"b": -300_000}, plugin=histories.FUTURE_ONLY)
-    assert verdicts(tale.deliver("c0/1", "p0/1").close().finish())["EXP-007"].situations == [FUTURE_ONLY]
+    run = story(skews={"b": -300_000}, plugin=clocked_history.FUTURE_ONLY)
+    assert verdicts(run.deliver("c0/1", "p0/1").close().finish())["EXP-007"].situations == [FUTURE_ONLY]
 
 
 def test_story_consumer_ahead() -> None:
     skews = {"c0": 300_000}
-    tale = story(skews=skews, checks=True).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
-    assert verdicts(tale.close().letter("p0/1").finish())["EXP-007"].situations == [DISCARDED]
+    run = story(skews=skews, checks=True).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
+    assert verdicts(run.close().dead_letter("p0/1").finish())["EXP-007"].situations == [DISCARDED]
     unchecked = story(skews=skews).deliver("c0/1", "p0/1").consume("c0/1", "p0/1")
     assert verdicts(unchecked.close().finish())["EXP-007"].situations == [UNCHECKED]
 
 
 def discards(ahead_ms: int, *, checks: bool = True) -> Verdict:
-    tale = story(skews={"c0": ahead_ms}, checks=checks).at(2).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
-    return verdicts(tale.close().letter("p0/1").finish())["EXP-007"]
+    run = story(skews={"c0": ahead_ms}, checks=checks).at(2).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
+    return verdicts(run.close().dead_letter("p0/1").finish())["EXP-007"]
 
 
 def test_a_client_may_discard_only_what_its_own_clock_calls_expired() -> None:
@@ -410,8 +419,8 @@ def test_a_client_may_discard_only_what_its_own_clock_calls_expired() -> None:
 
 
 def consumes(ahead_ms: int) -> Verdict:
-    tale = story(skews={"c0": ahead_ms}, checks=True).at(2).deliver("c0/1", "p0/1").consume("c0/1", "p0/1")
-    return verdicts(tale.close().finish())["EXP-007"]
+    run = story(skews={"c0": ahead_ms}, checks=True).at(2).deliver("c0/1", "p0/1").consume("c0/1", "p0/1")
+    return verdicts(run.close().finish())["EXP-007"]
 
 
 def test_a_checking_client_hands_over_only_what_lives() -> None:
@@ -423,17 +432,17 @@ def test_a_checking_client_hands_over_only_what_lives() -> None:
 
 
 def expired_ack(generation: str, *, handed_on: bool = False, letter: bool = False, loss: bool = False) -> Verdict:
-    tale = Tale(skews={"c0": 5000}, generation={"expiry": generation}).at(1)
-    tale.connect("c0", "jms", checks=True)
-    tale.subscribe("c0/1").post("p0/1", ttl_ms=4000).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
+    run = Clocked(skews={"c0": 5000}, generation={"expiry": generation}).at(1)
+    run.connect("c0", "jms", checks=True)
+    run.subscribe("c0/1").post("p0/1", ttl_ms=4000).deliver("c0/1", "p0/1").discard("c0/1", "p0/1")
     if loss:
-        tale.lose("c0", "kill")
-    tale.close(at_ms=1500)
+        run.lose("c0", "kill")
+    run.close(at_ms=1500)
     if handed_on:
-        tale.deliver("drain/1", "p0/1")
+        run.deliver("drain/1", "p0/1")
     if letter:
-        tale.letter("p0/1")
-    return verdicts(tale.finish())["EXP-008"]
+        run.dead_letter("p0/1")
+    return verdicts(run.finish())["EXP-008"]
 
 
 def test_the_classic_broker_believes_its_client() -> None:
@@ -454,15 +463,15 @@ def test_the_documented_broker_believes_its_own_clock() -> None:
 
 def swept(expired: int, *, at_ms: float, size: int = 0) -> Verdict:
     """Dead from 102 ms on, swept every second, one second of lateness: gone by 2102 ms."""
-    tale = Tale(policies=SWEPT_EVERY_SECOND).at(1).post("p0/1", ttl_ms=100).at(at_ms)
-    tale.rest("q0", size=size, expired=expired, enqueued=1)
-    return verdicts(tale.close().finish())["EXP-009"]
+    run = Clocked(policies=SWEPT_EVERY_SECOND).at(1).post("p0/1", ttl_ms=100).at(at_ms)
+    run.rest("q0", size=size, expired=expired, enqueued=1)
+    return verdicts(run.close().finish())["EXP-009"]
 
 
 def test_the_sweep_cannot_meet_what_an_auto_consumer_swallowed() -> None:
-    tale = Tale(policies=SWEPT_EVERY_SECOND).at(1).connect("c0").subscribe("c0/1", ack="auto").stall("c0", "client")
-    tale.post("p0/1", ttl_ms=100).at(50).lose("c0").resume("c0").at(5000).rest("q0", size=0, expired=0, enqueued=1)
-    assert verdicts(tale.close().finish())["EXP-009"].verdict is NOT_EXERCISED
+    run = Clocked(policies=SWEPT_EVERY_SECOND).at(1).connect("c0").subscribe("c0/1", ack="auto").stall("c0", "client")
+    run.post("p0/1", ttl_ms=100).at(50).lose("c0").resume("c0").at(5000).rest("q0", size=0, expired=0, enqueued=1)
+    assert verdicts(run.close().finish())["EXP-009"].verdict is NOT_EXERCISED
 
 
 def test_the_sweep_meets_what_died_waiting() -> None:
@@ -476,17 +485,17 @@ def test_the_sweep_meets_what_died_waiting() -> None:
 @pytest.mark.parametrize(("page", "kind"), [(2, VIOLATED), (1, NOT_EXERCISED)])
 def test_a_sweep_need_not_see_more_than_its_page(page: int, kind: VerdictKind) -> None:
     entry = PolicySpec(expire_period_ms=1000, max_expire_page_size=page)
-    tale = Tale(policies=[entry]).at(1).post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).at(5000)
-    tale.rest("q0", size=1, expired=1, enqueued=2)
-    assert verdicts(tale.close().finish())["EXP-009"].verdict is kind
+    run = Clocked(policies=[entry]).at(1).post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).at(5000)
+    run.rest("q0", size=1, expired=1, enqueued=2)
+    assert verdicts(run.close().finish())["EXP-009"].verdict is kind
 
 
 @pytest.mark.parametrize(("expired", "verdict"), [(1, SATISFIED), (0, VIOLATED)])
 def test_totals_begin_anew_with_the_broker(expired: int, verdict: VerdictKind) -> None:
     """What died before the restart is not counted after it; what died since must be."""
-    tale = Tale(policies=SWEPT_EVERY_SECOND, persistent=True).at(1).post("p0/1", ttl_ms=100).at(5000).restart()
-    tale.at(6000).post("p0/2", ttl_ms=100).at(9000).rest("q0", size=0, expired=expired, enqueued=1)
-    assert verdicts(tale.close().finish())["EXP-009"].verdict is verdict
+    run = Clocked(policies=SWEPT_EVERY_SECOND, persistent=True).at(1).post("p0/1", ttl_ms=100).at(5000).restart()
+    run.at(6000).post("p0/2", ttl_ms=100).at(9000).rest("q0", size=0, expired=expired, enqueued=1)
+    assert verdicts(run.close().finish())["EXP-009"].verdict is verdict
 
 
 # -- EXP-010
@@ -494,13 +503,13 @@ def test_totals_begin_anew_with_the_broker(expired: int, verdict: VerdictKind) -
 
 def lives(arrive_ms: float, *, lead_ms: int = 1000, back_ms: int = 0) -> Verdict:
     """futureOnly: sent at 1 ms with 500 ms to live by a clock that is ahead; the consumer comes when it arrives."""
-    tale = Tale(skews={"p0": lead_ms}, timestamping=histories.FUTURE_ONLY).at(1)
-    tale.request_ms = 0
-    tale.post("p0/1", ttl_ms=500)
+    run = Clocked(skews={"p0": lead_ms}, timestamping=clocked_history.FUTURE_ONLY).at(1)
+    run.request_ms = 0
+    run.post("p0/1", ttl_ms=500)
     if back_ms:
-        tale.at(10).step("b", -back_ms)
-    tale.at(arrive_ms).connect("c0").subscribe("c0/1").deliver("c0/1", "p0/1")
-    return verdicts(tale.close().finish())["EXP-010"]
+        run.at(10).step("b", -back_ms)
+    run.at(arrive_ms).connect("c0").subscribe("c0/1").deliver("c0/1", "p0/1")
+    return verdicts(run.close().finish())["EXP-010"]
 
 
 def test_life_under_future_only_is_bounded() -> None:

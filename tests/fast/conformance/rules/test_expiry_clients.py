@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules.clocked_history import PLUGIN, Tale
+from tests.fast.conformance.rules.clocked_history import PLUGIN, Clocked
 from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
@@ -17,15 +17,15 @@ BEHIND = "the consumer's clock was behind the broker's"
 AGREED = "the consumer's and the broker's clocks agreed"
 
 
-def verdicts(tale: Tale) -> dict[str, Verdict]:
-    return tale.verdicts(*REQUIREMENTS)
+def verdicts(run: Clocked) -> dict[str, Verdict]:
+    return run.verdicts(*REQUIREMENTS)
 
 
-def started(**declared: Any) -> Tale:
+def started(**declared: Any) -> Clocked:
     """c0/1 waits; requests take 0.1 ms; it is 10 ms."""
-    tale = Tale(**declared).at(1).connect("c0").connect("p0").subscribe("c0/1")
-    tale.request_ms = 0.1
-    return tale.at(10)
+    run = Clocked(**declared).at(1).connect("c0").connect("p0").subscribe("c0/1")
+    run.request_ms = 0.1
+    return run.at(10)
 
 
 def test_a_run_without_lives_exercises_nothing() -> None:
@@ -39,20 +39,20 @@ def test_a_run_without_lives_exercises_nothing() -> None:
 @pytest.mark.parametrize(("ack_ms", "expected"), [(111, SATISFIED), (110.5, NOT_EXERCISED), (110, NOT_EXERCISED)])
 def test_an_acknowledgement_after_the_expiration_consumes(ack_ms: float, expected: VerdictKind) -> None:
     """Dead is more than the expiration of 110 ms."""
-    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1")
-    tale.at(ack_ms).ack("c0/1", "p0/1")
-    assert verdicts(tale.close(at_ms=500).finish())["EXP-011"].verdict is expected
+    run = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1")
+    run.at(ack_ms).ack("c0/1", "p0/1")
+    assert verdicts(run.close(at_ms=500).finish())["EXP-011"].verdict is expected
 
 
 def test_a_dead_letter_of_what_was_acknowledged() -> None:
-    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(200).ack("c0/1", "p0/1")
-    found = verdicts(tale.close(at_ms=500).letter("p0/1").finish())["EXP-011"]
+    run = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(200).ack("c0/1", "p0/1")
+    found = verdicts(run.close(at_ms=500).dead_letter("p0/1").finish())["EXP-011"]
     assert (found.verdict, found.outcome) == (VIOLATED, "dead-lettered")
 
 
 def test_delivered_again_after_a_late_acknowledgement() -> None:
-    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(200).ack("c0/1", "p0/1")
-    found = verdicts(tale.close(at_ms=500).deliver("drain/1", "p0/1", redelivered=True).finish())["EXP-011"]
+    run = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(200).ack("c0/1", "p0/1")
+    found = verdicts(run.close(at_ms=500).deliver("drain/1", "p0/1", redelivered=True).finish())["EXP-011"]
     assert (found.verdict, found.outcome) == (VIOLATED, "again")
 
 
@@ -61,17 +61,17 @@ def test_delivered_again_after_a_late_acknowledgement() -> None:
 
 @pytest.mark.parametrize(("leave_ms", "expected"), [(111, VIOLATED), (110.9, NOT_EXERCISED)])
 def test_what_died_with_its_consumer_goes_to_nobody_else(leave_ms: float, expected: VerdictKind) -> None:
-    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(leave_ms).leave("c0/1")
-    tale.at(120).connect("c1").subscribe("c1/1").at(130).deliver("c1/1", "p0/1", redelivered=True)
-    found = verdicts(tale.close(at_ms=500).finish())["EXP-012"]
+    run = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(leave_ms).leave("c0/1")
+    run.at(120).connect("c1").subscribe("c1/1").at(130).deliver("c1/1", "p0/1", redelivered=True)
+    found = verdicts(run.close(at_ms=500).finish())["EXP-012"]
     assert found.verdict is expected
     if expected is VIOLATED:
         assert found.slack_ns == -1, "the first nanosecond of the millisecond after"
 
 
 def test_it_went_to_nobody() -> None:
-    tale = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(150).leave("c0/1")
-    found = verdicts(tale.close(at_ms=500).letter("p0/1").finish())["EXP-012"]
+    run = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(150).leave("c0/1")
+    found = verdicts(run.close(at_ms=500).dead_letter("p0/1").finish())["EXP-012"]
     assert (found.verdict, found.situations) == (SATISFIED, ["its consumer left: close"])
 
 
@@ -82,33 +82,33 @@ def test_it_went_to_nobody() -> None:
 @pytest.mark.parametrize("ahead_ms", [-300_000, 300_000])
 def test_a_relative_life_ends_by_the_brokers_clock(ahead_ms: int, came_ms: float, expected: VerdictKind) -> None:
     """Accepted in the millisecond 10, to live for 100: alive up to 110. The consumer comes just before."""
-    tale = Tale(skews={"p0": ahead_ms, "c0": -ahead_ms}).at(1).connect("p0").connect("c0")
-    tale.request_ms = 0.1
-    tale.at(10).post("p0/1", life_ms=100)
-    tale.at(came_ms).subscribe("c0/1").at(came_ms + 0.2).deliver("c0/1", "p0/1")
-    found = verdicts(tale.close(at_ms=500).finish())
+    run = Clocked(skews={"p0": ahead_ms, "c0": -ahead_ms}).at(1).connect("p0").connect("c0")
+    run.request_ms = 0.1
+    run.at(10).post("p0/1", life_ms=100)
+    run.at(came_ms).subscribe("c0/1").at(came_ms + 0.2).deliver("c0/1", "p0/1")
+    found = verdicts(run.close(at_ms=500).finish())
     assert found["EXP-024"].verdict is expected
     assert found["EXP-025"].situations == [AHEAD if ahead_ms < 0 else BEHIND]
 
 
 def test_a_relative_life_that_ends_early() -> None:
-    tale = started().post("p0/1", life_ms=1000).close(at_ms=500).letter("p0/1")
-    found = verdicts(tale.finish())["EXP-024"]
+    run = started().post("p0/1", life_ms=1000).close(at_ms=500).dead_letter("p0/1")
+    found = verdicts(run.finish())["EXP-024"]
     assert (found.verdict, found.outcome) == (VIOLATED, "died-early")
 
 
 def test_a_ceiling_caps_a_relative_life() -> None:
     spec = PLUGIN.__class__(ttl_ceiling_ms=50)
-    tale = started(timestamping=spec).post("p0/1", life_ms=1000).at(100).connect("c1").subscribe("c1/1")
-    tale.at(101).deliver("c1/1", "p0/1", expiration_ms=0)
-    assert verdicts(tale.close(at_ms=500).finish())["EXP-024"].verdict is VIOLATED
+    run = started(timestamping=spec).post("p0/1", life_ms=1000).at(100).connect("c1").subscribe("c1/1")
+    run.at(101).deliver("c1/1", "p0/1", expiration_ms=0)
+    assert verdicts(run.close(at_ms=500).finish())["EXP-024"].verdict is VIOLATED
 
 
 @pytest.mark.parametrize(("shown", "expected"), [(False, SATISFIED), (True, VIOLATED)])
 def test_consumers_are_told_no_expiration(shown: bool, expected: VerdictKind) -> None:
-    tale = started(skews={"c0": 0}).post("p0/1", life_ms=1000).at(20)
-    tale.deliver("c0/1", "p0/1", expiration_ms=tale.wall_ms("b") + 990 if shown else 0)
-    found = verdicts(tale.close(at_ms=500).finish())["EXP-025"]
+    run = started(skews={"c0": 0}).post("p0/1", life_ms=1000).at(20)
+    run.deliver("c0/1", "p0/1", expiration_ms=run.wall_ms("b") + 990 if shown else 0)
+    found = verdicts(run.close(at_ms=500).finish())["EXP-025"]
     assert found.verdict is expected
     if not shown:
         assert found.situations == [AGREED]
@@ -122,18 +122,18 @@ def test_consumers_are_told_no_expiration(shown: bool, expected: VerdictKind) ->
     [(111, True, VIOLATED), (111, False, SATISFIED), (110, True, NOT_EXERCISED)],
 )
 def test_what_died_before_its_commit_reaches_nobody(commit_ms: float, arrives: bool, expected: VerdictKind) -> None:
-    tale = started().begin("p0").post("p0/1", ttl_ms=100, tx="p0/tx1").at(commit_ms).commit("p0")
+    run = started().begin("p0").post("p0/1", ttl_ms=100, tx="p0/tx1").at(commit_ms).commit("p0")
     if arrives:
-        tale.at(commit_ms + 1).deliver("c0/1", "p0/1")
-    assert verdicts(tale.close(at_ms=500).finish())["EXP-022"].verdict is expected
+        run.at(commit_ms + 1).deliver("c0/1", "p0/1")
+    assert verdicts(run.close(at_ms=500).finish())["EXP-022"].verdict is expected
 
 
 # -- EXP-016 to EXP-019
 
 
 def test_what_a_consumer_has_is_not_taken_away() -> None:
-    def told(via: str, expired: int) -> Tale:
-        story = Tale(skews={"c0": 0}).connect("p0").connect("c0", via).subscribe("c0/1")
+    def told(via: str, expired: int) -> Clocked:
+        story = Clocked(skews={"c0": 0}).connect("p0").connect("c0", via).subscribe("c0/1")
         story.post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1").consume("c0/1", "p0/1").at(5000)
         return story.rest("q0", expired=expired).ack("c0/1", "p0/1").close(at_ms=6000).finish()
 
@@ -143,9 +143,9 @@ def test_what_a_consumer_has_is_not_taken_away() -> None:
 
 def test_no_letter_of_a_letter() -> None:
     def told(**copy: Any) -> VerdictKind:
-        story = Tale().connect("p0").post("p0/1", DLQ, ttl_ms=100).close(at_ms=5000)
+        story = Clocked().connect("p0").post("p0/1", DLQ, ttl_ms=100).close(at_ms=5000)
         if copy:
-            story.letter("p0/1", **copy)
+            story.dead_letter("p0/1", **copy)
         return story.at(6000).finish().verdicts(*REQUIREMENTS)["EXP-017"].verdict
 
     assert told() is SATISFIED
@@ -154,12 +154,12 @@ def test_no_letter_of_a_letter() -> None:
 
 
 def test_a_browser_takes_nothing() -> None:
-    def told(fate: str) -> VerdictKind:
-        story = Tale(skews={"c0": 120_000}).connect("p0").connect("c0", "jms")
+    def told(end: str) -> VerdictKind:
+        story = Clocked(skews={"c0": 120_000}).connect("p0").connect("c0", "jms")
         story.post("p0/1", ttl_ms=60_000).subscribe("c0/1", browser=True).leave("c0/1").close()
-        if fate == "dead":
-            story.letter("p0/1")
-        elif fate == "there":
+        if end == "dead":
+            story.dead_letter("p0/1")
+        elif end == "there":
             story.deliver("drain/1", "p0/1")
         return story.finish().verdicts(*REQUIREMENTS)["EXP-018"].verdict
 
@@ -169,7 +169,7 @@ def test_a_browser_takes_nothing() -> None:
 def test_each_durable_subscription_lets_its_copy_die() -> None:
     def told(*, delivered: bool, subscribers: int = 2) -> VerdictKind:
         names = [f"c{number}" for number in range(subscribers)]
-        story = Tale().connect("p0")
+        story = Clocked().connect("p0")
         for name in names:
             story.connect(name).subscribe(f"{name}/1", "t0", durable="d1").leave(f"{name}/1")
         story.post("p0/1", "t0", ttl_ms=100).at(5000)
@@ -205,7 +205,7 @@ LETTER = {"body": 7, "original_expiration_ms": EPOCH_MS + 100, "cause": f"Expira
     ],
 )
 def test_a_letter_tells_when_and_why(marks: dict[str, Any], verdict: VerdictKind) -> None:
-    told = Tale().post("p0/1", ttl_ms=100, body=7).close(at_ms=5000).letter("p0/1", **(LETTER | marks)).finish()
+    told = Clocked().post("p0/1", ttl_ms=100, body=7).close(at_ms=5000).dead_letter("p0/1", **(LETTER | marks)).finish()
     assert told.verdicts(*REQUIREMENTS)["EXP-015"].verdict is verdict
 
 
@@ -224,5 +224,5 @@ def test_a_letter_tells_when_and_why(marks: dict[str, Any], verdict: VerdictKind
 def test_an_expiration_is_the_send_plus_the_life(
     via: str, ttl_ms: int, expiration_ms: int, verdict: VerdictKind
 ) -> None:
-    told = Tale(skews={"p0": 5000}).connect("p0", via).at(0).send("p0/1", ttl_ms=ttl_ms, expiration_ms=expiration_ms)
+    told = Clocked(skews={"p0": 5000}).connect("p0", via).at(0).send("p0/1", ttl_ms=ttl_ms, expiration_ms=expiration_ms)
     assert told.at(500).close().finish().verdicts(*REQUIREMENTS)["EXP-023"].verdict is verdict

@@ -6,8 +6,8 @@ import pytest
 
 from brokerproof.conformance.experiment.destinations import expiries_of
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.clocked_history import Tale
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.clocked_history import Clocked
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -15,13 +15,13 @@ SILENT = VerdictKind.NOT_EXERCISED
 TOLD = expiries_of("q0")
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
-def counted(before: dict[str, int], after: dict[str, int], *, between: bool = False) -> Chronicle:
+def counted(before: dict[str, int], after: dict[str, int], *, between: bool = False) -> Builder:
     """Two reads at rest, with nothing between them but time, or a subscription."""
-    told = Tale().connect("p0").connect("c0").post("p0/1", ttl_ms=100).at(50).rest("q0", **before).at(5000)
+    told = Clocked().connect("p0").connect("c0").post("p0/1", ttl_ms=100).at(50).rest("q0", **before).at(5000)
     if between:
         told.subscribe("c0/1")
     return told.rest("q0", **after)
@@ -47,8 +47,8 @@ def test_an_expiry_moves_the_counters_together(after: dict[str, int], verdict: V
 
 
 def test_a_message_expires_once() -> None:
-    def told(expired: int, *, ttl_ms: int = 100) -> Chronicle:
-        story = Tale().connect("p0").post("p0/1", ttl_ms=ttl_ms).post("p0/2").at(5000).close().letter("p0/1")
+    def told(expired: int, *, ttl_ms: int = 100) -> Builder:
+        story = Clocked().connect("p0").post("p0/1", ttl_ms=ttl_ms).post("p0/2").at(5000).close().dead_letter("p0/1")
         return story.at(9000).rest("q0", expired=expired).finish()
 
     assert kind(told(1), "EXP-014") is HOLDS
@@ -65,7 +65,7 @@ def test_a_message_expires_once() -> None:
     [(["a", "b"], HOLDS), (["a"], FAILS), (["a", "a"], FAILS), (["a", None], FAILS), (["a", "b", "c"], FAILS)],
 )
 def test_each_expiry_is_told_once(names: list[str | None], verdict: VerdictKind) -> None:
-    told = Tale().connect("p0").connect("c0").subscribe("c0/1", TOLD, ack="auto")
+    told = Clocked().connect("p0").connect("c0").subscribe("c0/1", TOLD, ack="auto")
     told.post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).post("p0/3").at(5000)
     for name in names:
         told.arrive("c0/1", "", original_id=name)
@@ -74,8 +74,8 @@ def test_each_expiry_is_told_once(names: list[str | None], verdict: VerdictKind)
 
 
 def test_who_came_late_or_was_cut_off_claims_nothing() -> None:
-    late = Tale().connect("p0").connect("c0").post("p0/1", ttl_ms=100).at(10).subscribe("c0/1", TOLD, ack="auto")
+    late = Clocked().connect("p0").connect("c0").post("p0/1", ttl_ms=100).at(10).subscribe("c0/1", TOLD, ack="auto")
     assert kind(late.at(5000).rest("q0", expired=1).close().finish(), "EXP-020") is SILENT
-    lost = Tale().connect("p0").connect("c0").subscribe("c0/1", TOLD, ack="auto").at(10).post("p0/1", ttl_ms=100)
+    lost = Clocked().connect("p0").connect("c0").subscribe("c0/1", TOLD, ack="auto").at(10).post("p0/1", ttl_ms=100)
     lost.at(20).lose("c0").at(5000).rest("q0", expired=1)
     assert kind(lost.close().finish(), "EXP-020") is SILENT

@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.configuration import DeadLetterSpec, Pol
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.giving_up import pauses
 from brokerproof.conformance.rules.judge import judge_history
-from tests.fast.conformance.rules.history_builder import DLQ, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -20,12 +20,12 @@ SILENT = VerdictKind.NOT_EXERCISED
 CTX = "c0/tx1"
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return outcome(story, requirement)[0]
 
 
@@ -36,15 +36,15 @@ def kind(story: Chronicle, requirement: str) -> VerdictKind:
     ("fields", "expected"), [({}, FAILS), ({"expiration_ms": 9}, SILENT), ({"life_ms": 1}, SILENT)]
 )
 def test_what_dies_after_a_rollback_was_not_given_up(fields: dict[str, int], expected: VerdictKind) -> None:
-    story = Chronicle().connect("p0").connect("c0", via="jms").send("p0/1", **fields).subscribe("c0/1")
+    story = Builder().connect("p0").connect("c0", via="jms").send("p0/1", **fields).subscribe("c0/1")
     story.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx=CTX).abort("c0")
     story.leave("c0/1").drain("q0", DLQ).arrive("drain/2", "p0/1", dest=DLQ).end()
     assert outcome(story, "RDL-007")[0] is expected
 
 
-def rolled_back(times: int, *, dead: bool = True, via: str = "jms", **declared: Any) -> Chronicle:
+def rolled_back(times: int, *, dead: bool = True, via: str = "jms", **declared: Any) -> Builder:
     """A message is given to its application and rolled back so often, and has a dead letter or none."""
-    story = Chronicle(**declared).connect("p0").connect("c0", via=via).send("p0/1").subscribe("c0/1")
+    story = Builder(**declared).connect("p0").connect("c0", via=via).send("p0/1").subscribe("c0/1")
     story.arrive("c0/1", "p0/1")
     for number in range(times):
         name = f"c0/tx{number}"
@@ -70,7 +70,7 @@ DISCARDED = [PolicySpec(dead_letter=DeadLetterSpec("discarding"))]
         (rolled_back(7, dead=False, policies=RETRIED), (SILENT, "")),
     ],
 )
-def test_a_library_gives_up_after_seven_deliveries(story: Chronicle, expected: tuple[VerdictKind, str]) -> None:
+def test_a_library_gives_up_after_seven_deliveries(story: Builder, expected: tuple[VerdictKind, str]) -> None:
     assert outcome(story, "RDL-007") == expected
 
 
@@ -78,7 +78,7 @@ def test_a_library_gives_up_after_seven_deliveries(story: Chronicle, expected: t
 
 
 @pytest.mark.parametrize(
-    ("via", "figures", "expected"),
+    ("via", "counters", "expected"),
     [
         ("jms", {"in_flight": 1, "size": 1}, HOLDS),
         ("jms", {"in_flight": 0, "size": 1}, FAILS),
@@ -88,13 +88,13 @@ def test_a_library_gives_up_after_seven_deliveries(story: Chronicle, expected: t
 )
 @pytest.mark.parametrize("refused", [False, True])
 def test_what_was_rolled_back_stays_in_flight(
-    via: str, figures: dict[str, int], expected: VerdictKind, refused: bool
+    via: str, counters: dict[str, int], expected: VerdictKind, refused: bool
 ) -> None:
-    story = Chronicle().connect("p0").connect("c0", via=via).send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
+    story = Builder().connect("p0").connect("c0", via=via).send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
     story.begin("c0").ack("c0/1", "p0/1", tx=CTX).abort("c0")
     if refused:
         story.begin("c0", "c0/tx2").ack("c0/1", "p0/1", tx="c0/tx2", result="fail")
-    assert kind(story.rest("q0", **figures), "RDL-012") is expected
+    assert kind(story.rest("q0", **counters), "RDL-012") is expected
     story.ack("c0/1", "p0/1").rest("q0", in_flight=0, size=0)
     assert kind(story, "RDL-012") is expected, "it was settled in the end"
 
@@ -102,9 +102,9 @@ def test_what_was_rolled_back_stays_in_flight(
 # -- RDL-013
 
 
-def batch(*, counts: tuple[int, int], dead: str, nacked: str = "", abort: str = "ok") -> Chronicle:
+def batch(*, counts: tuple[int, int], dead: str, nacked: str = "", abort: str = "ok") -> Builder:
     """Two messages, delivered so often before, are rolled back together; one has a dead letter in the end."""
-    told = Chronicle().connect("p0").connect("c0", "jms").send("p0/1").send("p0/2").subscribe("c0/1")
+    told = Builder().connect("p0").connect("c0", "jms").send("p0/1").send("p0/2").subscribe("c0/1")
     for number, count in enumerate(counts, start=1):
         told.arrive("c0/1", f"p0/{number}", redelivered=count > 1, delivery_count=count).consume("c0/1", f"p0/{number}")
     told.begin("c0").ack("c0/1", "p0/1", "p0/2", tx="c0/tx1").abort("c0", result=abort)
@@ -129,11 +129,11 @@ def test_each_message_of_a_batch_has_its_own_chances(options: dict[str, Any], ve
 
 
 def test_dead_letters_that_are_rolled_back_say_nothing() -> None:
-    told = Chronicle().connect("p0").connect("c0", "jms").send("p0/1", result="unknown").subscribe("c0/1", DLQ)
+    told = Builder().connect("p0").connect("c0", "jms").send("p0/1", result="unknown").subscribe("c0/1", DLQ)
     told.arrive("c0/1", "p0/1", "p0/2", delivery_count=1, original_dest="q0").begin("c0")
     told.ack("c0/1", "p0/1", "p0/2", "p0/3", tx="c0/tx1").abort("c0").leave("c0/1").drain("q0", DLQ)
     assert kind(told.end(), "RDL-013") is SILENT
-    told = Chronicle().connect("p0").connect("c0", "jms").send("p0/1").send("p0/2").subscribe("c0/1", DLQ).begin("c0")
+    told = Builder().connect("p0").connect("c0", "jms").send("p0/1").send("p0/2").subscribe("c0/1", DLQ).begin("c0")
     told.arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1", "p0/2", tx="c0/tx1").abort("c0").leave("c0/1")
     assert kind(told.drain("q0", DLQ).arrive("drain/2", "p0/1").end(), "RDL-013") is SILENT
 
@@ -155,11 +155,11 @@ def test_pauses(policy: RedeliverySpec, wanted: list[int]) -> None:
 
 def retried(
     *gaps_ms: float, dead: bool = True, marked: bool = True, leaves: bool = False, strategy: str = "", **policy: Any
-) -> Chronicle:
+) -> Builder:
     """A message is rejected, and again so long after each rejection was begun; at most twice by default."""
     letters = DeadLetterSpec(strategy) if strategy else None
     spec = RedeliverySpec(**({"maximum": 2, "initial_ms": 100, "pause_ms": 100} | policy))
-    told = Chronicle(policies=[PolicySpec(">", redelivery=spec, dead_letter=letters)])
+    told = Builder(policies=[PolicySpec(">", redelivery=spec, dead_letter=letters)])
     told.connect("p0").connect("c0").connect("c1")
     told.send("p0/1").subscribe("c0/1", ack="individual")
     if leaves:
@@ -188,7 +188,7 @@ def retried(
         (retried(100, 100, dead_letter=False), HOLDS, FAILS),
     ],
 )
-def test_the_broker_tries_again(story: Chronicle, pause: VerdictKind, count: VerdictKind) -> None:
+def test_the_broker_tries_again(story: Builder, pause: VerdictKind, count: VerdictKind) -> None:
     verdicts = story.verdicts("RDL-023", "RDL-024")
     assert (verdicts["RDL-023"].verdict, verdicts["RDL-024"].verdict) == (pause, count)
 
@@ -217,7 +217,7 @@ def test_no_other_rule_takes_another_try_for_a_defect() -> None:
 
 
 def test_a_rejection_may_be_answered_before_it_is_confirmed_and_after_a_rollback() -> None:
-    story = Chronicle(policies=RETRIED).connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c0/1")
+    story = Builder(policies=RETRIED).connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c0/1")
     story.subscribe("c1/1").arrive("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx=CTX).abort("c0")
     story.request_ms = 10
     begun_ms = story.now_ms
@@ -231,7 +231,7 @@ def test_a_rejection_may_be_answered_before_it_is_confirmed_and_after_a_rollback
 
 def test_what_was_rejected_before_is_not_settled_again_by_an_early_acknowledgement() -> None:
     """The acknowledgement may have been written before the second delivery came, as far as its interval tells."""
-    story = Chronicle(policies=RETRIED).connect("p0").connect("c0").send("p0/1").subscribe("c0/1")
+    story = Builder(policies=RETRIED).connect("p0").connect("c0").send("p0/1").subscribe("c0/1")
     story.arrive("c0/1", "p0/1").nack("c0/1", "p0/1")
     story.request_ms = 10
     begun_ms = story.now_ms

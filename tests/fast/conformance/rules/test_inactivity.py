@@ -12,7 +12,7 @@ import pytest
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -22,22 +22,22 @@ NOT_RUN = VerdictKind.NOT_RUN
 REQUIREMENTS = [f"INA-{number:03d}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 12, 18, 20, 21)]
 
 
-def link(world: str = "simulated", generation: str = "documented", via: str = "stomp", **fields: Any) -> Chronicle:
+def link(world: str = "simulated", generation: str = "documented", via: str = "stomp", **fields: Any) -> Builder:
     """c0 is connected at 0 to 1 ms, with a monitor."""
     monitor = {"c0": MonitorSpec(1000, 500)}
-    story = Chronicle(world, monitor=monitor, generation={"monitor": generation}, **fields)
+    story = Builder(world, monitor=monitor, generation={"monitor": generation}, **fields)
     return story.connect("c0", via)
 
 
-def judge(story: Chronicle) -> dict[str, Verdict]:
+def judge(story: Builder) -> dict[str, Verdict]:
     return story.verdicts(*REQUIREMENTS)
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return judge(story)[requirement].verdict
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = judge(story)[requirement]
     return verdict.verdict, verdict.outcome
 
@@ -45,7 +45,7 @@ def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
 # -- INA-001, INA-007: silent since the handshake
 
 
-def silent(closed_ms: float | None, **fields: Any) -> Chronicle:
+def silent(closed_ms: float | None, **fields: Any) -> Builder:
     """Stalled from 100 ms to 5000 ms; the broker closes, or does not."""
     story = link(**fields).at(100).stall("c0")
     story = story if closed_ms is None else story.at(closed_ms).closed("c0")
@@ -114,7 +114,7 @@ def test_a_client_that_left_first_hides_the_broker() -> None:
 # -- INA-001: a running link
 
 
-def running(closed_ms: float, idle_ms: float | None = None, **fields: Any) -> Chronicle:
+def running(closed_ms: float, idle_ms: float | None = None, **fields: Any) -> Builder:
     """Something was confirmed at 1000 ms, and the link stalls at 1100 ms."""
     story = link(**fields).at(1000).send("c0/1").at(1100).stall("c0").at(closed_ms)
     return story.closed("c0", idle_ms=idle_ms).at(5000).resume("c0").at(6000).rest(None).phase("end")
@@ -142,7 +142,7 @@ def test_what_it_says_is_not_believed_against_the_stall() -> None:
 
 
 def test_two_stalls_without_a_sign_of_life_between_them_are_one_silence() -> None:
-    def story(between: bool) -> Chronicle:
+    def story(between: bool) -> Builder:
         told = link().at(1000).send("c0/1").at(1100).stall("c0").at(1400).resume("c0")
         told = told.at(1450).send("c0/2") if between else told
         return told.at(1500).stall("c0").at(2200).closed("c0").at(5000).resume("c0").at(6000).rest(None).phase("end")
@@ -159,7 +159,7 @@ def test_a_step_of_a_clock_is_a_situation() -> None:
 
 
 def test_a_close_that_only_the_client_saw_is_late_by_the_way_back() -> None:
-    def story(toward: str, closed_ms: float) -> Chronicle:
+    def story(toward: str, closed_ms: float) -> Builder:
         told = link("live").at(100).stall("c0", toward).at(closed_ms).closed("c0", host="c0")
         return told.at(5000).resume("c0").at(6000).rest(None).phase("end")
 
@@ -218,7 +218,7 @@ def test_an_attempt_to_connect_that_failed_may_be_closed() -> None:
 
 
 def test_a_step_of_a_clock_changes_nothing() -> None:
-    def stepped(host: str, closed_ms: float | None) -> Chronicle:
+    def stepped(host: str, closed_ms: float | None) -> Builder:
         story = link().at(1000).jump(host, 60_000)
         story = story if closed_ms is None else story.at(closed_ms).closed("c0")
         return story.at(9000).phase("end")
@@ -233,7 +233,7 @@ def test_a_step_of_a_clock_changes_nothing() -> None:
 
 
 def test_a_broker_that_stood_still_closes_no_healthy_link() -> None:
-    def stood(target: str, ms: float, closed_ms: float | None = None) -> Chronicle:
+    def stood(target: str, ms: float, closed_ms: float | None = None) -> Builder:
         story = link().at(1000).pause(target, ms)
         story = story if closed_ms is None else story.at(closed_ms).closed("c0")
         return story.at(9000).phase("end")
@@ -251,8 +251,8 @@ def test_a_broker_that_stood_still_closes_no_healthy_link() -> None:
 
 
 def test_a_link_without_monitor_is_never_closed_for_inactivity() -> None:
-    def story(last_ms: float) -> Chronicle:
-        return Chronicle().connect("c0").at(100).stall("c0", "both").at(last_ms).resume("c0")
+    def story(last_ms: float) -> Builder:
+        return Builder().connect("c0").at(100).stall("c0", "both").at(last_ms).resume("c0")
 
     assert kind(story(1100), "INA-003") is HOLDS
     assert kind(story(1000), "INA-003") is SILENT
@@ -263,7 +263,7 @@ def test_a_link_without_monitor_is_never_closed_for_inactivity() -> None:
 # -- INA-004
 
 
-def short(resumed_ms: float, closed_ms: float | None = None) -> Chronicle:
+def short(resumed_ms: float, closed_ms: float | None = None) -> Builder:
     """Stalled from 1100 ms, after a sign of life at 1000 ms."""
     story = link().at(1000).send("c0/1").at(1100).stall("c0").at(resumed_ms).resume("c0")
     story = story if closed_ms is None else story.at(closed_ms).closed("c0")
@@ -286,7 +286,7 @@ def test_a_close_during_a_stall_that_proved_short_is_wrong_too() -> None:
 # -- INA-005
 
 
-def held() -> Chronicle:
+def held() -> Builder:
     story = link().connect("c1").send("c1/1").subscribe("c0/1").arrive("c0/1", "c1/1").consume("c0/1", "c1/1")
     return story.at(100).stall("c0").at(1550).closed("c0").at(2000).resume("c0")
 
@@ -300,7 +300,7 @@ def test_the_messages_of_a_closed_link_go_to_others() -> None:
 # -- INA-006
 
 
-def deaf(closed_ms: float | None, idle_ms: float | None = None) -> Chronicle:
+def deaf(closed_ms: float | None, idle_ms: float | None = None) -> Builder:
     """Nothing reaches the client from 100 ms to 5000 ms."""
     story = link().at(100).stall("c0", "client")
     story = story if closed_ms is None else story.at(closed_ms).closed("c0", "client", "c0", idle_ms)
@@ -332,7 +332,7 @@ def test_a_broker_that_was_told_to_watch_otherwise_is_left_to_the_visits() -> No
 
 
 def test_a_stall_without_evidence_makes_every_verdict_not_run() -> None:
-    def story(*, evidence: bool) -> Chronicle:
+    def story(*, evidence: bool) -> Builder:
         told = link().at(100).stall("c0", evidence=evidence).at(1550).closed("c0")
         return told.at(5000).resume("c0").at(6000).rest(None).phase("end")
 

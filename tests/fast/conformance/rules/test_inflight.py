@@ -10,7 +10,7 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -21,17 +21,17 @@ UNSURE = VerdictKind.INCONCLUSIVE
 CLAIMS = ("INF-001", "INF-002", "INF-003", "INF-004", "INF-005", "INF-006", "INF-010", "PRE-007")
 
 
-def judge(story: Chronicle) -> dict[str, Verdict]:
+def judge(story: Builder) -> dict[str, Verdict]:
     return story.verdicts(*CLAIMS)
 
 
-def kinds(story: Chronicle) -> dict[str, VerdictKind]:
+def kinds(story: Builder) -> dict[str, VerdictKind]:
     return {requirement: verdict.verdict for requirement, verdict in judge(story).items()}
 
 
-def two_of_three_held(**fields: Any) -> Chronicle:
+def two_of_three_held(**fields: Any) -> Builder:
     """Three messages, two of them at a consumer, one of which is settled."""
-    story = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2").send("p0/3")
+    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2").send("p0/3")
     story.subscribe("c0/1", prefetch=2, **fields).arrive("c0/1", "p0/1", "p0/2").consume("c0/1", "p0/1")
     return story.ack("c0/1", "p0/1").arrive("c0/1", "p0/3")
 
@@ -58,7 +58,7 @@ def test_a_missing_counter_is_not_zero() -> None:
 
 
 def test_an_unknown_settlement_widens_the_claim() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return two_of_three_held().ack("c0/1", "p0/2", result="unknown")
 
     assert kinds(story().rest(in_flight=1))["INF-001"] is UNSURE
@@ -68,7 +68,7 @@ def test_an_unknown_settlement_widens_the_claim() -> None:
 
 
 def test_an_unknown_subscription_may_hold_a_window_full() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return two_of_three_held().subscribe("c0/2", prefetch=5, result="unknown")
 
     assert kinds(story().rest(in_flight=7))["INF-001"] is UNSURE
@@ -76,15 +76,15 @@ def test_an_unknown_subscription_may_hold_a_window_full() -> None:
 
 
 def test_auto_acknowledged_messages_are_not_in_flight() -> None:
-    story = Chronicle().connect("c0").connect("p0").send("p0/1").subscribe("c0/1", ack="auto").arrive("c0/1", "p0/1")
+    story = Builder().connect("c0").connect("p0").send("p0/1").subscribe("c0/1", ack="auto").arrive("c0/1", "p0/1")
     assert kinds(story.rest(in_flight=0))["INF-001"] is HOLDS
-    story = Chronicle().connect("c0").connect("p0").send("p0/1").subscribe("c0/1", ack="auto").arrive("c0/1", "p0/1")
+    story = Builder().connect("c0").connect("p0").send("p0/1").subscribe("c0/1", ack="auto").arrive("c0/1", "p0/1")
     assert kinds(story.rest(in_flight=1))["INF-001"] is FAILS
 
 
 def test_a_discard_settles_only_where_the_generation_says_so() -> None:
-    def story(**generation: Any) -> Chronicle:
-        told = Chronicle(generation=generation).connect("p0").connect("c0", via="jms").send("p0/1", expiration_ms=1)
+    def story(**generation: Any) -> Builder:
+        told = Builder(generation=generation).connect("p0").connect("c0", via="jms").send("p0/1", expiration_ms=1)
         return told.subscribe("c0/1").arrive("c0/1", "p0/1").discard("c0/1", "p0/1")
 
     assert kinds(story(expiry="classic-5.14").rest(in_flight=1))["INF-001"] is FAILS
@@ -93,8 +93,8 @@ def test_a_discard_settles_only_where_the_generation_says_so() -> None:
 
 
 def test_a_timer_during_a_wide_read_leaves_doubt() -> None:
-    def story(**fields: Any) -> Chronicle:
-        told = Chronicle("live").connect("p0").connect("c0").send("p0/1", **fields).subscribe("c0/1")
+    def story(**fields: Any) -> Builder:
+        told = Builder("live").connect("p0").connect("c0").send("p0/1", **fields).subscribe("c0/1")
         return told.read(at_rest=True, lasting_ms=5, in_flight=1)
 
     assert kinds(story(delay_ms=10))["INF-001"] is UNSURE
@@ -108,7 +108,7 @@ def test_synchronous_consumers_never_see_a_negative_count() -> None:
 
 
 def test_one_asynchronous_consumer_in_the_past_is_enough_to_excuse_a_negative_count() -> None:
-    story = Chronicle().connect("c0").subscribe("c0/1").leave("c0/1").subscribe("c0/2", dispatch="sync")
+    story = Builder().connect("c0").subscribe("c0/1").leave("c0/1").subscribe("c0/2", dispatch="sync")
     assert kinds(story.read(in_flight=-1))["INF-002"] is SILENT
 
 
@@ -120,7 +120,7 @@ def test_what_came_minus_what_went_is_what_is_there() -> None:
 
 
 def test_totals_begin_anew_with_the_broker() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return two_of_three_held().kill("b").rest(enqueued=0, dequeued=0, size=2)
 
     assert kinds(two_of_three_held().kill("b").rest(enqueued=3, dequeued=1, size=3))["INF-003"] is UNSURE
@@ -159,8 +159,8 @@ def test_nothing_is_left_when_everybody_has_left() -> None:
 
 
 def test_the_swing_is_bounded_by_what_was_not_written() -> None:
-    def story() -> Chronicle:
-        told = Chronicle().connect("p0").connect("c0").subscribe("c0/1", prefetch=10)
+    def story() -> Builder:
+        told = Builder().connect("p0").connect("c0").subscribe("c0/1", prefetch=10)
         for number in range(1, 11):
             told.send(f"p0/{number}")
         return told.arrive("c0/1", "p0/1", "p0/2", "p0/3").ack("c0/1", "p0/1").leave("c0/1")
@@ -172,8 +172,8 @@ def test_the_swing_is_bounded_by_what_was_not_written() -> None:
 
 
 def test_a_real_broker_may_lag_by_one_for_each_consumer() -> None:
-    def story(world: str) -> Chronicle:
-        return Chronicle(world).connect("c0").subscribe("c0/1", prefetch=10).read(in_flight=-1)
+    def story(world: str) -> Builder:
+        return Builder(world).connect("c0").subscribe("c0/1", prefetch=10).read(in_flight=-1)
 
     assert kinds(story("live"))["INF-006"] is HOLDS
     assert kinds(story("simulated"))["INF-006"] is FAILS
@@ -188,7 +188,7 @@ def test_before_anybody_left_there_is_no_swing() -> None:
 
 
 def test_a_wildcards_consumer_holds_what_it_got_from_each_queue() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         told = two_of_three_held().connect("c1").subscribe("c1/1", "q*").send("p0/4").send("p0/5", "q1")
         return told.arrive("c1/1", "p0/4", dest="q0").arrive("c1/1", "p0/5", dest="q1")
 
@@ -201,7 +201,7 @@ def test_a_wildcards_consumer_holds_what_it_got_from_each_queue() -> None:
 
 
 def test_whether_a_browser_counts_is_another_claim() -> None:
-    def story(*, gone: bool = False) -> Chronicle:
+    def story(*, gone: bool = False) -> Builder:
         told = two_of_three_held().connect("c1").subscribe("c1/1", browser=True, ack="individual")
         told._add(Browse, "c1", dest="q0", messages=["p0/2", "p0/3"], consumer="c1/1")
         return told.leave("c1/1") if gone else told
@@ -223,14 +223,14 @@ def test_what_an_operator_may_have_taken_from_a_holder_is_not_known() -> None:
     assert kinds(two_of_three_held().operate("purge").rest(in_flight=0))["INF-001"] is UNSURE
     assert kinds(two_of_three_held().operate("purge", count=0).rest(in_flight=0))["INF-001"] is FAILS
     assert kinds(two_of_three_held().operate("move", to="q1", count=0).rest(in_flight=0))["INF-001"] is FAILS
-    idle = Chronicle().connect("p0").send("p0/1").operate("purge").connect("c0").subscribe("c0/1").send("p0/2")
+    idle = Builder().connect("p0").send("p0/1").operate("purge").connect("c0").subscribe("c0/1").send("p0/2")
     assert kinds(idle.arrive("c0/1", "p0/2").rest(in_flight=0))["INF-001"] is FAILS
 
 
 def test_after_a_reset_totals_are_compared_with_the_first_reading() -> None:
-    def story(**figures: int) -> Chronicle:
+    def story(**counters: int) -> Builder:
         told = two_of_three_held().operate("reset").rest(enqueued=0, dequeued=0, size=2, dispatched=0)
-        return told.ack("c0/1", "p0/2").send("p0/4").arrive("c0/1", "p0/4").rest(**figures)
+        return told.ack("c0/1", "p0/2").send("p0/4").arrive("c0/1", "p0/4").rest(**counters)
 
     right = {"enqueued": 1, "dequeued": 1, "size": 2, "dispatched": 1}
     assert kinds(story(**right))["INF-003"] is HOLDS
@@ -241,8 +241,8 @@ def test_after_a_reset_totals_are_compared_with_the_first_reading() -> None:
 
 
 def test_a_scheduler_is_counted_one_way_or_the_other_not_both() -> None:
-    def story(**fields: Any) -> Chronicle:
-        return Chronicle().connect("p0").send("p0/1").send("p0/2", delay_ms=50).rest(**fields)
+    def story(**fields: Any) -> Builder:
+        return Builder().connect("p0").send("p0/1").send("p0/2", delay_ms=50).rest(**fields)
 
     aside = {"enqueued": 1, "dequeued": 0, "size": 1, "scheduled": 1}
     within = {"enqueued": 2, "dequeued": 0, "size": 1, "scheduled": 1}
@@ -253,7 +253,7 @@ def test_a_scheduler_is_counted_one_way_or_the_other_not_both() -> None:
 
 
 def test_what_nobody_sent_may_be_held() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return two_of_three_held().arrive("c0/1", "x9/1")
 
     assert kinds(story().rest(in_flight=3))["INF-001"] is UNSURE
@@ -261,23 +261,23 @@ def test_what_nobody_sent_may_be_held() -> None:
     assert kinds(story().rest(dispatched=4))["INF-004"] is HOLDS
 
 
-def pledged(dest: str = "q0") -> Chronicle:
+def pledged(dest: str = "q0") -> Builder:
     """Two messages, acknowledged in an open transaction."""
-    story = Chronicle().connect("p0").connect("c0").send("p0/1", dest).send("p0/2", dest).subscribe("c0/1", dest)
+    story = Builder().connect("p0").connect("c0").send("p0/1", dest).send("p0/2", dest).subscribe("c0/1", dest)
     return story.arrive("c0/1", "p0/1", "p0/2").begin("c0").ack("c0/1", "p0/1", "p0/2", tx="c0/tx1")
 
 
 @pytest.mark.parametrize("undone", [False, True])
-@pytest.mark.parametrize(("figures", "expected"), [((3, 3), HOLDS), ((2, 2), HOLDS), ((1, 3), FAILS), ((3, 1), FAILS)])
+@pytest.mark.parametrize(("counters", "expected"), [((3, 3), HOLDS), ((2, 2), HOLDS), ((1, 3), FAILS), ((3, 1), FAILS)])
 def test_acknowledgements_have_no_effect_before_the_commit(
-    undone: bool, figures: tuple[int, int], expected: VerdictKind
+    undone: bool, counters: tuple[int, int], expected: VerdictKind
 ) -> None:
     story = pledged().abort("c0") if undone else pledged()
-    assert kinds(story.rest(in_flight=figures[0], size=figures[1]))["INF-010"] is expected
+    assert kinds(story.rest(in_flight=counters[0], size=counters[1]))["INF-010"] is expected
 
 
 @pytest.mark.parametrize("excuse", ["committed", "purged", "left", "topic", "again"])
-def test_figures_that_may_be_lower(excuse: str) -> None:
+def test_counters_that_may_be_lower(excuse: str) -> None:
     story = pledged("t0" if excuse == "topic" else "q0")
     if excuse == "committed":
         story.commit("c0")
@@ -299,14 +299,14 @@ def test_an_open_transaction_leaves_the_balance_exact() -> None:
 
 
 def test_what_was_refused_in_a_transaction_is_held_after_its_rollback() -> None:
-    story = Chronicle().connect("p0").connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1").begin("c0")
+    story = Builder().connect("p0").connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1").begin("c0")
     story.ack("c0/1", "p0/1", tx="c0/tx1", result="fail").abort("c0")
     assert kinds(story.rest(in_flight=0))["INF-001"] is FAILS
 
 
 def test_a_stomp_consumer_gets_what_it_asks_for() -> None:
-    def story(via: str = "stomp") -> Chronicle:
-        told = Chronicle().connect("c0", via=via).subscribe("c0/1", dispatch="sync")
+    def story(via: str = "stomp") -> Builder:
+        told = Builder().connect("c0", via=via).subscribe("c0/1", dispatch="sync")
         return told.leave("c0/1")
 
     assert kinds(story().read(in_flight=0))["PRE-007"] is HOLDS

@@ -11,7 +11,7 @@ from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -19,17 +19,17 @@ SILENT = VerdictKind.NOT_EXERCISED
 LIMIT = 16_384
 
 
-def judge(story: Chronicle, requirement: str) -> Verdict:
+def judge(story: Builder, requirement: str) -> Verdict:
     return story.verdicts(requirement)[requirement]
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return judge(story, requirement).verdict
 
 
-def hoard(messages: int = 8, limit: int = LIMIT, **declared: Any) -> Chronicle:
+def hoard(messages: int = 8, limit: int = LIMIT, **declared: Any) -> Builder:
     """One message on q0, and a backlog on q1 that nobody consumes."""
-    story = Chronicle(memory_limit_bytes=limit, **declared).connect("p0").connect("c0").send("p0/1")
+    story = Builder(memory_limit_bytes=limit, **declared).connect("p0").connect("c0").send("p0/1")
     for number in range(2, messages + 2):
         story.send(f"p0/{number}", "q1", size=1024)
     return story.subscribe("c0/1", "q0")
@@ -128,9 +128,9 @@ def test_the_incident_kills_its_mutant() -> None:
 # -- MEM-020
 
 
-def small_hoards(each: int, limit: int = 32_768) -> Chronicle:
+def small_hoards(each: int, limit: int = 32_768) -> Builder:
     """Backlogs of ``each`` messages on four queues, three kilobytes a message, and one message on q0."""
-    story = Chronicle(memory_limit_bytes=limit).connect("p0").connect("c0")
+    story = Builder(memory_limit_bytes=limit).connect("p0").connect("c0")
     for number in range(4 * each):
         story.send(f"p0/{number + 1}", f"q{1 + number % 4}", size=2048)
     return story.send("p0/100").subscribe("c0/1", "q0")
@@ -147,9 +147,9 @@ def test_many_small_backlogs() -> None:
 # -- MEM-022, MEM-026
 
 
-def waited(percent: int, *, purged: str = "", waits: bool, restarts: bool = False) -> Chronicle:
+def waited(percent: int, *, purged: str = "", waits: bool, restarts: bool = False) -> Builder:
     """A message waited beside a free slot when memory was full; later the broker shows ``percent``."""
-    story = Chronicle(memory_limit_bytes=LIMIT, persistent=True).connect("p0").connect("c0").send("p0/1")
+    story = Builder(memory_limit_bytes=LIMIT, persistent=True).connect("p0").connect("c0").send("p0/1")
     story.subscribe("c0/1").rest("q0", memory_percent=0).rest(None, memory_percent=100)
     if purged:
         story.operate("purge", dest=purged)
@@ -169,7 +169,7 @@ def test_relief() -> None:
 
 def test_a_restart_relieves_in_its_own_way() -> None:
     assert kind(waited(49, waits=True, restarts=True), "MEM-022") is SILENT
-    story = Chronicle(memory_limit_bytes=LIMIT, persistent=True).connect("p0").restart().connect("p0").connect("c0")
+    story = Builder(memory_limit_bytes=LIMIT, persistent=True).connect("p0").restart().connect("p0").connect("c0")
     story.send("p0/1").subscribe("c0/1").rest("q0", memory_percent=0).rest(None, memory_percent=100)
     story.connect("c1").rest("q0", memory_percent=0).rest(None, memory_percent=49)
     assert kind(story, "MEM-022") is FAILS
@@ -184,15 +184,15 @@ def test_relief_by_a_purge() -> None:
 # -- MEM-021
 
 
-def slow(messages: int = 5, **declared: Any) -> Chronicle:
+def slow(messages: int = 5, **declared: Any) -> Builder:
     """Messages of two kilobytes on q1, a consumer on q0."""
-    story = Chronicle(memory_limit_bytes=LIMIT, **declared).connect("p0").connect("c0")
+    story = Builder(memory_limit_bytes=LIMIT, **declared).connect("p0").connect("c0")
     for number in range(1, messages + 1):
         story.send(f"p0/{number}", "q1", size=1024)
     return story.subscribe("c0/1", "q0")
 
 
-def late(story: Chronicle) -> Verdict:
+def late(story: Builder) -> Verdict:
     return judge(story.wait(5000).rest("q0").phase("end"), "MEM-021")
 
 
@@ -246,7 +246,7 @@ def test_a_message_of_a_transaction_or_with_a_delay_is_not_judged() -> None:
 
 def order(*numbers: int, limit: int = 8192, restarts: bool = False, **fields: Any) -> VerdictKind:
     """Six messages of two kilobytes, and the order in which they arrive."""
-    story = Chronicle(memory_limit_bytes=limit, persistent=True).connect("p0").connect("c0")
+    story = Builder(memory_limit_bytes=limit, persistent=True).connect("p0").connect("c0")
     for number in range(1, 7):
         story.send(f"p0/{number}", size=1024, **fields)
     if restarts:
@@ -280,9 +280,9 @@ def test_messages_of_other_kinds_are_not_judged() -> None:
 # -- MEM-031
 
 
-def durable(**options: Any) -> Chronicle:
+def durable(**options: Any) -> Builder:
     """A durable subscriber of t0, while q1 keeps half of the broker's memory; then p0/9 is published."""
-    story = Chronicle(memory_limit_bytes=LIMIT).connect("p0").connect("c0")
+    story = Builder(memory_limit_bytes=LIMIT).connect("p0").connect("c0")
     story.subscribe("c0/1", "t0", durable="d", **options)
     for number in range(1, 6):
         story.send(f"p0/{number}", "q1", size=1024)

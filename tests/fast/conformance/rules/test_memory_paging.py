@@ -8,7 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -18,23 +18,23 @@ LIMIT = 10_000
 BODY = 952
 
 
-def new(**entry: Any) -> Chronicle:
+def new(**entry: Any) -> Builder:
     entry.setdefault("expire_period_ms", 0)
-    story = Chronicle(memory_limit_bytes=LIMIT, policies=[PolicySpec(**entry)])
+    story = Builder(memory_limit_bytes=LIMIT, policies=[PolicySpec(**entry)])
     return story.connect("p0").connect("c0")
 
 
-def sent(story: Chronicle, *numbers: int, **fields: Any) -> Chronicle:
+def sent(story: Builder, *numbers: int, **fields: Any) -> Builder:
     for number in numbers:
         story.send(f"p0/{number}", size=BODY, **fields)
     return story
 
 
-def read(story: Chronicle, used: int, size: int = 50, **figures: Any) -> Chronicle:
-    return story.read("q0", at_rest=True, memory_bytes=used, size=size, **figures)
+def read(story: Builder, used: int, size: int = 50, **counters: Any) -> Builder:
+    return story.read("q0", at_rest=True, memory_bytes=used, size=size, **counters)
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
@@ -120,9 +120,9 @@ def test_any_other_wake_up_is_not_judged(what: str) -> None:
 MARKED = 16_384
 
 
-def backlog(messages: int = 10, **fields: Any) -> Chronicle:
+def backlog(messages: int = 10, **fields: Any) -> Builder:
     """A queue that keeps so many messages of a kilobyte."""
-    story = Chronicle(memory_limit_bytes=MARKED, persistent=True).connect("p0").connect("c0")
+    story = Builder(memory_limit_bytes=MARKED, persistent=True).connect("p0").connect("c0")
     for number in range(1, messages + 1):
         story.send(f"p0/{number}", size=1024, **fields)
     return story
@@ -161,14 +161,14 @@ def test_the_mark_means_nothing_after_somebody_consumed_or_for_other_messages() 
 # -- without demand
 
 
-def seen(story: Chronicle, used: int, size: int = 2) -> Chronicle:
+def seen(story: Builder, used: int, size: int = 2) -> Builder:
     return story.rest("q0", size=size, enqueued=size, scheduled=0, memory_bytes=used).wait(1000)
 
 
 @pytest.mark.parametrize(("later", "verdict"), [(4000, HOLDS), (4001, FAILS)])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_loading(later: int, verdict: VerdictKind, restarts: bool) -> None:
-    story = Chronicle(memory_limit_bytes=MARKED, persistent=True).connect("p0").connect("c0")
+    story = Builder(memory_limit_bytes=MARKED, persistent=True).connect("p0").connect("c0")
     if restarts:
         story.restart().connect("p0")
     story.send("p0/1", size=4000).send("p0/2", size=4000)
@@ -176,26 +176,26 @@ def test_loading(later: int, verdict: VerdictKind, restarts: bool) -> None:
 
 
 def test_loading_for_a_consumer_is_right() -> None:
-    story = seen(Chronicle(memory_limit_bytes=MARKED).connect("p0").connect("c0").send("p0/1", size=4000), 0, 1)
+    story = seen(Builder(memory_limit_bytes=MARKED).connect("p0").connect("c0").send("p0/1", size=4000), 0, 1)
     assert kind(seen(story.subscribe("c0/1"), 5000, 1), "MEM-024") is SILENT
 
 
 def test_a_consumer_elsewhere_explains_no_loading() -> None:
-    story = seen(Chronicle(memory_limit_bytes=MARKED).connect("p0").connect("c0").send("p0/1", size=4000), 0, 1)
+    story = seen(Builder(memory_limit_bytes=MARKED).connect("p0").connect("c0").send("p0/1", size=4000), 0, 1)
     assert kind(seen(story.subscribe("c0/1", "q1"), 5000, 1), "MEM-024") is FAILS
 
 
 # -- after a restart
 
 
-def restarted(*, after: str = "", **fields: Any) -> Chronicle:
-    story = Chronicle(persistent=True, policies=[PolicySpec()]).connect("p0").connect("c0")
+def restarted(*, after: str = "", **fields: Any) -> Builder:
+    story = Builder(persistent=True, policies=[PolicySpec()]).connect("p0").connect("c0")
     if after:
         story.send("p0/9", after)
     return story.send("p0/1", **fields).restart()
 
 
-def fresh(story: Chronicle) -> VerdictKind:
+def fresh(story: Builder) -> VerdictKind:
     return kind(story, "MEM-015")
 
 

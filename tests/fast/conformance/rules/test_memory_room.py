@@ -8,7 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -19,22 +19,22 @@ MEMORY = 1000
 NO_ROOM = "javax.jms.ResourceAllocationException: no room in the store"
 
 
-def new(**declared: Any) -> Chronicle:
+def new(**declared: Any) -> Builder:
     settings = {"persistent": True, "store_limit_bytes": STORE, "temp_limit_bytes": TEMP, "memory_limit_bytes": MEMORY}
-    return Chronicle(**{**settings, **declared}).connect("p0").connect("c0")
+    return Builder(**{**settings, **declared}).connect("p0").connect("c0")
 
 
-def kept(story: Chronicle, *sizes: int, persistent: bool = True, **fields: Any) -> Chronicle:
+def kept(story: Builder, *sizes: int, persistent: bool = True, **fields: Any) -> Builder:
     for number, size in enumerate(sizes):
         story.send(f"p0/{len(story.events)}{number}", size=size, persistent=persistent, **fields)
     return story
 
 
-def judge(story: Chronicle, requirement: str) -> Verdict:
+def judge(story: Builder, requirement: str) -> Verdict:
     return story.verdicts(requirement)[requirement]
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return judge(story, requirement).verdict
 
 
@@ -138,8 +138,8 @@ def test_the_other_kind_goes_through(size: int, verdict: VerdictKind, persistent
 
 
 def test_messages_beyond_the_limit_are_kept() -> None:
-    def story() -> Chronicle:
-        told = Chronicle(memory_limit_bytes=4000).connect("p0")
+    def story() -> Builder:
+        told = Builder(memory_limit_bytes=4000).connect("p0")
         return told.send("p0/1", size=1000).send("p0/2", size=1000).drain("q0")
 
     assert kind(story().arrive("drain/1", "p0/1", "p0/2").end(), "MEM-005") is HOLDS
@@ -150,13 +150,13 @@ def test_messages_beyond_the_limit_are_kept() -> None:
 
 
 def test_a_message_that_is_still_there_is_stuck_and_not_lost() -> None:
-    told = Chronicle(memory_limit_bytes=4000).connect("p0").send("p0/1", size=1000).send("p0/2", size=1000).drain("q0")
+    told = Builder(memory_limit_bytes=4000).connect("p0").send("p0/1", size=1000).send("p0/2", size=1000).drain("q0")
     assert kind(told.arrive("drain/1", "p0/1").rest("q0", size=1).end(), "MEM-005") is SILENT
 
 
 def test_a_persistent_message_is_not_refused_for_memory() -> None:
-    def story(**fields: Any) -> Chronicle:
-        return Chronicle().send("p0/1", result="fail", **fields)
+    def story(**fields: Any) -> Builder:
+        return Builder().send("p0/1", result="fail", **fields)
 
     assert kind(story(refusal="Usage Manager memory limit reached"), "MEM-005") is FAILS
     assert kind(story(refusal="bad destination"), "MEM-005") is SILENT
@@ -165,12 +165,12 @@ def test_a_persistent_message_is_not_refused_for_memory() -> None:
 
 @pytest.mark.parametrize(("match", "verdict"), [("q1", FAILS), ("q0", SILENT), (">", SILENT)])
 def test_whoever_asked_for_refusals_gets_them(match: str, verdict: VerdictKind) -> None:
-    story = Chronicle(policies=[PolicySpec(match, send_fail_if_no_space=True)])
+    story = Builder(policies=[PolicySpec(match, send_fail_if_no_space=True)])
     assert kind(story.send("p0/1", result="fail", refusal="memory limit reached"), "MEM-005") is verdict
 
 
-def memory(limit: int, **declared: Any) -> Chronicle:
-    return Chronicle(memory_limit_bytes=limit, **declared).connect("p0").connect("c0")
+def memory(limit: int, **declared: Any) -> Builder:
+    return Builder(memory_limit_bytes=limit, **declared).connect("p0").connect("c0")
 
 
 def test_no_limit() -> None:
@@ -201,7 +201,7 @@ def test_large_messages() -> None:
 
 
 def test_a_refused_send_never_arrives() -> None:
-    def story(**refused: Any) -> Chronicle:
+    def story(**refused: Any) -> Builder:
         return memory(LIMIT, generation={"memory": "G3"}).send("p0/1", **refused).subscribe("c0/1")
 
     refused = {"result": "fail", "refusal": "no-space: no memory"}

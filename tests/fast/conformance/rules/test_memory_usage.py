@@ -1,4 +1,4 @@
-"""What memory figures say, on hand-written histories."""
+"""What memory counters say, on hand-written histories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules.history_builder import DLQ, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -16,26 +16,26 @@ SILENT = VerdictKind.NOT_EXERCISED
 LIMIT = 16_384
 
 
-def judge(story: Chronicle, requirement: str) -> Verdict:
+def judge(story: Builder, requirement: str) -> Verdict:
     return story.verdicts(requirement)[requirement]
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return judge(story, requirement).verdict
 
 
-def new(limit: int = LIMIT, **declared: Any) -> Chronicle:
-    return Chronicle(memory_limit_bytes=limit, **declared).connect("p0").connect("c0")
+def new(limit: int = LIMIT, **declared: Any) -> Builder:
+    return Builder(memory_limit_bytes=limit, **declared).connect("p0").connect("c0")
 
 
-def read(story: Chronicle, dest: str | None = "q0", **figures: Any) -> Chronicle:
+def read(story: Builder, dest: str | None = "q0", **counters: Any) -> Builder:
     """Counters at rest."""
-    return story.read(dest, at_rest=True, **figures)
+    return story.read(dest, at_rest=True, **counters)
 
 
 def test_the_brokers_limit() -> None:
-    def story(**figures: Any) -> Chronicle:
-        return Chronicle(memory_limit_bytes=LIMIT).send("p0/1", size=1000).read(None, **figures)
+    def story(**counters: Any) -> Builder:
+        return Builder(memory_limit_bytes=LIMIT).send("p0/1", size=1000).read(None, **counters)
 
     assert kind(story(memory_bytes=LIMIT), "MEM-002") is HOLDS
     assert kind(story(memory_percent=100), "MEM-002") is HOLDS
@@ -45,12 +45,12 @@ def test_the_brokers_limit() -> None:
     assert kind(story(memory_bytes=LIMIT + 1000 + 2049), "MEM-002") is FAILS
     assert kind(story(memory_percent=120), "MEM-002") is FAILS
     assert kind(story(memory_percent=10), "MEM-002") is SILENT
-    assert kind(Chronicle(memory_limit_bytes=0).read(None, memory_bytes=1 << 40), "MEM-002") is SILENT
+    assert kind(Builder(memory_limit_bytes=0).read(None, memory_bytes=1 << 40), "MEM-002") is SILENT
 
 
 def test_a_destinations_own_limit() -> None:
-    def story(dest: str, used: int, *entries: PolicySpec) -> Chronicle:
-        return Chronicle(policies=list(entries)).read(dest, memory_bytes=used)
+    def story(dest: str, used: int, *entries: PolicySpec) -> Builder:
+        return Builder(policies=list(entries)).read(dest, memory_bytes=used)
 
     own = PolicySpec("q0", memory_limit_bytes=10_000)
     assert kind(story("q0", 9000, own), "MEM-004") is HOLDS
@@ -66,8 +66,8 @@ def test_a_destinations_own_limit() -> None:
 
 
 def test_an_empty_queue_keeps_nothing() -> None:
-    def story(**figures: Any) -> Chronicle:
-        return Chronicle().send("p0/1").rest("q0", **figures)
+    def story(**counters: Any) -> Builder:
+        return Builder().send("p0/1").rest("q0", **counters)
 
     assert kind(story(size=0, in_flight=0, memory_bytes=0), "MEM-003") is HOLDS
     assert kind(story(size=0, in_flight=0, memory_bytes=1), "MEM-003") is FAILS
@@ -78,8 +78,8 @@ def test_an_empty_queue_keeps_nothing() -> None:
 
 
 def test_the_broker_keeps_nothing_when_all_queues_are_empty() -> None:
-    def story(letters: int) -> Chronicle:
-        told = Chronicle().send("p0/1").connect("c0").subscribe("c0/1").arrive("c0/1", "p0/1").ack("c0/1", "p0/1")
+    def story(letters: int) -> Builder:
+        told = Builder().send("p0/1").connect("c0").subscribe("c0/1").arrive("c0/1", "p0/1").ack("c0/1", "p0/1")
         told.drain("q0", DLQ)
         return told.rest("q0", size=0, in_flight=0).rest(None, size=letters, memory_bytes=1)
 
@@ -88,7 +88,7 @@ def test_the_broker_keeps_nothing_when_all_queues_are_empty() -> None:
 
 
 def test_unread_queues_leave_the_broker_unjudged() -> None:
-    story = Chronicle().send("p0/1").send("p0/2", "q1").drain("q0", "q1", DLQ)
+    story = Builder().send("p0/1").send("p0/2", "q1").drain("q0", "q1", DLQ)
     assert kind(story.rest("q0", size=0, in_flight=0).rest(None, size=0, memory_bytes=1), "MEM-003") is SILENT
 
 
@@ -116,7 +116,7 @@ def test_percentages(used: int, percent: int, verdict: VerdictKind) -> None:
 
 
 def test_percentages_of_a_limit_that_is_shown() -> None:
-    def story(percent: int) -> Chronicle:
+    def story(percent: int) -> Builder:
         return read(new(), "q0", memory_bytes=100, memory_percent=percent, memory_limit_bytes=150)
 
     assert kind(story(66), "MEM-007") is HOLDS
@@ -175,7 +175,7 @@ def test_charges_are_not_judged_under_pressure_or_when_the_size_is_another() -> 
     assert kind(story, "MEM-008") is SILENT
 
 
-def test_negative_figures() -> None:
+def test_negative_counters() -> None:
     assert kind(read(new().send("p0/1"), size=0, memory_bytes=-1), "MEM-011") is FAILS
     assert kind(read(new().send("p0/1"), size=1, memory_bytes=0), "MEM-011") is HOLDS
 
@@ -231,7 +231,7 @@ def test_a_restart_ends_all_transactions() -> None:
 
 
 def test_charges_after_a_restart_are_judged_once_the_queue_was_seen_empty() -> None:
-    def story(restarted: str) -> Chronicle:
+    def story(restarted: str) -> Builder:
         told = new(1 << 20, persistent=True)
         if restarted == "full":
             told.send("p0/1", size=2000)

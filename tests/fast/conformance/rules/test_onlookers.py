@@ -7,19 +7,19 @@ import pytest
 from brokerproof.conformance.experiment.destinations import presence_of
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def said(story: Chronicle, requirement: str) -> VerdictKind:
+def said(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
-def browsed(*messages: str, complete: bool = True) -> Chronicle:
-    story = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2")
+def browsed(*messages: str, complete: bool = True) -> Builder:
+    story = Builder().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2")
     story.subscribe("c0/1", browser=True, ack="auto")
     return story._add(Browse, "c0", dest="q0", messages=list(messages), consumer="c0/1", complete=complete)
 
@@ -30,7 +30,7 @@ def test_a_browser_is_shown_everything_in_order() -> None:
     assert said(browsed("p0/2", "p0/1"), "GEN-026") is FAILS
     assert said(browsed("p0/1", complete=False), "GEN-026") is SILENT
     taken = (
-        Chronicle()
+        Builder()
         .connect("p0")
         .connect("c0")
         .connect("c1")
@@ -45,17 +45,15 @@ def test_a_browser_is_shown_everything_in_order() -> None:
 
 def test_others_do_not_hide_a_message_from_a_browser() -> None:
     """A restart before, an operator elsewhere, a choosy consumer: none of them explains what is not shown."""
-    told = (
-        Chronicle(persistent=True).connect("p0").connect("c0").send("p0/9", "q1").restart().connect("p0").connect("c0")
-    )
+    told = Builder(persistent=True).connect("p0").connect("c0").send("p0/9", "q1").restart().connect("p0").connect("c0")
     told.operate("purge", "q1").subscribe("c0/9", selector="kind = 'a'").send("p0/1")
     told.subscribe("c0/1", browser=True)._add(Browse, "c0", dest="q0", messages=[], consumer="c0/1", complete=True)
     assert said(told, "GEN-026") is FAILS
 
 
-def listened(*, before: bool = False, told: int = 2, cut: bool = False, gone: bool = False) -> Chronicle:
+def listened(*, before: bool = False, told: int = 2, cut: bool = False, gone: bool = False) -> Builder:
     """Somebody listens; one consumer comes (or is there already) and goes; and so many advisories arrive."""
-    story = Chronicle().connect("p0").connect("c0")
+    story = Builder().connect("p0").connect("c0")
     if gone:
         story.subscribe("c0/9").leave("c0/9").rest("q0")
     if before:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -15,14 +15,14 @@ SILENT = VerdictKind.NOT_EXERCISED
 UNSURE = VerdictKind.INCONCLUSIVE
 
 
-def kinds(story: Chronicle) -> dict[str, VerdictKind]:
+def kinds(story: Builder) -> dict[str, VerdictKind]:
     verdicts = story.verdicts("PRE-001", "PRE-002", "PRE-003")
     return {requirement: verdict.verdict for requirement, verdict in verdicts.items()}
 
 
-def stocked(messages: int = 5, via: str = "stomp", **fields: Any) -> Chronicle:
+def stocked(messages: int = 5, via: str = "stomp", **fields: Any) -> Builder:
     """A queue with messages and a consumer on host c0."""
-    story = Chronicle().connect("p0").connect("c0", via=via)
+    story = Builder().connect("p0").connect("c0", via=via)
     for number in range(1, messages + 1):
         story.send(f"p0/{number}")
     return story.subscribe("c0/1", **fields)
@@ -69,8 +69,8 @@ def test_libraries_that_widen_their_window_are_not_judged() -> None:
 
 
 def test_what_may_have_expired_may_have_been_taken_back() -> None:
-    def story(expiration_ms: int) -> Chronicle:
-        told = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", prefetch=1)
+    def story(expiration_ms: int) -> Builder:
+        told = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", prefetch=1)
         return told.arrive("c0/1", "p0/1", expiration_ms=expiration_ms).at(1000).arrive("c0/1", "p0/2").clock()
 
     assert kinds(story(EPOCH_MS + 999))["PRE-001"] is HOLDS
@@ -97,12 +97,12 @@ def test_an_auto_acknowledging_window_is_always_open() -> None:
 
 def test_messages_with_timers_do_not_wait_for_certain() -> None:
     for fields in ({"delay_ms": 5}, {"expiration_ms": EPOCH_MS + 5}, {"persistent": False}, {"result": "unknown"}):
-        story = Chronicle().connect("p0").connect("c0").send("p0/1", **fields).subscribe("c0/1")
+        story = Builder().connect("p0").connect("c0").send("p0/1", **fields).subscribe("c0/1")
         assert kinds(story.rest())["PRE-002"] is SILENT
 
 
 def test_a_message_that_came_back_waits_again() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return stocked(1).arrive("c0/1", "p0/1").leave("c0/1").rest().connect("c1").subscribe("c1/1")
 
     assert kinds(story().rest())["PRE-002"] is FAILS
@@ -110,7 +110,7 @@ def test_a_message_that_came_back_waits_again() -> None:
 
 
 def test_scarce_memory_excuses_an_idle_slot() -> None:
-    story = Chronicle(memory_limit_bytes=4096).connect("p0").connect("c0").send("p0/1", size=1024).subscribe("c0/1")
+    story = Builder(memory_limit_bytes=4096).connect("p0").connect("c0").send("p0/1", size=1024).subscribe("c0/1")
     assert kinds(story.rest())["PRE-002"] is SILENT
 
 
@@ -119,15 +119,15 @@ def test_an_unknown_consumer_may_hold_what_seems_to_wait() -> None:
 
 
 def test_a_message_may_have_been_written_to_an_auto_consumer_that_died() -> None:
-    def story() -> Chronicle:
-        told = Chronicle().connect("p0").connect("c0").connect("c1").subscribe("c1/1", ack="auto").send("p0/1")
+    def story() -> Builder:
+        told = Builder().connect("p0").connect("c0").connect("c1").subscribe("c1/1", ack="auto").send("p0/1")
         return told.lose("c1").subscribe("c0/1")
 
     assert kinds(story().rest())["PRE-002"] is SILENT
 
 
 def test_settlements_free_exactly_their_slots() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return stocked(5, prefetch=2).arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1", "p0/2")
 
     assert kinds(story().arrive("c0/1", "p0/3", "p0/4").rest())["PRE-003"] is HOLDS
@@ -137,7 +137,7 @@ def test_settlements_free_exactly_their_slots() -> None:
 
 
 def test_what_an_operator_may_have_taken_waits_no_more() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return stocked(1).arrive("c0/1", "p0/1").operate("purge").leave("c0/1").connect("c1").subscribe("c1/1")
 
     assert kinds(story().rest())["PRE-002"] is SILENT
@@ -145,17 +145,15 @@ def test_what_an_operator_may_have_taken_waits_no_more() -> None:
 
 
 def test_a_wildcards_consumer_has_a_window_too() -> None:
-    def story() -> Chronicle:
-        return (
-            Chronicle().connect("p0").connect("c0").subscribe("c0/1", "q*", prefetch=1).send("p0/1").send("p0/2", "q1")
-        )
+    def story() -> Builder:
+        return Builder().connect("p0").connect("c0").subscribe("c0/1", "q*", prefetch=1).send("p0/1").send("p0/2", "q1")
 
     assert kinds(story().rest())["PRE-002"] is FAILS
     assert kinds(story().arrive("c0/1", "p0/2", dest="q1").rest())["PRE-002"] is HOLDS
 
 
 def test_an_exclusive_consumer_keeps_others_waiting_only_while_it_is_there() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return stocked(2).connect("c1").subscribe("c1/1", exclusive=True)
 
     assert kinds(story().rest())["PRE-002"] is SILENT
@@ -163,8 +161,8 @@ def test_an_exclusive_consumer_keeps_others_waiting_only_while_it_is_there() -> 
 
 
 def test_a_pull_brings_one_message() -> None:
-    def story() -> Chronicle:
-        told = Chronicle().connect("p0").connect("c0").subscribe("c0/1", prefetch=0).send("p0/1").send("p0/2")
+    def story() -> Builder:
+        told = Builder().connect("p0").connect("c0").subscribe("c0/1", prefetch=0).send("p0/1").send("p0/2")
         return told.arrive("c0/1", "p0/1")
 
     assert story().verdicts("PRE-006")["PRE-006"].verdict is SILENT
@@ -175,7 +173,7 @@ def test_a_pull_brings_one_message() -> None:
 
 @pytest.mark.parametrize(("dispatch", "late"), [("async", True), ("async", False), ("sync", True)])
 def test_a_deaf_neighbour_delays_nobody(dispatch: str, late: bool) -> None:
-    story = Chronicle().connect("p0").connect("c0").connect("c1")
+    story = Builder().connect("p0").connect("c0").connect("c1")
     story.subscribe("c0/1", dispatch=dispatch).subscribe("c1/1").stall("c0", "client").send("p0/1")
     if late:
         story.wait(5000).resume("c0").arrive("c1/1", "p0/1")

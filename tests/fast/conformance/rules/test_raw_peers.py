@@ -12,7 +12,7 @@ import pytest
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.peers import Heard, Said
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import NS_PER_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import NS_PER_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -33,7 +33,7 @@ def probed(
 ) -> tuple[VerdictKind, str]:
     """The verdict about one probe. Instants are given in ms, under their names without ``_ns``."""
     declared = {"connector": ConnectorSpec(**connector)} if connector is not None else {}
-    story = Chronicle(world, generation={"monitor": generation}, monitor_offer=offer, **declared)
+    story = Builder(world, generation={"monitor": generation}, monitor_offer=offer, **declared)
     fields: dict[str, Any] = {"via": "openwire", "hello": "good", "offer_ms": (1000, 500), "welcome": 0, "first": 833}
     fields |= seen
     for name in INSTANTS:

@@ -6,25 +6,25 @@ from typing import Any
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
-def given(messages: int = 1, **fields: Any) -> Chronicle:
+def given(messages: int = 1, **fields: Any) -> Builder:
     """Messages at a consumer of c0; c1 is connected."""
-    story = Chronicle().connect("p0").connect("c0").connect("c1")
+    story = Builder().connect("p0").connect("c0").connect("c1")
     for number in range(1, messages + 1):
         story.send(f"p0/{number}")
     story.subscribe("c0/1", **fields)
@@ -36,34 +36,34 @@ def given(messages: int = 1, **fields: Any) -> Chronicle:
 
 def test_a_first_delivery_is_unmarked() -> None:
     assert kind(given(), "RDL-001") is HOLDS
-    told = Chronicle().connect("c0").send("p0/1").subscribe("c0/1")
+    told = Builder().connect("c0").send("p0/1").subscribe("c0/1")
     assert outcome(told.arrive("c0/1", "p0/1", redelivered=True), "RDL-001") == (FAILS, "marked")
-    told = Chronicle().connect("c0").send("p0/1").subscribe("c0/1")
+    told = Builder().connect("c0").send("p0/1").subscribe("c0/1")
     assert kind(told.arrive("c0/1", "p0/1", delivery_count=2), "RDL-001") is FAILS
-    told = Chronicle().connect("c0").send("p0/1").subscribe("c0/1")
+    told = Builder().connect("c0").send("p0/1").subscribe("c0/1")
     assert kind(told.arrive("c0/1", "p0/1", delivery_count=1), "RDL-001") is HOLDS
 
 
 def test_a_mark_is_excused_where_somebody_may_have_had_the_message_before() -> None:
-    told = Chronicle().connect("c0").connect("c1").subscribe("c0/1").send("p0/1").lose("c0")
+    told = Builder().connect("c0").connect("c1").subscribe("c0/1").send("p0/1").lose("c0")
     assert kind(told.subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True), "RDL-001") is SILENT
 
 
 def test_a_mark_on_bytes_for_a_consumer_that_had_left_says_nothing() -> None:
     """ActiveMQ 5.17.2 marks what it takes back before it has written the rest; no application is given that."""
-    told = Chronicle().connect("c0").send("p0/1").subscribe("c0/1").leave("c0/1")
+    told = Builder().connect("c0").send("p0/1").subscribe("c0/1").leave("c0/1")
     assert kind(told.arrive("c0/1", "p0/1", redelivered=True), "RDL-001") is SILENT
 
 
 def test_no_excuse_where_the_other_consumer_was_gone_before_the_message_was_sent() -> None:
-    told = Chronicle().connect("c0").connect("c1").subscribe("c0/1").lose("c0").rest(None).send("p0/1")
+    told = Builder().connect("c0").connect("c1").subscribe("c0/1").lose("c0").rest(None).send("p0/1")
     assert kind(told.subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True), "RDL-001") is FAILS
 
 
 def test_a_monitored_link_that_stalled_may_have_been_closed_unseen() -> None:
-    def told(*, read_ms: int) -> Chronicle:
+    def told(*, read_ms: int) -> Builder:
         story = (
-            Chronicle(monitor={"c0": MonitorSpec(read_ms, 500)})
+            Builder(monitor={"c0": MonitorSpec(read_ms, 500)})
             .connect("c0")
             .connect("c1")
             .subscribe("c0/1")
@@ -78,7 +78,7 @@ def test_a_monitored_link_that_stalled_may_have_been_closed_unseen() -> None:
 
 def test_nothing_is_redelivered_on_a_topic() -> None:
     told = (
-        Chronicle()
+        Builder()
         .connect("c0")
         .connect("c1")
         .subscribe("c0/1", "t0")
@@ -93,7 +93,7 @@ def test_nothing_is_redelivered_on_a_topic() -> None:
 
 
 def test_what_the_application_saw_comes_back_marked() -> None:
-    def told(how: str, **fields: Any) -> Chronicle:
+    def told(how: str, **fields: Any) -> Builder:
         story = given().consume("c0/1", "p0/1")
         story = story.leave("c0/1") if how == "close" else story.lose("c0", how)
         return story.subscribe("c1/1").arrive("c1/1", "p0/1", **fields)
@@ -108,13 +108,13 @@ def test_what_only_arrived_may_come_back_unmarked() -> None:
 
 
 def test_a_delivery_that_may_have_been_made_before_needs_no_mark() -> None:
-    told = Chronicle().connect("c0").connect("c1").subscribe("c1/1").send("p0/1").lose("c1").subscribe("c0/1")
+    told = Builder().connect("c0").connect("c1").subscribe("c1/1").send("p0/1").lose("c1").subscribe("c0/1")
     told.arrive("c0/1", "p0/1", redelivered=True).consume("c0/1", "p0/1").leave("c0/1").arrive("c1/1", "p0/1")
     assert kind(told, "RDL-002") is HOLDS
 
 
 def test_what_never_comes_back_is_lost() -> None:
-    def told(how: str = "drop") -> Chronicle:
+    def told(how: str = "drop") -> Builder:
         return given().lose("c0", how).drain("q0", DLQ)
 
     assert outcome(told().end(), "RDL-002") == (FAILS, "lost")
@@ -128,15 +128,9 @@ def test_without_a_drain_absence_is_not_judged() -> None:
 
 
 def test_a_live_drain_must_have_come_to_rest() -> None:
-    def told(world: str) -> Chronicle:
+    def told(world: str) -> Builder:
         story = (
-            Chronicle(world)
-            .connect("p0")
-            .connect("c0")
-            .send("p0/1")
-            .subscribe("c0/1")
-            .arrive("c0/1", "p0/1")
-            .lose("c0")
+            Builder(world).connect("p0").connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1").lose("c0")
         )
         return story.phase("drain").connect("drain").subscribe("drain/1")
 
@@ -145,8 +139,8 @@ def test_a_live_drain_must_have_come_to_rest() -> None:
 
 
 def test_an_expired_message_need_not_come_back() -> None:
-    def told(expiration_ms: int) -> Chronicle:
-        story = Chronicle().connect("p0").connect("c0").send("p0/1", expiration_ms=expiration_ms).subscribe("c0/1")
+    def told(expiration_ms: int) -> Builder:
+        story = Builder().connect("p0").connect("c0").send("p0/1", expiration_ms=expiration_ms).subscribe("c0/1")
         return story.arrive("c0/1", "p0/1", expiration_ms=expiration_ms).lose("c0").drain("q0").at(1000).end()
 
     assert kind(told(EPOCH_MS + 999), "RDL-002") is SILENT
@@ -174,8 +168,8 @@ def test_an_unconfirmed_settlement_promises_nothing() -> None:
 
 
 def test_a_library_that_does_not_wait_may_lose_its_settlement_with_the_connection() -> None:
-    def told(how: str) -> Chronicle:
-        story = Chronicle().connect("p0").connect("c0", via="jms").connect("c1").send("p0/1").subscribe("c0/1")
+    def told(how: str) -> Builder:
+        story = Builder().connect("p0").connect("c0", via="jms").connect("c1").send("p0/1").subscribe("c0/1")
         story.arrive("c0/1", "p0/1").ack("c0/1", "p0/1")
         story = (
             story.leave("c0/1")
@@ -192,7 +186,7 @@ def test_a_library_that_does_not_wait_may_lose_its_settlement_with_the_connectio
 
 
 def test_an_auto_acknowledged_message_is_settled_once_the_writer_is_at_rest() -> None:
-    def told(*, rest: bool) -> Chronicle:
+    def told(*, rest: bool) -> Builder:
         story = given(ack="auto")
         story = story.rest(None) if rest else story
         return story.lose("c0").subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True)
@@ -205,7 +199,7 @@ def test_an_auto_acknowledged_message_is_settled_once_the_writer_is_at_rest() ->
 
 
 def test_what_came_back_is_first_and_in_order() -> None:
-    def told(*order: str) -> Chronicle:
+    def told(*order: str) -> Builder:
         story = given(2).send("p0/3").lose("c0").rest(None).subscribe("c1/1")
         return story.arrive("c1/1", *order)
 
@@ -216,8 +210,8 @@ def test_what_came_back_is_first_and_in_order() -> None:
 
 
 def test_what_a_transaction_held_may_come_back_ahead_of_what_came_back() -> None:
-    def told(*, pledged: bool) -> Chronicle:
-        story = Chronicle().connect("p0").connect("c0").connect("c1").connect("c2").send("p0/1").subscribe("c0/1")
+    def told(*, pledged: bool) -> Builder:
+        story = Builder().connect("p0").connect("c0").connect("c1").connect("c2").send("p0/1").subscribe("c0/1")
         story.begin("c0", "c0/tx1").arrive("c0/1", "p0/1")
         if pledged:
             story.ack("c0/1", "p0/1", tx="c0/tx1")
@@ -248,7 +242,7 @@ def test_order_is_undecided_with_a_third_consumer() -> None:
 
 def test_a_forged_count_is_ignored() -> None:
     def told(**fields: Any) -> VerdictKind:
-        story = Chronicle().connect("p0").connect("c0").send("p0/1", forged=7).subscribe("c0/1")
+        story = Builder().connect("p0").connect("c0").send("p0/1", forged=7).subscribe("c0/1")
         return kind(story.arrive("c0/1", "p0/1", **fields), "RDL-015")
 
     assert told() is HOLDS

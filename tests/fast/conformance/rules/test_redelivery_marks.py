@@ -7,29 +7,29 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return outcome(story, requirement)[0]
 
 
-def held(via: str = "stomp", **fields: Any) -> Chronicle:
+def held(via: str = "stomp", **fields: Any) -> Builder:
     """Two messages at a consumer of c0; the first was given to its application."""
-    story = Chronicle().connect("p0").connect("c0", via).connect("c1").send("p0/1").send("p0/2")
+    story = Builder().connect("p0").connect("c0", via).connect("c1").send("p0/1").send("p0/2")
     return story.subscribe("c0/1", **fields).arrive("c0/1", "p0/1", "p0/2").consume("c0/1", "p0/1")
 
 
-def back(story: Chronicle, *, marked: bool, message: str = "p0/2") -> Chronicle:
+def back(story: Builder, *, marked: bool, message: str = "p0/2") -> Builder:
     return story.subscribe("c1/1").arrive("c1/1", message, redelivered=marked)
 
 
@@ -44,7 +44,7 @@ def test_what_a_jms_application_was_not_given_comes_back_unmarked(
 def test_where_a_mark_may_be_right(case: str) -> None:
     story = held("stomp" if case == "stomp" else "jms")
     if case == "somebody else":
-        story = Chronicle().connect("p0").connect("c0", "jms").connect("c1").connect("c2").send("p0/1").send("p0/2")
+        story = Builder().connect("p0").connect("c0", "jms").connect("c1").connect("c2").send("p0/1").send("p0/2")
         story.subscribe("c0/1").arrive("c0/1", "p0/2").leave("c0/1").subscribe("c2/1").lose("c2")
     elif case == "before a given one":
         story.consume("c0/1", "p0/2").leave("c0/1")
@@ -73,7 +73,7 @@ def test_a_settlement_that_was_tried_leaves_the_mark_open() -> None:
 
 
 def test_frames_that_were_held_up_were_written_before() -> None:
-    story = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c1/1").lose("c1")
+    story = Builder().connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c1/1").lose("c1")
     story.subscribe("c0/1").arrive("c0/1", "p0/1").lose("c0")
     assert outcome(story.arrive("c1/1", "p0/1"), "RDL-010")[0] is SILENT
 
@@ -90,13 +90,13 @@ def test_frames_that_were_held_up_were_written_before() -> None:
 def test_a_durable_subscription_counts_on(
     first: dict[str, Any], second: dict[str, Any], expected: tuple[VerdictKind, str]
 ) -> None:
-    story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d").send("p0/1", "t0")
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d").send("p0/1", "t0")
     story.arrive("c0/1", "p0/1", **first).lose("c0").connect("c0").subscribe("c0/2", "t0", durable="d")
     assert outcome(story.arrive("c0/2", "p0/1", **second), "RDL-016") == expected
 
 
 def test_two_subscriptions_count_apart() -> None:
-    story = Chronicle().connect("p0").connect("c0").connect("c1").subscribe("c0/1", "t0", durable="d")
+    story = Builder().connect("p0").connect("c0").connect("c1").subscribe("c0/1", "t0", durable="d")
     story.subscribe("c1/1", "t0", durable="d").send("p0/1", "t0").arrive("c0/1", "p0/1").lose("c0")
     assert outcome(story.arrive("c1/1", "p0/1"), "RDL-016")[0] is SILENT
 
@@ -106,14 +106,14 @@ def test_two_subscriptions_count_apart() -> None:
     [(1, False, HOLDS), (2, True, HOLDS), (1, True, FAILS), (2, False, FAILS), (None, True, SILENT)],
 )
 def test_mark_and_count_agree(count: int | None, redelivered: bool, verdict: VerdictKind) -> None:
-    told = Chronicle().connect("c0", "jms").send("p0/1").subscribe("c0/1")
+    told = Builder().connect("c0", "jms").send("p0/1").subscribe("c0/1")
     told.arrive("c0/1", "p0/1", redelivered=redelivered, delivery_count=count)
     assert kind(told, "RDL-008") is verdict
 
 
-def two_lost(*, given: int = 2, marked: bool = True) -> Chronicle:
+def two_lost(*, given: int = 2, marked: bool = True) -> Builder:
     """Two consumers of c0 are lost with it; ``given`` of them had given their application a message."""
-    told = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2", "q1")
+    told = Builder().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2", "q1")
     told.subscribe("c0/1").arrive("c0/1", "p0/1").subscribe("c0/2", "q1").arrive("c0/2", "p0/2")
     for number in range(1, given + 1):
         told.consume(f"c0/{number}", f"p0/{number}")

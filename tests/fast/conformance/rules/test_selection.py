@@ -10,19 +10,19 @@ from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.facts.selectors import read
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def said(story: Chronicle, requirement: str) -> VerdictKind:
+def said(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
-def begun(*hosts: str, **declared: Any) -> Chronicle:
-    story = Chronicle(**declared)
+def begun(*hosts: str, **declared: Any) -> Builder:
+    story = Builder(**declared)
     for host in ("p0", "c0", "c1", *hosts):
         story.connect(host)
     return story
@@ -67,7 +67,7 @@ def test_a_selector_rules_out_what_is_not_true(kind: str, verdict: VerdictKind) 
 
 
 def test_what_a_selector_wants_is_not_hidden_at_rest() -> None:
-    def story(**fields: Any) -> Chronicle:
+    def story(**fields: Any) -> Builder:
         told = begun().send("p0/1", message_kind="b").send("p0/2", message_kind="a")
         return told.subscribe("c0/1", selector="kind = 'a'", **fields)
 
@@ -87,7 +87,7 @@ def test_no_local_counts_on_queues() -> None:
 
 
 def test_nobody_shares_with_an_exclusive_consumer() -> None:
-    def story(**fields: Any) -> Chronicle:
+    def story(**fields: Any) -> Builder:
         return begun().subscribe("c0/1", exclusive=True).subscribe("c1/1", **fields).send("p0/1")
 
     assert said(story().arrive("c0/1", "p0/1"), "GEN-023") is HOLDS
@@ -100,7 +100,7 @@ def test_nobody_shares_with_an_exclusive_consumer() -> None:
 
 
 def test_a_group_stays_with_its_consumer() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         told = begun().subscribe("c0/1").subscribe("c1/1")
         return told.send("p0/1", group="g").arrive("c0/1", "p0/1").send("p0/2", group="g")
 
@@ -112,7 +112,7 @@ def test_a_group_stays_with_its_consumer() -> None:
 
 
 def test_the_higher_consumer_is_served_first_if_it_has_room() -> None:
-    def story(prefetch: int) -> Chronicle:
+    def story(prefetch: int) -> Builder:
         told = begun().subscribe("c0/1", prefetch=prefetch, priority=5).subscribe("c1/1")
         return told.send("p0/1").arrive("c0/1", "p0/1").send("p0/2")
 
@@ -134,7 +134,7 @@ def test_messages_of_higher_priority_come_first_where_the_broker_says_so() -> No
 
 
 def test_equals_share_evenly() -> None:
-    def story(*consumers: str) -> Chronicle:
+    def story(*consumers: str) -> Builder:
         told = begun().subscribe("c0/1").subscribe("c1/1")
         for number, consumer in enumerate(consumers, start=1):
             told.send(f"p0/{number}").arrive(consumer, f"p0/{number}")

@@ -11,7 +11,7 @@ import pytest
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, INT64_MAX, UNSTAMPED, stamps_of
-from tests.fast.conformance.rules.clocked_history import FUTURE_ONLY, PLUGIN, Tale
+from tests.fast.conformance.rules.clocked_history import FUTURE_ONLY, PLUGIN, Clocked
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
     VerdictKind.VIOLATED,
@@ -22,25 +22,25 @@ VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
 DAY_MS = 86_400_000
 
 
-def verdicts(tale: Tale) -> dict[str, Verdict]:
-    return tale.verdicts(*(f"TSP-{number:03d}" for number in range(1, 13)))
+def verdicts(run: Clocked) -> dict[str, Verdict]:
+    return run.verdicts(*(f"TSP-{number:03d}" for number in range(1, 13)))
 
 
-def sent(spec: TimeStampingSpec | None, ttl_ms: int = 0, *, ahead_ms: int = 0, **fields: Any) -> Tale:
+def sent(spec: TimeStampingSpec | None, ttl_ms: int = 0, *, ahead_ms: int = 0, **fields: Any) -> Clocked:
     """p0/1 is sent and taken over in the millisecond 1 of the broker's clock."""
-    tale = Tale(skews={"p0": ahead_ms}, timestamping=spec).at(1)
-    tale.request_ms = 0.1
-    return tale.post("p0/1", ttl_ms=ttl_ms, **fields)
+    run = Clocked(skews={"p0": ahead_ms}, timestamping=spec).at(1)
+    run.request_ms = 0.1
+    return run.post("p0/1", ttl_ms=ttl_ms, **fields)
 
 
-def received(tale: Tale, timestamp_ms: int, expiration_ms: int = 0, **fields: object) -> dict[str, Verdict]:
+def received(run: Clocked, timestamp_ms: int, expiration_ms: int = 0, **fields: object) -> dict[str, Verdict]:
     """It arrives in the drain with these stamps."""
-    tale.close(at_ms=5).deliver("drain/1", "p0/1", timestamp_ms=timestamp_ms, expiration_ms=expiration_ms, **fields)
-    return verdicts(tale.finish())
+    run.close(at_ms=5).deliver("drain/1", "p0/1", timestamp_ms=timestamp_ms, expiration_ms=expiration_ms, **fields)
+    return verdicts(run.finish())
 
 
 def test_an_empty_run_exercises_nothing() -> None:
-    for verdict in verdicts(Tale(timestamping=PLUGIN).close().finish()).values():
+    for verdict in verdicts(Clocked(timestamping=PLUGIN).close().finish()).values():
         assert verdict.verdict is NOT_EXERCISED
 
 
@@ -49,54 +49,54 @@ def test_an_empty_run_exercises_nothing() -> None:
 
 @pytest.mark.parametrize(("off_ms", "expected"), [(0, SATISFIED), (1, VIOLATED), (-1, VIOLATED)])
 def test_the_timestamp_is_the_brokers(off_ms: int, expected: VerdictKind) -> None:
-    tale = sent(PLUGIN, ahead_ms=300_000)
-    found = received(tale, tale.wall_ms("b", 1) + off_ms)["TSP-001"]
+    run = sent(PLUGIN, ahead_ms=300_000)
+    found = received(run, run.wall_ms("b", 1) + off_ms)["TSP-001"]
     assert found.verdict is expected
     assert found.slack_ns == (-1_000_000 if off_ms else None)
     assert found.situations == ([] if off_ms else [AHEAD])
 
 
 def test_a_long_send_leaves_room() -> None:
-    tale = Tale(skews={"p0": -5000}, timestamping=PLUGIN).at(1)
-    tale.request_ms = 20
-    tale.post("p0/1")
-    assert received(tale, tale.wall_ms("b", 21))["TSP-001"].verdict is SATISFIED
+    run = Clocked(skews={"p0": -5000}, timestamping=PLUGIN).at(1)
+    run.request_ms = 20
+    run.post("p0/1")
+    assert received(run, run.wall_ms("b", 21))["TSP-001"].verdict is SATISFIED
 
 
 def test_a_kept_timestamp_that_may_be_the_brokers_is_in_doubt() -> None:
-    tale = Tale(skews={"p0": 1000}, timestamping=PLUGIN).at(1)
-    tale.request_ms = 3000
-    tale.post("p0/1")
-    found = received(tale, tale.sent("p0/1").timestamp_ms or 0)["TSP-001"]
+    run = Clocked(skews={"p0": 1000}, timestamping=PLUGIN).at(1)
+    run.request_ms = 3000
+    run.post("p0/1")
+    found = received(run, run.sent("p0/1").timestamp_ms or 0)["TSP-001"]
     assert found.verdict is INCONCLUSIVE
-    unknown = Tale(skews={"p0": 1000}, timestamping=PLUGIN).at(1).post("p0/1", result="unknown")
+    unknown = Clocked(skews={"p0": 1000}, timestamping=PLUGIN).at(1).post("p0/1", result="unknown")
     unknown.close(at_ms=3000).deliver("drain/1", "p0/1")
     assert verdicts(unknown.finish())["TSP-001"].verdict is NOT_EXERCISED
 
 
 def test_without_clock_samples_nothing_can_be_said() -> None:
-    tale = Tale(sampled=False, timestamping=PLUGIN).at(1).post("p0/1")
-    assert received(tale, tale.wall_ms("b", 1))["TSP-001"].verdict is INCONCLUSIVE
+    run = Clocked(sampled=False, timestamping=PLUGIN).at(1).post("p0/1")
+    assert received(run, run.wall_ms("b", 1))["TSP-001"].verdict is INCONCLUSIVE
 
 
 def test_a_send_after_a_jump_at_the_same_instant() -> None:
     """The jump and the begin of the send share their nanosecond; the order of the events decides."""
-    tale = Tale(timestamping=PLUGIN).at(1).step("b", 5000)
-    tale.request_ms = 0.1
-    tale.post("p0/1")
-    assert received(tale, tale.wall_ms("b", 1) - 5000)["TSP-001"].verdict is VIOLATED
+    run = Clocked(timestamping=PLUGIN).at(1).step("b", 5000)
+    run.request_ms = 0.1
+    run.post("p0/1")
+    assert received(run, run.wall_ms("b", 1) - 5000)["TSP-001"].verdict is VIOLATED
 
 
 def test_a_send_that_ends_when_the_clock_jumps() -> None:
-    tale = sent(PLUGIN, ahead_ms=-7000).step("b", 5000)
-    assert received(tale, tale.wall_ms("b", 1))["TSP-001"].verdict is VIOLATED
-    tale = sent(PLUGIN, ahead_ms=-7000).step("b", 5000)
-    assert received(tale, tale.wall_ms("b", 1) - 5000)["TSP-001"].verdict is SATISFIED
+    run = sent(PLUGIN, ahead_ms=-7000).step("b", 5000)
+    assert received(run, run.wall_ms("b", 1))["TSP-001"].verdict is VIOLATED
+    run = sent(PLUGIN, ahead_ms=-7000).step("b", 5000)
+    assert received(run, run.wall_ms("b", 1) - 5000)["TSP-001"].verdict is SATISFIED
 
 
 def test_without_timestamp_the_broker_stamps() -> None:
-    tale = sent(PLUGIN, stamp=False)
-    found = received(tale, tale.wall_ms("b", 1))["TSP-001"]
+    run = sent(PLUGIN, stamp=False)
+    found = received(run, run.wall_ms("b", 1))["TSP-001"]
     assert (found.verdict, found.situations) == (SATISFIED, [UNSTAMPED])
 
 
@@ -117,9 +117,9 @@ def test_without_timestamp_the_broker_stamps() -> None:
     ],
 )
 def test_the_time_to_live(ceiling_ms: int, ttl_ms: int, lived_ms: int, requirement: str, expected: VerdictKind) -> None:
-    tale = sent(TimeStampingSpec(ttl_ceiling_ms=ceiling_ms), ttl_ms, ahead_ms=-300_000)
-    now_ms = tale.wall_ms("b", 1)
-    found = received(tale, now_ms, now_ms + lived_ms)[requirement]
+    run = sent(TimeStampingSpec(ttl_ceiling_ms=ceiling_ms), ttl_ms, ahead_ms=-300_000)
+    now_ms = run.wall_ms("b", 1)
+    found = received(run, now_ms, now_ms + lived_ms)[requirement]
     assert found.verdict is expected
     assert found.slack_ns == (None if expected is SATISFIED else -1_000_000)
 
@@ -128,25 +128,25 @@ def test_the_time_to_live(ceiling_ms: int, ttl_ms: int, lived_ms: int, requireme
 
 
 def test_future_only_leaves_a_later_expiration_alone() -> None:
-    tale = sent(FUTURE_ONLY, 2000, ahead_ms=300_000)
-    send = tale.sent("p0/1")
-    found = received(tale, send.timestamp_ms or 0, send.expiration_ms)
+    run = sent(FUTURE_ONLY, 2000, ahead_ms=300_000)
+    send = run.sent("p0/1")
+    found = received(run, send.timestamp_ms or 0, send.expiration_ms)
     assert found["TSP-003"].situations == [AHEAD]
     assert found["TSP-010"].verdict is SATISFIED
 
 
 def test_future_only_never_lowers() -> None:
-    tale = sent(FUTURE_ONLY, 2000, ahead_ms=300_000)
-    send = tale.sent("p0/1")
-    found = received(tale, send.timestamp_ms or 0, send.expiration_ms - 1)
+    run = sent(FUTURE_ONLY, 2000, ahead_ms=300_000)
+    send = run.sent("p0/1")
+    found = received(run, send.timestamp_ms or 0, send.expiration_ms - 1)
     assert (found["TSP-003"].verdict, found["TSP-003"].slack_ns) == (VIOLATED, -1_000_000)
     assert found["TSP-010"].verdict is VIOLATED
 
 
 def test_future_only_raises_where_the_broker_is_ahead() -> None:
-    tale = sent(FUTURE_ONLY, 2000, ahead_ms=-300_000)
-    now_ms = tale.wall_ms("b", 1)
-    found = received(tale, now_ms, now_ms + 2000)
+    run = sent(FUTURE_ONLY, 2000, ahead_ms=-300_000)
+    now_ms = run.wall_ms("b", 1)
+    found = received(run, now_ms, now_ms + 2000)
     assert found["TSP-003"].situations == [BEHIND]
     assert found["TSP-001"].verdict is SATISFIED
     assert found["TSP-010"].verdict is NOT_EXERCISED
@@ -154,9 +154,9 @@ def test_future_only_raises_where_the_broker_is_ahead() -> None:
 
 def test_future_only_needs_a_later_expiration() -> None:
     """Both clocks show the same millisecond: nothing is later, so the timestamp must stay, which here shows nothing."""
-    tale = sent(FUTURE_ONLY, 2000)
-    send = tale.sent("p0/1")
-    found = received(tale, send.timestamp_ms or 0, send.expiration_ms)["TSP-010"]
+    run = sent(FUTURE_ONLY, 2000)
+    send = run.sent("p0/1")
+    found = received(run, send.timestamp_ms or 0, send.expiration_ms)["TSP-010"]
     assert "both clocks showed the same millisecond" in found.situations
 
 
@@ -166,9 +166,9 @@ def test_future_only_needs_a_later_expiration() -> None:
 )
 def test_future_only_obeys_the_ceiling(ahead_ms: int, lived_ms: int, expected: VerdictKind) -> None:
     """Counted from the later of the two clocks. One millisecond less is TSP-003's."""
-    tale = sent(TimeStampingSpec(future_only=True, ttl_ceiling_ms=1000), 2000, ahead_ms=ahead_ms)
-    from_ms = max(tale.wall_ms("b", 1), tale.sent("p0/1").timestamp_ms or 0)
-    found = received(tale, from_ms, from_ms + lived_ms)
+    run = sent(TimeStampingSpec(future_only=True, ttl_ceiling_ms=1000), 2000, ahead_ms=ahead_ms)
+    from_ms = max(run.wall_ms("b", 1), run.sent("p0/1").timestamp_ms or 0)
+    found = received(run, from_ms, from_ms + lived_ms)
     assert found["TSP-012"].verdict is expected
     assert found["TSP-010"].verdict is found["TSP-004"].verdict is NOT_EXERCISED
     lowered = ahead_ms > 0 and lived_ms < 1000
@@ -176,28 +176,28 @@ def test_future_only_obeys_the_ceiling(ahead_ms: int, lived_ms: int, expected: V
 
 
 def test_a_ceiling_that_is_not_reached_is_no_instance() -> None:
-    tale = sent(TimeStampingSpec(future_only=True, ttl_ceiling_ms=2000), 2000, ahead_ms=300_000)
-    send = tale.sent("p0/1")
-    found = received(tale, send.timestamp_ms or 0, send.expiration_ms)
+    run = sent(TimeStampingSpec(future_only=True, ttl_ceiling_ms=2000), 2000, ahead_ms=300_000)
+    send = run.sent("p0/1")
+    found = received(run, send.timestamp_ms or 0, send.expiration_ms)
     assert found["TSP-012"].verdict is NOT_EXERCISED
     assert found["TSP-010"].verdict is SATISFIED
 
 
 @pytest.mark.parametrize(("kept", "expected"), [(True, SATISFIED), (False, VIOLATED)])
 def test_future_only_moves_no_timestamp_back(kept: bool, expected: VerdictKind) -> None:
-    tale = sent(FUTURE_ONLY, ahead_ms=300_000)
-    sent_ms = tale.sent("p0/1").timestamp_ms or 0
-    found = received(tale, sent_ms if kept else sent_ms - 1)["TSP-011"]
+    run = sent(FUTURE_ONLY, ahead_ms=300_000)
+    sent_ms = run.sent("p0/1").timestamp_ms or 0
+    found = received(run, sent_ms if kept else sent_ms - 1)["TSP-011"]
     assert (found.verdict, found.slack_ns) == (expected, 0 if kept else -1_000_000)
 
 
 def test_an_expiration_does_not_fall_between_deliveries() -> None:
-    tale = sent(FUTURE_ONLY, 2000, ahead_ms=-300_000).at(3).connect("c0").subscribe("c0/1")
-    now_ms = tale.wall_ms("b", 1)
-    tale.deliver("c0/1", "p0/1", timestamp_ms=now_ms, expiration_ms=now_ms + 2000).leave("c0/1")
-    tale.close(at_ms=20)
-    tale.deliver("drain/1", "p0/1", timestamp_ms=now_ms, expiration_ms=now_ms + 1999, redelivered=True)
-    assert verdicts(tale.finish())["TSP-003"].verdict is VIOLATED
+    run = sent(FUTURE_ONLY, 2000, ahead_ms=-300_000).at(3).connect("c0").subscribe("c0/1")
+    now_ms = run.wall_ms("b", 1)
+    run.deliver("c0/1", "p0/1", timestamp_ms=now_ms, expiration_ms=now_ms + 2000).leave("c0/1")
+    run.close(at_ms=20)
+    run.deliver("drain/1", "p0/1", timestamp_ms=now_ms, expiration_ms=now_ms + 1999, redelivered=True)
+    assert verdicts(run.finish())["TSP-003"].verdict is VIOLATED
 
 
 # -- TSP-005
@@ -216,9 +216,9 @@ def test_an_expiration_does_not_fall_between_deliveries() -> None:
 )
 def test_the_override(override_ms: int, ceiling_ms: int, lived_ms: int | None, expected: VerdictKind) -> None:
     spec = TimeStampingSpec(zero_expiration_override_ms=override_ms, ttl_ceiling_ms=ceiling_ms)
-    tale = sent(spec, ahead_ms=-60_000)
-    now_ms = tale.wall_ms("b", 1)
-    found = received(tale, now_ms, 0 if lived_ms is None else now_ms + lived_ms)
+    run = sent(spec, ahead_ms=-60_000)
+    now_ms = run.wall_ms("b", 1)
+    found = received(run, now_ms, 0 if lived_ms is None else now_ms + lived_ms)
     assert found["TSP-005"].verdict is expected
 
 
@@ -232,15 +232,15 @@ def test_the_override(override_ms: int, ceiling_ms: int, lived_ms: int | None, e
 def test_what_must_not_be_touched(
     spec: TimeStampingSpec | None, requirement: str, stamp_ms: int, expiration_ms: int, expected: VerdictKind
 ) -> None:
-    tale = sent(spec, 2000, timestamp_ms=0 if spec else 77)
-    send = tale.sent("p0/1")
-    found = received(tale, (send.timestamp_ms or 0) + stamp_ms, send.expiration_ms + expiration_ms)
+    run = sent(spec, 2000, timestamp_ms=0 if spec else 77)
+    send = run.sent("p0/1")
+    found = received(run, (send.timestamp_ms or 0) + stamp_ms, send.expiration_ms + expiration_ms)
     assert found[requirement].verdict is expected
 
 
 def test_delayed_messages_are_outside() -> None:
-    tale = sent(None, 2000, delay_ms=100)
-    assert received(tale, 5, 6)["TSP-007"].verdict is NOT_EXERCISED
+    run = sent(None, 2000, delay_ms=100)
+    assert received(run, 5, 6)["TSP-007"].verdict is NOT_EXERCISED
 
 
 # -- TSP-008, TSP-009
@@ -248,41 +248,41 @@ def test_delayed_messages_are_outside() -> None:
 
 @pytest.mark.parametrize(("off_ms", "expected"), [(0, SATISFIED), (1, VIOLATED)])
 def test_a_dead_letter_is_not_stamped_again(off_ms: int, expected: VerdictKind) -> None:
-    tale = sent(PLUGIN, 100, ahead_ms=DAY_MS)
-    tale.close(at_ms=500).letter("p0/1", timestamp_ms=tale.wall_ms("b", 1) + off_ms)
-    assert verdicts(tale.finish())["TSP-008"].verdict is expected
+    run = sent(PLUGIN, 100, ahead_ms=DAY_MS)
+    run.close(at_ms=500).dead_letter("p0/1", timestamp_ms=run.wall_ms("b", 1) + off_ms)
+    assert verdicts(run.finish())["TSP-008"].verdict is expected
 
 
 def test_a_dead_letter_gets_no_override() -> None:
-    tale = sent(TimeStampingSpec(zero_expiration_override_ms=100))
-    now_ms = tale.wall_ms("b", 1)
-    tale.close(at_ms=500).letter("p0/1", timestamp_ms=now_ms, expiration_ms=tale.wall_ms("b", 300))
-    assert verdicts(tale.finish())["TSP-008"].verdict is VIOLATED
+    run = sent(TimeStampingSpec(zero_expiration_override_ms=100))
+    now_ms = run.wall_ms("b", 1)
+    run.close(at_ms=500).dead_letter("p0/1", timestamp_ms=now_ms, expiration_ms=run.wall_ms("b", 300))
+    assert verdicts(run.finish())["TSP-008"].verdict is VIOLATED
 
 
 def test_a_dead_letter_has_the_timestamp_that_an_earlier_delivery_showed() -> None:
-    tale = sent(PLUGIN, 100, ahead_ms=DAY_MS).at(3).connect("c0").subscribe("c0/1")
-    now_ms = tale.wall_ms("b", 1)
-    tale.deliver("c0/1", "p0/1", timestamp_ms=now_ms, expiration_ms=now_ms + 100).leave("c0/1")
-    tale.close(at_ms=500).letter("p0/1", timestamp_ms=now_ms + 1)
-    assert verdicts(tale.finish())["TSP-008"].verdict is VIOLATED
+    run = sent(PLUGIN, 100, ahead_ms=DAY_MS).at(3).connect("c0").subscribe("c0/1")
+    now_ms = run.wall_ms("b", 1)
+    run.deliver("c0/1", "p0/1", timestamp_ms=now_ms, expiration_ms=now_ms + 100).leave("c0/1")
+    run.close(at_ms=500).dead_letter("p0/1", timestamp_ms=now_ms + 1)
+    assert verdicts(run.finish())["TSP-008"].verdict is VIOLATED
 
 
 @pytest.mark.parametrize(("off_ms", "expected"), [(0, SATISFIED), (1, VIOLATED), (None, VIOLATED)])
 def test_dead_for_its_own_producer(off_ms: int | None, expected: VerdictKind) -> None:
     """The expiration lies before the timestamp but after the broker's clock, so it is delivered; it must keep it."""
-    tale = sent(PLUGIN, -1000, ahead_ms=300_000)
-    now_ms = tale.wall_ms("b", 1)
-    send = tale.sent("p0/1")
+    run = sent(PLUGIN, -1000, ahead_ms=300_000)
+    now_ms = run.wall_ms("b", 1)
+    send = run.sent("p0/1")
     stamp_ms = now_ms if off_ms is not None else send.timestamp_ms or 0
-    found = received(tale, stamp_ms, send.expiration_ms + (off_ms or 0))["TSP-009"]
+    found = received(run, stamp_ms, send.expiration_ms + (off_ms or 0))["TSP-009"]
     assert found.verdict is expected
 
 
 def test_dead_for_its_own_producer_and_dead_lettered() -> None:
-    tale = sent(PLUGIN, -1000)
-    tale.close(at_ms=20).letter("p0/1", timestamp_ms=tale.wall_ms("b", 1))
-    assert verdicts(tale.finish())["TSP-009"].situations == ["it was dead-lettered"]
+    run = sent(PLUGIN, -1000)
+    run.close(at_ms=20).dead_letter("p0/1", timestamp_ms=run.wall_ms("b", 1))
+    assert verdicts(run.finish())["TSP-009"].situations == ["it was dead-lettered"]
 
 
 # -- the rule itself

@@ -8,15 +8,15 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Unsubscribe
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-class Story(Chronicle):
-    """A chronicle that knows durable subscriptions; ``d1`` is one of host ``c0`` on topic ``t0``."""
+class Story(Builder):
+    """A run that knows durable subscriptions; ``d1`` is one of host ``c0`` on topic ``t0``."""
 
     def durable(self, consumer: str, **fields: Any) -> Self:
         wanted = {"dest": "t0", "durable": "d1", "ack": "individual", **fields}
@@ -30,11 +30,11 @@ def hosts(**declared: Any) -> Story:
     return Story(**declared).connect("p0").connect("c0")
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
@@ -71,7 +71,7 @@ def test_what_is_published_while_nobody_is_there_is_owed() -> None:
         hosts(memory_limit_bytes=1).durable("c0/1").send("p0/1", "t0").rest("t0"),
     ],
 )
-def test_what_need_not_have_come(story: Chronicle) -> None:
+def test_what_need_not_have_come(story: Builder) -> None:
     assert kind(story, "GEN-013") is not FAILS
 
 

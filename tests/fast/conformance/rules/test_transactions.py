@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import DLQ, Chronicle
+from tests.fast.conformance.rules.history_builder import DLQ, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -14,22 +14,22 @@ TX = "p0/tx1"
 CTX = "c0/tx1"
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
-def sent(*messages: str, **fields: object) -> Chronicle:
+def sent(*messages: str, **fields: object) -> Builder:
     """A consumer waits; messages are sent in a transaction that is still open."""
-    story = Chronicle().connect("p0").connect("c0").connect("c1").subscribe("c0/1").begin("p0")
+    story = Builder().connect("p0").connect("c0").connect("c1").subscribe("c0/1").begin("p0")
     for message in messages or ("p0/1",):
         story.send(message, tx=TX, **fields)
     return story
 
 
-def pledged(count: int = 2, dest: str = "q0") -> Chronicle:
+def pledged(count: int = 2, dest: str = "q0") -> Builder:
     """A consumer has acknowledged what it holds in a transaction that is still open."""
-    story = Chronicle().connect("p0").connect("c0").connect("c1")
+    story = Builder().connect("p0").connect("c0").connect("c1")
     names = [f"p0/{number}" for number in range(1, count + 1)]
     for name in names:
         story.send(name, dest)
@@ -124,8 +124,8 @@ def test_what_may_be_missing(excuse: str) -> None:
 
 @pytest.mark.parametrize("dest", ["q0", "t0"])
 def test_the_order_of_the_sends(dest: str) -> None:
-    def story(*order: str) -> Chronicle:
-        told = Chronicle().connect("p0").connect("c0").subscribe("c0/1", dest).begin("p0")
+    def story(*order: str) -> Builder:
+        told = Builder().connect("p0").connect("c0").subscribe("c0/1", dest).begin("p0")
         told.send("p0/1", dest, tx=TX).send("p0/2", dest, tx=TX).commit("p0")
         return told.arrive("c0/1", *order)
 

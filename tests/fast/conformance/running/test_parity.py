@@ -61,10 +61,10 @@ def test_another_outcome(delayed: History) -> None:
 
 @pytest.mark.parametrize("name", ["size", "in_flight", "dispatched", "expired"])
 def test_another_figure_at_rest(delayed: History, name: str) -> None:
-    assert [d.what for d in compare(delayed, changed(delayed, Counters, 0, **{name: 77}))] == ["figures at rest"]
+    assert [d.what for d in compare(delayed, changed(delayed, Counters, 0, **{name: 77}))] == ["counters at rest"]
 
 
-def test_figures_in_motion_are_not_compared(delayed: History) -> None:
+def test_counters_in_motion_are_not_compared(delayed: History) -> None:
     moving = changed(delayed, Counters, 0, at_rest=False)
     assert compare(moving, changed(moving, Counters, 0, size=77)) == []
 

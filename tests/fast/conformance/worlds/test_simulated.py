@@ -126,7 +126,7 @@ def test_a_send_into_a_stall_is_unknown_and_arrives_later() -> None:
 def test_in_flight_swings_negative_when_the_consumer_leaves_before_the_writer_is_done(
     via: Literal["stomp", "jms"],
 ) -> None:
-    """Seed 003: the close takes 30 off the books while only a few have been written."""
+    """Seed 003: the close takes 30 off the counter while only a few have been written."""
     steps = [SendStep(count=30), Subscribe(host=1, prefetch=1000), Leave(), ReadCounters(), Settle()]
     hosts = [HostSpec("b", "broker"), HostSpec("p", "client"), HostSpec("c", "client", via)]
     figures = [

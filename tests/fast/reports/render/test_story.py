@@ -14,8 +14,8 @@ from brokerproof.conformance.experiment.steps import REGISTRY, AnyStep
 from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
 from brokerproof.conformance.experiment.steps.fault import Resume
 from brokerproof.conformance.experiment.steps.operation import Operate
-from brokerproof.conformance.experiment.steps.passage import Counters
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.experiment.versions import destinations_named
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.engine import run_program

@@ -40,8 +40,8 @@ from brokerproof.conformance.experiment.steps.consume import Subscribe as Subscr
 from brokerproof.conformance.experiment.steps.consume import Take as TakeStep
 from brokerproof.conformance.experiment.steps.fault import Clock as ClockStep
 from brokerproof.conformance.experiment.steps.fault import Stall as StallStep
-from brokerproof.conformance.experiment.steps.passage import Advance as AdvanceStep
 from brokerproof.conformance.experiment.steps.send import Send as SendStep
+from brokerproof.conformance.experiment.steps.waiting import Advance as AdvanceStep
 from brokerproof.conformance.experiment.traits import JMS
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue, Outcome, Requirement, Source

@@ -51,7 +51,7 @@ def test_nothing_depends_on_the_order_of_runs() -> None:
     for order in itertools.permutations(runs()):
         column = collect(*order)
         assert column.cells(["DLY-003"]) == first.cells(["DLY-003"])
-        assert [result.run for result in column.exhibits()] == [result.run for result in first.exhibits()]
+        assert [result.run for result in column.examples()] == [result.run for result in first.examples()]
 
 
 def test_the_same_run_twice_counts_once() -> None:
@@ -61,7 +61,7 @@ def test_the_same_run_twice_counts_once() -> None:
 
 
 def test_the_shortest_violation_is_shown() -> None:
-    (shown,) = collect(*runs()).exhibits()
+    (shown,) = collect(*runs()).examples()
     assert shown.name == "seed-3"
 
 
@@ -70,13 +70,13 @@ def test_the_richest_satisfied_run_is_shown() -> None:
     column = collect(
         samples.result("short-and-poor", [poor]), samples.result("rich", [samples.kept("DLY-003")], extra_steps=3)
     )
-    assert [result.name for result in column.exhibits()] == ["rich"]
+    assert [result.name for result in column.examples()] == ["rich"]
 
 
 @pytest.mark.parametrize("kind", [VerdictKind.NOT_RUN, VerdictKind.NOT_APPLICABLE, VerdictKind.NOT_EXERCISED])
-def test_what_never_happened_has_no_exhibit(kind: VerdictKind) -> None:
+def test_what_never_happened_has_no_example(kind: VerdictKind) -> None:
     (cell,) = collect(samples.result("seed-1", [Verdict("DLY-003", kind, text="because")])).cells(["DLY-003"])
-    assert cell.exhibit is None
+    assert cell.example is None
     assert cell.verdict.text == "because"
 
 

@@ -53,6 +53,16 @@ def test_report_reads_back_as_written(tmp_path: Path) -> None:
     assert parse_report(report.encode()) == report
 
 
+def test_a_report_of_format_1_is_read(tmp_path: Path) -> None:
+    report = sample_report(tmp_path)
+    assert any(cell.example for cell in report.cells)
+    old = (
+        report.encode().replace(b'"example":', b'"exhibit":').replace(b"brokerproof/report/2", b"brokerproof/report/1")
+    )
+    assert old != report.encode()
+    assert parse_report(old) == report
+
+
 def test_totals_count_cells_per_verdict(tmp_path: Path) -> None:
     totals = {kind.value: count for kind, count in sample_report(tmp_path).totals("reference").items() if count}
     assert totals == {"violated": 1, "satisfied": 1, "not exercised": 1}
@@ -84,7 +94,7 @@ def test_report_cannot_point_outside_its_folder(tmp_path: Path, slug: str) -> No
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b"\xff\xfe", b'{"format": 1}'])
 def test_garbage_is_refused(data: bytes) -> None:
-    with pytest.raises(ReportError, match=r"not a brokerproof/report/1 report"):
+    with pytest.raises(ReportError, match=r"not a brokerproof/report/2 report"):
         parse_report(data)
 
 

@@ -1,4 +1,4 @@
-"""Mutants of lives and waits: relative times to live, late acknowledgements, steps, what surrounds a delay."""
+"""Mutants of times to live and waits: relative ones, late acknowledgements, steps, what surrounds a delay."""
 
 from __future__ import annotations
 

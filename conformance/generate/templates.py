@@ -1,8 +1,8 @@
-"""Motifs: short runs of steps that belong together, one per story of the seeds.
+"""Scenario templates: short runs of steps that belong together, one per story of the seeds.
 
 Independent random steps rarely form a story: acknowledging needs a message that was taken, a boundary needs a wait of
-just that length. A motif draws such a run with the values that matter (a time, its neighbours by one millisecond) and
-leaves everything else to chance. Steps stay single data items, so shrinking takes a motif apart again.
+just that length. A template draws such a run with the values that matter (a time, its neighbours by one millisecond)
+and leaves everything else to chance. Steps stay single data items, so shrinking takes a template apart again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.steps import Shape
 
-Motif = Callable[["Chooser", "Shape"], list[AnyStep]]
+Template = Callable[["Chooser", "Shape"], list[AnyStep]]
 
 
 def _near(chooser: Chooser, ms: int) -> int:
@@ -209,7 +209,7 @@ def rejection(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 
 #: In the order in which they are drawn; append, never insert.
-MOTIFS: tuple[Motif, ...] = (
+TEMPLATES: tuple[Template, ...] = (
     consume,
     expire,
     delay,

@@ -243,7 +243,7 @@ class WholeSeconds(Stamping):
 
 
 class OneBox(DeadLetter):
-    """The letters of all destinations that should have a queue of their own lie on the first one's."""
+    """The dead letters of all destinations that should have a queue of their own lie on the first one's."""
 
     def __init__(self, config: BrokerConfig) -> None:
         super().__init__(config)
@@ -258,7 +258,7 @@ class OneBox(DeadLetter):
 
 
 class AcceptsAll(DeadLetter):
-    """Where each source has a queue of its own, every message gets a letter."""
+    """Where each source has a queue of its own, every message gets a dead letter."""
 
     def eligible(self, message: Message, source: str, expired: bool) -> bool:
         own = self.strategy(source).strategy == INDIVIDUAL_STRATEGY
@@ -393,7 +393,7 @@ ALL = (
            stamping(WholeSeconds)),
     Mutant("count-forged", "RDL-015", "A property that is called like the delivery count is taken for it.",
            broker=BelievesHeaders),
-    Mutant("letters-in-one-box", "RDL-021", "Letters of all sources lie on the first one's queue.", "dead_letter",
+    Mutant("letters-in-one-box", "RDL-021", "Dead letters of all sources lie on the first one's queue.", "dead_letter",
            OneBox),
     Mutant("own-letters-for-all", "RDL-022", "Where each source has a queue of its own, nothing is excluded.",
            "dead_letter", AcceptsAll),

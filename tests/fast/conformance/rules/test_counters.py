@@ -5,29 +5,29 @@ from __future__ import annotations
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
-def held() -> Chronicle:
+def held() -> Builder:
     """Two messages at a consumer."""
-    story = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1")
+    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1")
     return story.arrive("c0/1", "p0/1", "p0/2")
 
 
 # -- INF-008
 
 
-def unread(ack: str = "auto") -> Chronicle:
-    return Chronicle().connect("p0").connect("c0").subscribe("c0/1", ack=ack).stall("c0", "client").send("p0/1")
+def unread(ack: str = "auto") -> Builder:
+    return Builder().connect("p0").connect("c0").subscribe("c0/1", ack=ack).stall("c0", "client").send("p0/1")
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, (HOLDS, "counted")), (-1, (FAILS, "negative"))])
@@ -105,7 +105,7 @@ def test_a_purged_queue_may_fill_again(case: str) -> None:
 
 @pytest.mark.parametrize(("count", "expected"), [(0, (HOLDS, "left-alone")), (-2, (FAILS, "charged"))])
 def test_a_wildcards_consumer_takes_off_each_place_its_own(count: int, expected: tuple[VerdictKind, str]) -> None:
-    story = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", "q*")
+    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", "q*")
     story.arrive("c0/1", "p0/1", "p0/2", dest="q0")
     assert outcome(story.rest("q1", in_flight=-2), "INF-018")[0] is SILENT  # it is still there
     story.lose("c0")
@@ -114,21 +114,21 @@ def test_a_wildcards_consumer_takes_off_each_place_its_own(count: int, expected:
 
 @pytest.mark.parametrize(("count", "expected"), [(1, (HOLDS, "left-alone")), (0, (FAILS, "charged"))])
 def test_what_others_hold_stays_when_a_wildcards_consumer_leaves(count: int, expected: tuple[VerdictKind, str]) -> None:
-    story = Chronicle().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2").subscribe("c0/1", "q*")
+    story = Builder().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2").subscribe("c0/1", "q*")
     story.subscribe("c1/1").arrive("c0/1", "p0/1", dest="q0").arrive("c1/1", "p0/2").lose("c0")
     assert outcome(story.rest(in_flight=count), "INF-018") == expected
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, (HOLDS, "left-alone")), (-1, (FAILS, "charged"))])
 def test_a_durable_wildcard_leaves_other_topics_alone(count: int, expected: tuple[VerdictKind, str]) -> None:
-    story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "t*", durable="d").send("p0/1", "t0")
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t*", durable="d").send("p0/1", "t0")
     story.arrive("c0/1", "p0/1", dest="t0").leave("c0/1").rest("t1", in_flight=count)
     assert outcome(story, "INF-011") == expected
     assert outcome(story, "INF-018")[0] is SILENT
 
 
 def test_topics_are_not_queues() -> None:
-    story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "t*").lose("c0")
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t*").lose("c0")
     assert outcome(story.rest("q1", in_flight=-2), "INF-018")[0] is SILENT
 
 

@@ -1,4 +1,4 @@
-"""Mutants of the books: in-flight ledger, prefetch, redelivery, order, and the inactivity monitor."""
+"""Mutants of in-flight counts, prefetch, redelivery, order, and the inactivity monitor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from brokerproof.reference_broker.core.subscription import Consumer, Delivery, S
 
 
 class ForgetsClose(InFlight):
-    """A consumer that leaves keeps its unsettled messages on the books."""
+    """A consumer that leaves keeps its unsettled messages in flight."""
 
     def left(self, counters: Counters, count: int) -> None:
         counters.removed += count
@@ -156,7 +156,7 @@ class PoisonVanishes(DeadLetter):
         return super().eligible(message, source, expired) and message.expiration_ms > 0
 
 
-class LettersAstray(DeadLetter):
+class DeadLettersAstray(DeadLetter):
     """Dead letters go to the first queue instead of the dead-letter queue."""
 
     def target(self, source: str, subscriber: str = "") -> str:  # noqa: ARG002 - the defect is to ignore them
