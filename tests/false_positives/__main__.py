@@ -69,7 +69,9 @@ def main() -> int:
                 firsts.setdefault(key, f"seed {seed}: {text}")
     for key, count in sorted(counts.items(), key=lambda item: -item[1]):
         sys.stdout.write(f"{' '.join(key)}: {count} times, first {firsts[key]}\n")
-    sys.stdout.write(f"{options.count} seeds of {', '.join(options.programs)}: {len(counts)} kinds of false positives\n")
+    sys.stdout.write(
+        f"{options.count} seeds of {', '.join(options.programs)}: {len(counts)} kinds of false positives\n"
+    )
     return 1 if counts else 0
 
 

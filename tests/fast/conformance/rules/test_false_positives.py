@@ -1,4 +1,4 @@
-"""No rule raises a false false_positive: programs that no generator draws, seen sharply and less so.
+"""No rule raises a false positive: programs that no generator draws, seen sharply and less so.
 
 ``python -m tests.false_positives`` looks through thousands of seeds; what it found is here for good.
 """
@@ -15,7 +15,7 @@ from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.false_positives.__main__ import MAKERS, false_positives
 
 SEEDS = range(15)
-#: Seeds that once gave a false false_positive.
+#: Seeds that once gave a false positive.
 FOUND: dict[str, tuple[int, ...]] = {
     "mixed": (161, 409, 1195, 1527, 4796, 4932, 16859, 40422, 40714, 40932, 200350),
     "acknowledging": (),
@@ -25,11 +25,7 @@ FOUND: dict[str, tuple[int, ...]] = {
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_no_false_positive_on_the_reference_broker(name: str) -> None:
-    found = [
-        (seed, *false_positive)
-        for seed in (*SEEDS, *FOUND[name])
-        for false_positive in false_positives(MAKERS[name], seed)
-    ]
+    found = [(seed, *found) for seed in (*SEEDS, *FOUND[name]) for found in false_positives(MAKERS[name], seed)]
     assert found == []
 
 
