@@ -85,11 +85,17 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     def grade(self, outcome: str) -> str:
         """The grade of one of its outcomes; ``ok`` for "" or another."""
-        return next((one.grade for one in self.outcomes if one.name == outcome), "ok")
+        for one in self.outcomes:
+            if one.name == outcome:
+                return one.grade
+        return "ok"
 
     def outcome_of(self, grade: str) -> str:
         """Its first outcome of a grade; "" if there is none."""
-        return next((one.name for one in self.outcomes if one.grade == grade), "")
+        for one in self.outcomes:
+            if one.grade == grade:
+                return one.name
+        return ""
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):

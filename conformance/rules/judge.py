@@ -10,7 +10,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +23,8 @@ from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement, default_catalogue
 from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.rule import Finding, Rule
+
+Selection = Callable[[Facts], Sequence[Any]]
 
 
 class Claim:
@@ -53,6 +55,8 @@ class Claim:
                 self.widest = finding
             return
         self.decided += 1
+        if finding is self.held:
+            return  # most rows say the same
         if finding.holds:
             self._hold(finding)
         elif self.broken is None or _is_worse(finding, self.broken):
@@ -91,13 +95,13 @@ class Claim:
             kind,
             outcome,
             requirement.grade(outcome) if kind is VerdictKind.SATISFIED else "violated" if self.broken else "ok",
-            sorted(self.situations),
+            sorted(self.situations) if self.situations else [],
             _witness(shown) if shown is not None else [],
             slack_ns,
             text,
             self.decided,
             self.undecided,
-            marks.names(self.marks),
+            marks.names(self.marks) if self.marks else [],
         )
 
     def _doubt(self, finding: Finding) -> str:
@@ -122,28 +126,28 @@ def _text(finding: Finding, outcome: str) -> str:
 
 
 class Plan:
-    """What is asked of every history with the same capabilities: rules in order of their ids, and the verdicts of those
-    that do not apply, or that nobody exercises.
+    """What is asked of every history with the same capabilities: for each selection of rows the rules that run over
+    them, and the verdicts of a run that exercises nothing, in order of their ids.
     """
 
-    __slots__ = ("asked", "blank", "refused")
+    __slots__ = ("asked", "blank")
 
     def __init__(self, catalogue: Catalogue, wanted: tuple[str, ...], capabilities: tuple[str, ...]) -> None:
-        self.asked: list[tuple[Rule, Requirement]] = []
-        self.refused: list[Verdict] = []
-        self.blank: dict[str, Verdict] = {}
-        for name in sorted(wanted):
+        self.blank: list[Verdict] = []
+        #: Selection -> places among the verdicts, with their rules and requirements.
+        self.asked: dict[Selection, list[tuple[int, Rule, Requirement]]] = {}
+        for place, name in enumerate(sorted(wanted)):
             requirement, rule = catalogue[name], RULES.get(name)
             lacking = [need for need in requirement.needs if need not in capabilities]
+            verdict = Verdict(name, VerdictKind.NOT_EXERCISED)
             if lacking:
                 text = f"the broker (or its transport) does not offer: {', '.join(lacking)}"
-                self.refused.append(Verdict(name, VerdictKind.NOT_APPLICABLE, text=text))
+                verdict = Verdict(name, VerdictKind.NOT_APPLICABLE, text=text)
             elif rule is None:
-                text = "no rule of this release judges it"
-                self.refused.append(Verdict(name, VerdictKind.NOT_EXERCISED, text=text))
+                verdict = Verdict(name, VerdictKind.NOT_EXERCISED, text="no rule of this release judges it")
             else:
-                self.asked.append((rule, requirement))
-                self.blank[name] = Verdict(name, VerdictKind.NOT_EXERCISED)
+                self.asked.setdefault(rule.over, []).append((place, rule, requirement))
+            self.blank.append(verdict)
 
 
 @lru_cache(maxsize=64)
@@ -159,22 +163,19 @@ def judge_facts(facts: Facts, wanted: Iterable[str] | None = None, catalogue: Ca
         plan = _default_plan(names, capabilities)
     else:
         plan = Plan(catalogue, names or tuple(entry.id for entry in catalogue.judged()), capabilities)
-    verdicts = [*plan.refused]
-    for rule, requirement in plan.asked:
-        rows = facts.rows(rule.over)
-        verdicts.append(_judged(facts, rule, requirement, rows, plan.blank) if rows else plan.blank[requirement.id])
-    if plan.refused:
-        verdicts.sort(key=_id_of)
+    verdicts = [*plan.blank]
+    for over, asked in plan.asked.items():
+        rows = facts.rows(over)
+        if rows:
+            for place, rule, requirement in asked:
+                claim = _claim(facts, rule, requirement, rows)
+                if claim is not None:
+                    verdicts[place] = _verdict(facts, rule, claim)
     return verdicts
 
 
-def _id_of(verdict: Verdict) -> str:
-    return verdict.requirement
-
-
-def _judged(
-    facts: Facts, rule: Rule, requirement: Requirement, rows: Sequence[Any], blank: dict[str, Verdict]
-) -> Verdict:
+def _claim(facts: Facts, rule: Rule, requirement: Requirement, rows: Sequence[Any]) -> Claim | None:
+    """What a rule finds in the rows; None: nothing."""
     claim: Claim | None = None
     judge, unhandled = rule.judge, rule.unhandled
     for row in rows:
@@ -182,8 +183,10 @@ def _judged(
             if claim is None:
                 claim = Claim(requirement)
             claim.add(finding, getattr(row, "marks", 0) & unhandled)
-    if claim is None:
-        return blank[requirement.id]
+    return claim
+
+
+def _verdict(facts: Facts, rule: Rule, claim: Claim) -> Verdict:
     unproved = _unproved(facts, rule) if facts.unproved else None
     if unproved is None:
         return claim.verdict()
