@@ -7,16 +7,21 @@ written to a consumer that settles on writing and never got it, or an operator o
 
 from __future__ import annotations
 
+from typing import Final
+
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import may_be_given_up
-from brokerproof.conformance.facts.due import due_of, is_delayed
+from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import scarce
-from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, SETTLED, Copy, Destination, Reading, Session
+from brokerproof.conformance.facts.rows import LATE, RETURNED, Copy, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
+
+#: Fates of what its session no longer has, unsettled.
+GONE: Final = (RETURNED, LATE)
 
 
 def ended(tables: Tables) -> bool:
@@ -45,9 +50,10 @@ def absent(tables: Tables, copy: Copy) -> bool:
     if copy.dead_letters:
         return False
     for delivery in copy.deliveries:
+        if delivery.state not in GONE:
+            return False
         # What was acknowledged is as before after the rollback of its transaction, unless a library gave it up.
-        tried = len(delivery.settlements) > delivery.rollbacks or (delivery.rollbacks > 0 and may_be_given_up(copy))
-        if delivery.state in {SETTLED, DOUBTFUL, HELD} or tried:
+        if len(delivery.settlements) > delivery.rollbacks or (delivery.rollbacks > 0 and may_be_given_up(copy)):
             return False
         if delivery.event.seq > tables.drain_seq or (delivery.state == LATE and delivery.session.ack == "auto"):
             return False
@@ -87,7 +93,7 @@ def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:
 
 def _is_due(tables: Tables, copy: Copy, *, stepped: bool) -> bool:
     """Whether its delay was certainly over when the run ended."""
-    if not is_delayed(copy.send):
+    if not copy.send.delayed:
         return True
     due = due_of(tables, copy.send)
     if due is None or (due.restarted and due.jump_ms and not stepped):
@@ -107,7 +113,7 @@ def maybe_swallowed(tables: Tables, copy: Copy, death: Death | None = None) -> b
     """Whether the broker may have settled it by writing it to a session that settles on writing and never got it;
     ``death``: what is known of its death, after which nobody is written it.
     """
-    due = due_of(tables, copy.send) if is_delayed(copy.send) else None
+    due = due_of(tables, copy.send) if copy.send.delayed else None
     visible = due.visible if due is not None else copy.send.accepted
     for session in copy.dest.sessions:
         if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from brokerproof.conformance.experiment.history import Discard
-from brokerproof.conformance.facts.due import due_of, is_delayed
+from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination
@@ -30,7 +30,7 @@ def stays(tables: Tables, *, delayed: bool = False) -> list[Stay]:
     unseen = {dest.name: _unseen_ns(tables, dest) for dest in tables.destinations.values()}
     found: list[Stay] = []
     for copy in tables.copies:
-        due = due_of(tables, copy.send) if delayed and is_delayed(copy.send) else None
+        due = due_of(tables, copy.send) if delayed and copy.send.delayed else None
         if _is_kept(tables, copy, waited=due is not None):
             begin_ns = due.visible[1] if due is not None else copy.send.accepted[1]
             end_ns = _end_ns(tables, copy, unseen[copy.dest.name])

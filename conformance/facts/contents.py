@@ -9,6 +9,9 @@ from brokerproof.conformance.facts.tables import Tables
 def differences(tables: Tables, sent: Send, arrived: Arrive) -> list[str]:
     """What differs, in words. Outside of the simulation an agent need not look at properties."""
     looked = tables.simulated
+    as_sent = sent.body == arrived.body and sent.priority == arrived.priority
+    if as_sent and sent.message_kind == arrived.message_kind and sent.group == arrived.group:
+        return []
     pairs: tuple[tuple[str, object, object], ...] = (
         ("body", sent.body, arrived.body),
         ("kind", sent.message_kind, arrived.message_kind or ("" if looked else sent.message_kind)),

@@ -18,7 +18,7 @@ from typing import Final
 
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import settled
-from brokerproof.conformance.facts.due import due_of, is_delayed
+from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns, rest_after
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Send, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
@@ -42,7 +42,7 @@ class Traffic:
             event = send.event
             if event.result == "fail":
                 continue
-            due = due_of(tables, send) if is_delayed(send) else None
+            due = due_of(tables, send) if send.delayed else None
             copy = send.copies.get(dest.name)
             gone = _gone_ns(copy) if not dest.topic and copy is not None else NEVER
             # What left before it was due, because it died, was never both visible and unsettled.

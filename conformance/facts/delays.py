@@ -8,7 +8,7 @@ from typing import Final
 
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.credit import EXCUSES, Credit
-from brokerproof.conformance.facts.due import Due, due_of, is_delayed
+from brokerproof.conformance.facts.due import Due, due_of
 from brokerproof.conformance.facts.expiration import alive, death_of, may_die
 from brokerproof.conformance.facts.rows import Destination, Send, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
@@ -131,7 +131,7 @@ class Delays:
     def waits(self) -> list[Due]:
         """Messages that had to wait, for all that is known."""
         if self._all is None:
-            dues = [self.due(send) for send in self._tables.sends.values() if is_delayed(send) and not send.refused]
+            dues = [self.due(send) for send in self._tables.delayed if not send.refused]
             self._all = [due for due in dues if due is not None and due.delayed]
         return self._all
 
@@ -147,19 +147,21 @@ class Delays:
         """How many messages can have waited on a destination at an instant of ``span``: least, greatest. Of what was
         taken by ``since_ns`` nobody knows.
         """
+        if not self._tables.delayed:
+            return 0, 0
         found = self._scheduled.get(dest.name)
         if found is None:
             found = self._scheduled[dest.name] = Scheduled(self._tables, self._waits(dest))
         return found.bounds(span, since_ns)
 
     def _waits(self, dest: Destination) -> list[tuple[Send, Due | None]]:
-        return [(send, self.due(send)) for send in dest.sends if is_delayed(send)]
+        return [(send, self.due(send)) for send in dest.sends if send.delayed] if self._tables.delayed else []
 
     def awaited(self) -> list[Awaited]:
         """Delayed messages, and those that were sent after one that is due later, for which somebody waited."""
         if self._awaited is None:
             self._awaited = []
-            for dest in self._tables.destinations.values():
+            for dest in self._tables.destinations.values() if self._tables.delayed else ():
                 if self.backlog(dest).waits:
                     self._awaited += self._awaited_on(dest)
         return self._awaited

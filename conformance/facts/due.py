@@ -16,11 +16,6 @@ from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
 
-def is_delayed(send: Send) -> bool:
-    """Whether its producer wanted it to wait; a negative delay is a wish, too."""
-    return send.event.delay_ms != 0 or send.event.deliver_at_ms is not None
-
-
 class Due:
     """One message. ``asked``: when its delay is over on elapsed time; ``span``: the same, restarts considered;
     ``visible``: and its transaction committed. ``jump_ms``: how far the broker's clock jumped while it waited; 0: it

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from brokerproof.conformance.facts.clock import NO_EVENT
-from brokerproof.conformance.facts.policy import stamping_of
+from brokerproof.conformance.facts.policy import gets_expiration, stamping_of
 from brokerproof.conformance.facts.rows import Copy, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.stamping import Force, force_of, relative_force, skew_of
@@ -41,8 +41,7 @@ class Death:
 
 def may_die(tables: Tables, send: Send) -> bool:
     """Whether it has an expiration, or the broker may give it one."""
-    spec = tables.declared.timestamping
-    return send.event.mortal() or (spec is not None and spec.zero_expiration_override_ms > 0)
+    return send.mortal or gets_expiration(tables.declared)
 
 
 def death_of(tables: Tables, send: Send) -> Death | None:

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.facts.credit import Credit
 from brokerproof.conformance.facts.delays import Delays
-from brokerproof.conformance.facts.expiration import Death, alive, dead, death_of, may_die
+from brokerproof.conformance.facts.expiration import Death, alive, dead, death_of
 from brokerproof.conformance.facts.expiries import Expiries, expiries
-from brokerproof.conformance.facts.policy import Applied
+from brokerproof.conformance.facts.policy import Applied, gets_expiration
 from brokerproof.conformance.facts.publishing import Published
 from brokerproof.conformance.facts.recording import record
 from brokerproof.conformance.facts.rows import Destination, Send
@@ -25,7 +25,7 @@ Selected = TypeVar("Selected")
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_expiries", "_mortal", "_published", "_selected", "credit", "delays", "tally")
+    __slots__ = ("_deaths", "_dying", "_expiries", "_published", "_selected", "credit", "delays", "tally")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
@@ -40,7 +40,7 @@ class Facts(Tables):
         self._deaths: dict[str, Death | None] = {}
         self._expiries: list[Expiries] | None = None
         self._published: dict[str, Published] = {}
-        self._mortal: list[Send] | None = None
+        self._dying: list[Send] | None = None
         self._selected: dict[Any, Any] = {}
 
     def applies(self, dest: str) -> Applied:
@@ -62,15 +62,16 @@ class Facts(Tables):
         return found
 
     @property
-    def mortal(self) -> list[Send]:
+    def dying(self) -> list[Send]:
         """Messages that die, or may, because the broker's clock was never read; but for those sent straight to a
         dead-letter queue.
         """
-        if self._mortal is None:
-            self._mortal = [send for send in self.sends.values() if may_die(self, send) and self._is_mortal(send)]
-        return self._mortal
+        if self._dying is None:
+            may_die = self.sends.values() if gets_expiration(self.declared) else self.mortal
+            self._dying = [send for send in may_die if self._is_dying(send)]
+        return self._dying
 
-    def _is_mortal(self, send: Send) -> bool:
+    def _is_dying(self, send: Send) -> bool:
         if send.dest.kind == "dead-letters" or send.refused or not (send.confirmed or send.seen is not None):
             return False
         death = self.death(send)

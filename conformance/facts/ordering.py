@@ -19,7 +19,9 @@ def neighbours(tables: Tables, session: Session) -> Iterator[tuple[Delivery, Del
         send, event = delivery.send, delivery.send.event
         if not send.confirmed or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
             continue
-        if delivery.is_dead_letter or delivery.is_moved or delivery.marks & OPERATOR:
+        if delivery.marks & OPERATOR or (
+            delivery.dest is not delivery.copy.dest and (delivery.is_dead_letter or delivery.is_moved)
+        ):
             continue
         # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
         loose = not event.persistent and not send.client.traits.awaits_receipt

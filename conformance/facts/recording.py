@@ -161,7 +161,7 @@ class Recording:
         bytes_max = event.size + OVERHEAD_MAX_BYTES
         tables.epoch.send(event)
         delayed = event.delay_ms > 0 or event.deliver_at_ms is not None
-        timed = event.mortal() or delayed or gets_expiration(tables.declared)
+        timed = send.mortal or delayed or gets_expiration(tables.declared)
         for part in tables.parts(event):
             tables.sent_bytes += bytes_max
             part.sends.append(send)
@@ -191,6 +191,10 @@ class Recording:
             if event is None:
                 return None
             send = tables.sends[message] = Send(event, tables.client(event.host), tables.destination(event.dest))
+            if send.delayed:
+                tables.delayed.append(send)
+            if send.mortal:
+                tables.mortal.append(send)
             for part in tables.parts(event):
                 if part.name in send.copies:
                     tables.marks.put(marks.REPEATED, part.name, (event.t0, NEVER))
@@ -374,7 +378,7 @@ class Recording:
         if state != SETTLED or delivery.dest.topic or not delivery.session.traits.awaits_receipt or copy.dead_letters:
             return
         applied = copy.dest.applied
-        mortal = copy.send.event.mortal() or gets_expiration(tables.declared)
+        mortal = copy.send.mortal or gets_expiration(tables.declared)
         kept = applied.is_shared() and applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=mortal)
         taken = any(operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
         if kept and not taken and not copy.dead_letter_due and not delivery.is_dead_letter:

@@ -72,8 +72,8 @@ class Send:
     """
 
     # fmt: off
-    __slots__ = ("accepted", "client", "confirmed", "connection", "copies", "copy", "dest", "event", "marks", "message",
-                 "refused", "seen", "transaction")
+    __slots__ = ("accepted", "client", "confirmed", "connection", "copies", "copy", "delayed", "dest", "event", "marks",
+                 "message", "mortal", "refused", "seen", "transaction")
     # fmt: on
 
     def __init__(self, event: SendEvent, client: Client, dest: Destination) -> None:
@@ -82,6 +82,9 @@ class Send:
         self.client = client
         self.dest = dest
         self.connection = 0  # which of its host's it was sent on
+        #: Its producer wanted it to wait (a negative delay is a wish, too), or to die.
+        self.delayed = event.delay_ms != 0 or event.deliver_at_ms is not None
+        self.mortal = event.expiration_ms > 0 or event.life_ms > 0
         self.transaction: Transaction | None = None
         self.confirmed = event.result == "ok" and event.tx is None
         self.refused = event.result == "fail"
@@ -92,6 +95,13 @@ class Send:
         #: The first sight of it anywhere: nobody can see what was not accepted.
         self.seen: Event | None = None
         self.marks = 0
+
+    def arrivals(self) -> list[Delivery]:
+        """Of all its copies, those of dead letters after those of their copy."""
+        copy = self.copy
+        if copy is not None and len(self.copies) == 1 and not copy.dead_letters:
+            return copy.deliveries
+        return [delivery for copy in self.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
 
     @property
     def timed(self) -> bool:

@@ -69,8 +69,7 @@ class Stamped:
 
 def is_scheduled(send: Send) -> bool:
     """Whether it is delayed, or lives by the broker's clock."""
-    event = send.event
-    return event.delay_ms != 0 or event.deliver_at_ms is not None or event.life_ms != 0
+    return send.delayed or send.event.life_ms != 0
 
 
 def is_plain(tables: Tables, delivery: Delivery) -> bool:

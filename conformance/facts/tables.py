@@ -70,12 +70,12 @@ class Tables:
 
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
-                 "clients", "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations",
-                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "moved_seq", "names",
-                 "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests",
-                 "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
-                 "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "virtual_queues",
-                 "volatile", "wild")
+                 "clients", "clock_steps", "clocks", "copies", "declared", "delayed", "deliveries", "destinations",
+                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "mortal", "moved_seq",
+                 "names", "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
+                 "queue_rests", "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes",
+                 "sessions", "settle", "simulated", "subscriptions", "transactions", "uncommitted", "unproved",
+                 "unsure", "virtual_queues", "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
@@ -90,6 +90,9 @@ class Tables:
         self.marks = marks.Marks()
         # -- rows
         self.sends: dict[str, Send] = {}
+        #: Those whose producers wanted them to wait, and to die.
+        self.delayed: list[Send] = []
+        self.mortal: list[Send] = []
         self.copies: list[Copy] = []
         self.deliveries: list[Delivery] = []
         self.destinations: dict[str, Destination] = {}
@@ -133,9 +136,7 @@ class Tables:
         #: Virtual topic -> the queues that consume from it, where such topics are promised.
         self.virtual_queues: dict[str, list[Destination]] = {}
         #: Rejected messages whose dead letter was not seen yet; bytes that queues are known to keep; bytes ever sent.
-        self.rejected = 0
-        self.charged = 0
-        self.sent_bytes = 0
+        self.rejected = self.charged = self.sent_bytes = 0
         #: Of these copies, those that a restart ends.
         self.volatile: list[Copy] = []
         self.epoch = Epoch()

@@ -17,19 +17,16 @@ def told(facts: Facts) -> list[Send]:
 @rule("GEN-011", over=told, handles=KINDS)
 def as_it_was_sent(facts: Facts, send: Send) -> Findings:
     """Body and properties arrive as they were sent."""
-    event, letter = send.event, False
-    wholes = 0
-    for copy in send.copies.values():
-        for delivery in (*copy.deliveries, *copy.dead_letters):
-            shown = delivery.event
-            if shown.body is None:
-                continue
-            wrong = differences(facts, event, shown)
-            if wrong:
-                yield broken("changed", send, delivery, why=f"it has {', '.join(wrong)}")
-                return
-            wholes += 1
-            letter = letter or delivery.is_dead_letter
-    if wholes:
+    event, letter, whole = send.event, False, False
+    for delivery in send.arrivals():
+        if delivery.event.body is None:
+            continue
+        wrong = differences(facts, event, delivery.event)
+        if wrong:
+            yield broken("changed", send, delivery, why=f"it has {', '.join(wrong)}")
+            return
+        whole = True
+        letter = letter or delivery.is_dead_letter
+    if whole:
         carries = bool(event.message_kind or event.group)
         yield held("as-sent", "with properties" if carries else "as a dead letter" if letter else "")

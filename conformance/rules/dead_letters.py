@@ -64,7 +64,7 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
     elif is_told(letters[0]) and names_another(letters[0]):
         yield broken("wrong-origin", delivery, delivery.settlement, letters[0])
     else:
-        mortal = row.send.event.mortal()
+        mortal = row.send.mortal
         yield held("dead-lettered", "the rejected message had an expiration" if mortal else "it never expires")
 
 

@@ -8,7 +8,7 @@ from brokerproof.conformance.facts.absence import missing, unexplained, would_be
 from brokerproof.conformance.facts.clock import RATE_PPM
 from brokerproof.conformance.facts.credit import arrived_ns
 from brokerproof.conformance.facts.delays import Awaited
-from brokerproof.conformance.facts.due import Due, is_delayed
+from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import alive, dead, may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import departed_ns
@@ -27,7 +27,7 @@ IDLE = "a consumer was idle at the due time"
 
 def delayed(facts: Facts) -> list[Send]:
     """Messages that were to wait."""
-    return [send for send in facts.sends.values() if is_delayed(send)]
+    return facts.delayed
 
 
 def first_arrivals(facts: Facts) -> list[Delivery]:
@@ -119,12 +119,12 @@ def not_before_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
 
 def awaited(facts: Facts) -> list[Awaited]:
     """Delayed messages for which somebody waited, where the broker's clock did not jump."""
-    return [row for row in _awaited(facts) if row.due.delayed and not row.due.jump_ms]
+    return [row for row in facts.rows(_awaited) if row.due.delayed and not row.due.jump_ms]
 
 
 def behind_longer(facts: Facts) -> list[Awaited]:
     """Messages that were sent after one that waits longer, and for which somebody waited."""
-    return [row for row in _awaited(facts) if row.longer is not None and not row.due.jump_ms]
+    return [row for row in facts.rows(_awaited) if row.longer is not None and not row.due.jump_ms]
 
 
 def _awaited(facts: Facts) -> list[Awaited]:
@@ -183,8 +183,8 @@ def waiting_takes_no_slot(_facts: Facts, row: Awaited) -> Findings:
 
 def over_jumps(facts: Facts) -> list[Delivery | Awaited]:
     """The same rows as of DLY-001 and DLY-002, where the broker's clock jumped while the message waited."""
-    rows: list[Delivery | Awaited] = [row for row in _awaited(facts) if row.due.delayed and row.due.jump_ms]
-    for delivery in first_arrivals(facts) if facts.clock_steps else []:
+    rows: list[Delivery | Awaited] = [row for row in facts.rows(_awaited) if row.due.delayed and row.due.jump_ms]
+    for delivery in facts.rows(first_arrivals) if facts.clock_steps else []:
         due = facts.delays.due(delivery.send)
         if due is not None and due.jump_ms:
             rows.append(delivery)
@@ -207,7 +207,7 @@ def steps_change_nothing(facts: Facts, row: Delivery | Awaited) -> Findings:
 
 def queued(facts: Facts) -> list[Copy]:
     """The same, at a broker that knows delays."""
-    return queue_waits(facts) if facts.declared.delay_support else []
+    return facts.rows(queue_waits) if facts.declared.delay_support else []
 
 
 @rule("DLY-005", over=queued, handles=ANYTHING, faults=FAULTS)

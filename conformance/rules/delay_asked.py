@@ -64,7 +64,7 @@ def preset_is_overwritten(facts: Facts, delivery: Delivery) -> Findings:
 
 def asked(facts: Facts) -> list[Send]:
     """Messages that were to wait, outside of transactions, and are known to be taken or refused."""
-    return [send for send in delayed(facts) if send.event.tx is None and (send.refused or send.confirmed)]
+    return [send for send in facts.rows(delayed) if send.event.tx is None and (send.refused or send.confirmed)]
 
 
 def _refused(send: Send, where: str) -> Findings:
@@ -90,7 +90,7 @@ def unsupported_is_refused(facts: Facts, send: Send) -> Findings:
 
 def negatives(facts: Facts) -> list[Send]:
     """Messages with a negative delay."""
-    return [send for send in asked(facts) if send.event.delay_ms < 0] if facts.declared.delay_support else []
+    return [send for send in facts.rows(asked) if send.event.delay_ms < 0] if facts.declared.delay_support else []
 
 
 @rule("DLY-029", over=negatives, handles=ANYTHING, faults=FAULTS)

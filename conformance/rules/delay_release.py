@@ -12,7 +12,6 @@ from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, sta
 from brokerproof.conformance.facts.credit import EXCUSES
 from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.deliveries import repeated, settled
-from brokerproof.conformance.facts.due import is_delayed
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
@@ -62,9 +61,9 @@ def audience_at_the_send(_facts: Facts, delivery: Delivery) -> Findings:
 
 def names_again(facts: Facts) -> list[Delivery | tuple[Subscription, Subscription]]:
     """Arrivals of delayed publications, and durable subscriptions that ended, each with the next of its name."""
-    rows: list[Delivery | tuple[Subscription, Subscription]] = [*topic_arrivals(facts)]
+    rows: list[Delivery | tuple[Subscription, Subscription]] = [*facts.rows(topic_arrivals)]
     names: dict[tuple[str, str], Subscription] = {}
-    for subscription in durables(facts):
+    for subscription in facts.rows(durables):
         key = (subscription.client.name, subscription.durable)
         if key in names:
             rows.append((names[key], subscription))
@@ -93,7 +92,7 @@ def absent_durables(facts: Facts) -> list[Subscription]:
     """Durable subscriptions that certainly existed, want everything, and had more than one consumer."""
     return [
         subscription
-        for subscription in durables(facts)
+        for subscription in facts.rows(durables)
         if len(subscription.sessions) > 1 and not subscription.doubtful and all(map(_is_plain, subscription.sessions))
     ]
 
@@ -144,7 +143,7 @@ def interrupted(facts: Facts) -> list[Copy]:
     """Confirmed, persistent messages on queues whose wait a restart interrupted."""
     if not facts.restarts or not facts.declared.persistent:
         return []
-    copies = [copy for copy in queue_waits(facts) if copy.send.confirmed and copy.send.event.persistent]
+    copies = [copy for copy in facts.rows(queue_waits) if copy.send.confirmed and copy.send.event.persistent]
     return [copy for copy in copies if _downs(facts, copy)]
 
 
@@ -190,7 +189,9 @@ def overdue_after_the_start(facts: Facts, copy: Copy) -> Findings:
 
 def volatile(facts: Facts) -> list[Copy]:
     """Delayed messages that are not persistent, on queues from which nothing was moved."""
-    copies = [copy for copy in queue_waits(facts) if not copy.send.event.persistent and copy.send.transaction is None]
+    copies = [
+        copy for copy in facts.rows(queue_waits) if not copy.send.event.persistent and copy.send.transaction is None
+    ]
     return [copy for copy in copies if all(operation.op != "move" for operation in copy.dest.purges)]
 
 
@@ -222,7 +223,7 @@ def at_most_once(facts: Facts, copy: Copy) -> Findings:
 def over_pauses(facts: Facts) -> list[tuple[Copy, Pause]]:
     """Confirmed messages on queues that became due while the broker's process stood still."""
     pauses = [pause for pause in facts.pauses if pause.target == facts.broker]
-    copies = [copy for copy in queue_waits(facts) if copy.send.confirmed] if pauses else []
+    copies = [copy for copy in facts.rows(queue_waits) if copy.send.confirmed] if pauses else []
     return [(copy, pause) for copy in copies for pause in pauses if _within(facts, copy.send, pause)]
 
 
@@ -258,11 +259,11 @@ def beside_full(facts: Facts) -> list[Awaited]:
     if not limited or facts.limits or scarce(facts) or facts.declared.generation.get("memory", "fair") != "fair":
         return []
     kept = stays(facts, delayed=True)
-    due_ones = [stay for stay in kept if is_delayed(stay.copy.send)]
+    due_ones = [stay for stay in kept if stay.copy.send.delayed]
     full = [_full(dest, kept) for dest in limited]
     with_due = [_full(dest, due_ones, bytes_min=1) for dest in limited]
     rows = []
-    for copy in queue_waits(facts) if any(full) else []:
+    for copy in facts.rows(queue_waits) if any(full) else []:
         due = facts.delays.due(copy.send)
         if due is not None and copy.send.confirmed and not copy.dest.applied.memory_limit_bytes:
             row = Awaited(due, copy.dest, due.visible[1] + facts.declared.lateness_ms * NS_PER_MS)
@@ -302,7 +303,7 @@ def given_back(facts: Facts) -> list[tuple[Delivery, Delivery | None]]:
     """Deliveries of messages with a long delay that their consumer left unsettled, each with the next one."""
     least_ms = facts.declared.lateness_ms
     rows: list[tuple[Delivery, Delivery | None]] = []
-    for copy in queue_waits(facts):
+    for copy in facts.rows(queue_waits):
         if copy.send.event.delay_ms <= least_ms:
             continue
         for place, delivery in enumerate(copy.deliveries):

@@ -18,7 +18,6 @@ from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Read
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, delayed, in_time, not_early, queue_waits
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
-from brokerproof.conformance.rules.selecting import queue_readings
 
 #: A difference between clocks that shows that a consumer's clock was another one.
 SKEW_NS = 50 * NS_PER_MS
@@ -107,7 +106,7 @@ def equals(facts: Facts) -> list[tuple[Delivery, Delivery]]:
     """First arrivals, at one consumer, of two messages that one producer sent to one queue with equal delays."""
     rows: list[tuple[Delivery, Delivery]] = []
     newest: dict[tuple[object, ...], Delivery] = {}
-    for copy in queue_waits(facts):
+    for copy in facts.rows(queue_waits):
         send, event = copy.send, copy.send.event
         if not event.delay_ms or event.result != "ok" or event.tx is not None or event.group or not copy.deliveries:
             continue
@@ -136,7 +135,7 @@ def equal_delays_keep_order(facts: Facts, row: tuple[Delivery, Delivery]) -> Fin
 
 def arrivals(facts: Facts) -> list[Delivery]:
     """All arrivals of messages that were to wait."""
-    return [delivery for send in delayed(facts) for copy in send.copies.values() for delivery in copy.deliveries]
+    return [delivery for send in facts.rows(delayed) for copy in send.copies.values() for delivery in copy.deliveries]
 
 
 @rule("DLY-015", over=arrivals, handles=ANYTHING, faults=FAULTS)
@@ -162,7 +161,7 @@ def waiting_changes_nothing(facts: Facts, delivery: Delivery) -> Findings:
 
 def settled_arrivals(facts: Facts) -> list[Delivery]:
     """Arrivals of messages that had to wait and cannot die, of which the application or the library took notice."""
-    return [d for d in arrivals(facts) if (d.consumed or d.settlements) and not may_die(facts, d.send)]
+    return [d for d in facts.rows(arrivals) if (d.consumed or d.settlements) and not may_die(facts, d.send)]
 
 
 @rule("DLY-028", over=settled_arrivals, handles=ANYTHING, faults=FAULTS)
@@ -191,7 +190,7 @@ def no_clock_drops_it(facts: Facts, delivery: Delivery) -> Findings:
 
 def mortals(facts: Facts) -> list[Copy]:
     """Confirmed copies on queues of messages that had to wait and were sent with an end."""
-    return [copy for copy in queue_waits(facts) if copy.send.confirmed and copy.send.event.mortal()]
+    return [copy for copy in facts.rows(queue_waits) if copy.send.confirmed and copy.send.mortal]
 
 
 SEEN_DEAD = ("restart", "wildcard", "browser", "selective", "priority", "pause", "memory", "limit", "redelivery")
@@ -235,7 +234,7 @@ def counts_from_the_send(_facts: Facts, row: Awaited) -> Findings:
 
 def in_transactions(facts: Facts) -> list[Send]:
     """Delayed messages that were sent in transactions."""
-    return [send for send in delayed(facts) if send.transaction is not None and send.event.result == "ok"]
+    return [send for send in facts.rows(delayed) if send.transaction is not None and send.event.result == "ok"]
 
 
 @rule("DLY-019", over=in_transactions, handles=ANYTHING, faults=FAULTS)
@@ -262,7 +261,7 @@ def not_before_the_commit(facts: Facts, send: Send) -> Findings:
 
 def absolutes(facts: Facts) -> list[Delivery]:
     """First arrivals of messages with an absolute delivery time."""
-    sends = [s for s in delayed(facts) if s.event.deliver_at_ms is not None and not s.event.delay_ms]
+    sends = [s for s in facts.rows(delayed) if s.event.deliver_at_ms is not None and not s.event.delay_ms]
     return [copy.deliveries[0] for send in sends for copy in send.copies.values() if copy.deliveries]
 
 
@@ -283,7 +282,7 @@ def by_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
 
 def scheduled(facts: Facts) -> list[Reading]:
     """Figures of waiting messages at rest."""
-    return [reading for reading in queue_readings(facts) if reading.at_rest and reading.event.scheduled is not None]
+    return [reading for reading in facts.queue_readings if reading.at_rest and reading.event.scheduled is not None]
 
 
 @rule("DLY-037", over=scheduled, handles=ANYTHING, faults=FAULTS)

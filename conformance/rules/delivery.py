@@ -22,7 +22,7 @@ ANYTHING = ("restart", "operator", "wildcard", "browser", "selective", "priority
 
 def confirmed(facts: Facts) -> list[Copy]:
     """Copies that a queue has accepted for certain."""
-    return [copy for copy in queue_copies(facts) if copy.send.confirmed]
+    return [copy for copy in facts.rows(queue_copies) if copy.send.confirmed]
 
 
 @rule("GEN-001", over=confirmed, handles=ANYTHING)
@@ -32,8 +32,9 @@ def nothing_is_lost(facts: Facts, copy: Copy) -> Findings:
         yield broken("lost", copy, *copy.deliveries[-1:], why="it was never settled, drained or found dead")
     elif (copy.deliveries or copy.dead_letters) and ended(facts):
         situation = "it became a dead letter" if copy.dead_letters else ""
-        if any(delivery.state == RETURNED for delivery in copy.deliveries):
-            situation = "its consumer left before settling it"
+        for delivery in copy.deliveries:
+            if delivery.state == RETURNED:
+                situation = "its consumer left before settling it"
         yield held("accounted-for", situation)
 
 
@@ -114,12 +115,12 @@ def in_order(facts: Facts, session: Session) -> Findings:
 
 def seen(facts: Facts) -> list[Send]:
     """Messages that arrived somewhere."""
-    return [send for send in facts.sends.values() if any(c.deliveries or c.dead_letters for c in send.copies.values())]
+    return [send for send in facts.sends.values() if send.arrivals()]
 
 
 def origins(facts: Facts) -> list[Send | Arrive]:
     """Whatever arrived: messages that were sent, and arrivals of what nobody sent."""
-    return [*seen(facts), *facts.ghosts]
+    return [*facts.rows(seen), *facts.ghosts]
 
 
 @rule("GEN-005", over=origins, handles=ANYTHING)
@@ -128,27 +129,27 @@ def nothing_from_nowhere(_facts: Facts, row: Send | Arrive) -> Findings:
     if isinstance(row, Arrive):
         yield broken("ghost", row, why="nobody sent it")
         return
-    event = row.event
-    for copy in row.copies.values():
-        for delivery in (*copy.deliveries, *copy.dead_letters):
-            arrival = delivery.event
-            elsewhere = delivery.dest is not copy.dest and not delivery.is_moved
-            if elsewhere and not delivery.is_dead_letter:
-                yield broken("misrouted", row, delivery)
-                return
-            if arrival.t1 < event.t0:
-                yield broken("too-early", row, delivery, slack_ns=arrival.t1 - event.t0)
-                return
-            if elsewhere and names_another(delivery):
-                yield broken("misrouted", row, delivery, why="the dead letter names another origin")
-                return
-    letters = any(copy.dead_letters for copy in row.copies.values())
-    yield held("sent-before", "a dead letter" if letters else "")
+    sent_ns, letter = row.event.t0, False
+    for delivery in row.arrivals():
+        elsewhere = delivery.dest is not delivery.copy.dest
+        if elsewhere:
+            letter = letter or delivery.is_dead_letter
+            elsewhere = not delivery.is_moved
+        if elsewhere and not delivery.is_dead_letter:
+            yield broken("misrouted", row, delivery)
+            return
+        if delivery.event.t1 < sent_ns:
+            yield broken("too-early", row, delivery, slack_ns=delivery.event.t1 - sent_ns)
+            return
+        if elsewhere and names_another(delivery):
+            yield broken("misrouted", row, delivery, why="the dead letter names another origin")
+            return
+    yield held("sent-before", "a dead letter" if letter else "")
 
 
 def refused(facts: Facts) -> list[Send]:
     """Messages whose sending was refused."""
-    return [send for send in sends(facts) if send.event.result == "fail"]
+    return [send for send in facts.rows(sends) if send.event.result == "fail"]
 
 
 @rule("GEN-006", over=refused, handles=ANYTHING)

@@ -39,7 +39,7 @@ def persistent(facts: Facts) -> list[Copy]:
     if not facts.restarts:
         return []
     last_ns = facts.restarts[-1].t0
-    copies = [copy for copy in queue_copies(facts) if copy.send.event.persistent and not copy.send.refused]
+    copies = [copy for copy in facts.rows(queue_copies) if copy.send.event.persistent and not copy.send.refused]
     return [copy for copy in copies if copy.send.event.t0 <= last_ns and not copy.marks & marks.REPEATED]
 
 
@@ -87,7 +87,7 @@ def _settled_ns(facts: Facts, delivery: Delivery) -> int:
 
 def all_persistent(facts: Facts) -> list[list[Copy]]:
     """The same, as one row."""
-    return [persistent(facts)]
+    return [facts.rows(persistent)]
 
 
 @rule("GEN-007", over=all_persistent, faults=("restart",))

@@ -73,7 +73,7 @@ def settled_is_settled(facts: Facts, copy: Copy) -> Findings:
 
 def durable_sessions(facts: Facts) -> list[Session]:
     """Subscribers of durable subscriptions."""
-    return [session for subscription in durables(facts) for session in subscription.sessions]
+    return [session for subscription in facts.rows(durables) for session in subscription.sessions]
 
 
 @rule("GEN-041", over=durable_sessions, handles=PAST)

@@ -21,7 +21,6 @@ from brokerproof.conformance.facts.deaths import (
     otherwise_dead,
 )
 from brokerproof.conformance.facts.deliveries import moves
-from brokerproof.conformance.facts.due import is_delayed
 from brokerproof.conformance.facts.expiration import (
     Death,
     alive,
@@ -46,18 +45,18 @@ RATE_PPM: Final = 200
 
 def came_dead(facts: Facts) -> list[Send]:
     """Messages that were dead on arrival, or may have been: the broker's clock was never read."""
-    deaths = [(send, facts.death(send)) for send in facts.mortal if not is_delayed(send)]
+    deaths = [(send, facts.death(send)) for send in facts.dying if not send.delayed]
     return [send for send, death in deaths if death is None or death.dead_at_first]
 
 
 def mortal_copies(facts: Facts) -> list[Copy]:
     """Their copies, on queues and of subscriptions."""
-    return [copy for send in facts.mortal for copy in send.copies.values()]
+    return [copy for send in facts.dying for copy in send.copies.values()]
 
 
 def mortal_on_queues(facts: Facts) -> list[Copy]:
     """Their copies on queues."""
-    return [copy for copy in mortal_copies(facts) if not copy.dest.topic and facts.death(copy.send) is not None]
+    return [copy for copy in facts.rows(mortal_copies) if not copy.dest.topic and facts.death(copy.send) is not None]
 
 
 def first_delivery(send: Send) -> Delivery | None:
@@ -90,13 +89,16 @@ def dead_on_arrival_is_not_delivered(facts: Facts, send: Send) -> Findings:
 
 def immortals(facts: Facts) -> list[Copy]:
     """Copies of messages without an expiration that arrived, or are dead letters."""
-    found: list[Copy] = []
-    for copy in facts.copies:
-        if (copy.deliveries or copy.dead_letters) and copy.dest.kind != "dead-letters":
-            death = facts.death(copy.send)
-            if death is not None and not death.mortal:
-                found.append(copy)
-    return found
+    copies = [copy for copy in facts.copies if copy.deliveries or copy.dead_letters]
+    return [copy for copy in copies if copy.dest.kind != "dead-letters" and _is_immortal(facts, copy.send)]
+
+
+def _is_immortal(facts: Facts, send: Send) -> bool:
+    """Whether a message that somebody saw cannot die, for certain."""
+    if not may_die(facts, send):
+        return not send.refused
+    death = facts.death(send)
+    return death is not None and not death.mortal
 
 
 @rule("EXP-002", over=immortals, handles=ANYTHING, faults=CLOCKS)
@@ -104,8 +106,8 @@ def without_expiration_it_lives(facts: Facts, copy: Copy) -> Findings:
     """A message without expiration (0 or less) never expires: it is delivered or stays, and is never dead-lettered as
     expired.
     """
-    death = facts.death(copy.send)
-    if copy.dead_letters and death is not None and not otherwise_dead(facts, copy, death):
+    death = facts.death(copy.send) if copy.dead_letters else None
+    if death is not None and not otherwise_dead(facts, copy, death):
         yield broken("dead-lettered", copy, copy.dead_letters[0], why="it has no expiration")
         return
     if not copy.deliveries:
@@ -118,8 +120,8 @@ def without_expiration_it_lives(facts: Facts, copy: Copy) -> Findings:
 def handed_out(facts: Facts) -> list[Delivery | Send]:
     """Deliveries of messages that die, and such messages that nobody got."""
     found: list[Delivery | Send] = []
-    for send in facts.mortal:
-        if not is_delayed(send):
+    for send in facts.dying:
+        if not send.delayed:
             copies = send.copies.values()
             if any(copy.deliveries for copy in copies):
                 found += [delivery for copy in copies if not moves(copy) for delivery in copy.deliveries]
@@ -203,10 +205,12 @@ def dead_sends(facts: Facts) -> list[Send]:
     living: dict[str, bool] = {}
     for send in facts.sends.values():
         if send.event.result != "fail":
-            death = facts.death(send) if send.event.result == "ok" and may_die(facts, send) else None
+            if send.event.result == "unknown" or not may_die(facts, send):
+                continue
+            death = facts.death(send)
         else:
             death = death_if(facts, send, (send.event.t0, send.event.t1), send.event.seq)
-        waits = send.event.result == "ok" and is_delayed(send)
+        waits = send.event.result == "ok" and send.delayed
         if death is not None and death.dead_at_first and not waits and send.dest.kind != "dead-letters":
             found.append(send)
         elif send.event.result == "fail":
@@ -240,7 +244,7 @@ def under_future_only(facts: Facts) -> list[Delivery]:
     spec = facts.declared.timestamping
     if spec is None or not spec.future_only or not facts.broker_clock.known:
         return []
-    return [row for row in handed_out(facts) if isinstance(row, Delivery)]
+    return [row for row in facts.rows(handed_out) if isinstance(row, Delivery)]
 
 
 @rule("EXP-010", over=under_future_only, handles=ANYTHING, faults=CLOCKS)
@@ -297,7 +301,7 @@ def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings
 
 def found_dead(facts: Facts) -> list[Copy]:
     """Copies that have dead letters, of messages that were to die."""
-    return [copy for copy in facts.copies if copy.dead_letters and copy.send.event.mortal()]
+    return [copy for copy in facts.copies if copy.dead_letters and copy.send.mortal]
 
 
 @rule("EXP-015", over=found_dead, handles=ANYTHING)
@@ -320,7 +324,7 @@ def dead_letters_tell_when_and_why(facts: Facts, copy: Copy) -> Findings:
 def _faults(facts: Facts, send: Send, letter: Arrive) -> list[str]:
     """What is wrong with a dead letter, in words."""
     sent, expiration_ms = send.event, letter.original_expiration_ms
-    stamped, wrong = is_delayed(send) or maybe_restamped(facts, send), differences(facts, sent, letter)
+    stamped, wrong = send.delayed or maybe_restamped(facts, send), differences(facts, sent, letter)
     if not expiration_ms:
         wrong.append("no originalExpiration")
     elif not stamped and expiration_ms != sent.expiration_ms:
@@ -353,7 +357,7 @@ def no_dead_letter_of_a_dead_letter(facts: Facts, copy: Copy) -> Findings:
 
 def transacted(facts: Facts) -> list[Send]:
     """Messages that die, and were sent in a transaction that was committed."""
-    return [send for send in facts.mortal if send.transaction is not None and send.confirmed and not is_delayed(send)]
+    return [send for send in facts.dying if send.transaction is not None and send.confirmed and not send.delayed]
 
 
 @rule("EXP-022", over=transacted, handles=ANYTHING, faults=CLOCKS)
@@ -372,7 +376,7 @@ def dead_before_its_commit(facts: Facts, send: Send) -> Findings:
 
 def relative_lives(facts: Facts) -> list[Copy]:
     """Copies of messages with a time to live by the broker's clock, on queues."""
-    return [copy for copy in mortal_on_queues(facts) if copy.send.event.life_ms > 0]
+    return [copy for copy in facts.rows(mortal_on_queues) if copy.send.event.life_ms > 0]
 
 
 @rule("EXP-024", over=relative_lives, handles=ANYTHING, faults=CLOCKS)
@@ -395,6 +399,6 @@ def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
             yield broken("died-early", send, letter, why="its time was not over", slack_ns=high_ns - death.low_ns)
         else:
             yield held("while-it-lived", "it died while it waited")
-    unseen = not copy.deliveries and not copy.dead_letters and send.confirmed and not is_delayed(send)
+    unseen = not copy.deliveries and not copy.dead_letters and send.confirmed and not send.delayed
     if unseen and facts.outlives(send) and unexplained(facts, copy):
         yield broken("died-early", send, why="its time was longer than the run, and nobody got it")

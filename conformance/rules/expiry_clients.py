@@ -20,7 +20,6 @@ from brokerproof.conformance.experiment.history import Ack, Discard, Subscribe
 from brokerproof.conformance.facts.absence import ended, missing, unexplained
 from brokerproof.conformance.facts.deaths import given_up, letter_is_due, maybe_discarded, otherwise_dead
 from brokerproof.conformance.facts.deliveries import moves, settled
-from brokerproof.conformance.facts.due import is_delayed
 from brokerproof.conformance.facts.expiration import (
     Death,
     dead,
@@ -51,7 +50,7 @@ LOOK_BACK = 4
 
 def tabled(facts: Facts) -> list[Copy]:
     """Copies on queues of messages that die, or may."""
-    return [copy for copy in mortal_copies(facts) if not copy.dest.topic]
+    return [copy for copy in facts.rows(mortal_copies) if not copy.dest.topic]
 
 
 @rule("EXP-007", over=tabled, handles=ANYTHING, faults=CLOCKS)
@@ -68,7 +67,7 @@ def the_table_of_three_clocks(facts: Facts, copy: Copy) -> Findings:
         return
     wrong = list(_by_clients(facts, copy))
     yield from wrong
-    if "end" not in facts.phases or is_delayed(copy.send):
+    if "end" not in facts.phases or copy.send.delayed:
         return
     letters, outlived = copy.dead_letters, facts.outlives(copy.send)
     if death.dead_at_first and copy.deliveries:
@@ -144,7 +143,7 @@ def _is_dead_for(facts: Facts, delivery: Delivery) -> bool:
 
 def discarded(facts: Facts) -> list[Copy]:
     """Copies on queues that a client said it had thrown away."""
-    return [copy for copy in mortal_on_queues(facts) if copy.deliveries and copy.discards()]
+    return [copy for copy in facts.rows(mortal_on_queues) if copy.deliveries and copy.discards()]
 
 
 @rule("EXP-008", over=discarded, handles=ANYTHING, faults=CLOCKS)
@@ -261,7 +260,7 @@ def browsers_remove_nothing(facts: Facts, look: Look) -> Findings:
 
 def shared_by_durables(facts: Facts) -> list[Send]:
     """Messages with an expiration for which several durable subscriptions of their topic have collected."""
-    sends = [send for send in facts.mortal if send.dest.topic and send.confirmed and not is_delayed(send)]
+    sends = [send for send in facts.dying if send.dest.topic and send.confirmed and not send.delayed]
     return [send for send in sends if not maybe_restamped(facts, send) and len(_collecting(send)) > 1]
 
 
@@ -330,7 +329,7 @@ def an_expiration_is_the_send_plus_the_life(facts: Facts, send: Send) -> Finding
     elif shown_ms > 0:
         yield broken("another", send, why="it was sent without a time to live")
         return
-    if not is_delayed(send) and not maybe_restamped(facts, send):
+    if not send.delayed and not maybe_restamped(facts, send):
         for copy in send.copies.values():
             changed = next((d for d in copy.deliveries if d.event.expiration_ms != shown_ms), None)
             if changed is not None:

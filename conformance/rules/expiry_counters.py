@@ -30,7 +30,7 @@ LOOK_AHEAD = 16
 
 def living(facts: Facts) -> list[Copy | Expiries]:
     """Copies that die, and what counters say of them."""
-    return [*mortal_copies(facts), *facts.expiries]
+    return [*facts.rows(mortal_copies), *facts.expiries]
 
 
 @rule("EXP-003", over=living, handles=ANYTHING, faults=CLOCKS)
@@ -216,7 +216,7 @@ def one_expiry_moves_all_counters(_facts: Facts, rests: tuple[Counters, Counters
 def counted_or_found(facts: Facts) -> list[Expiries | Copy]:
     """What counters say of expiries, and copies that were found dead more than once."""
     rests = [one for one in facts.expiries if one.reading.at_rest]
-    return [*rests, *(copy for copy in mortal_copies(facts) if len(copy.dead_letters) > 1)]
+    return [*rests, *(copy for copy in facts.rows(mortal_copies) if len(copy.dead_letters) > 1)]
 
 
 @rule("EXP-014", over=counted_or_found, handles=ANYTHING)
@@ -246,7 +246,7 @@ def each_death_is_counted_once(facts: Facts, row: Expiries | Copy) -> Findings:
 def outlived(facts: Facts) -> list[Expiries | Delivery]:
     """What counters say of expiries, and deliveries to consumers whose library does not check."""
     found: list[Expiries | Delivery] = [one for one in facts.expiries if one.reading.at_rest]
-    for copy in mortal_copies(facts):
+    for copy in facts.rows(mortal_copies):
         for delivery in copy.deliveries:
             traits = delivery.session.traits
             if traits.known and not traits.checks_expiry and delivery.session.ack != "auto":

@@ -70,7 +70,7 @@ def links(facts: Facts) -> list[Link]:
     """Connections with a monitor, during which no process stood still and the broker was not restarted."""
     if not facts.declared.monitor or not _as_agreed(facts):
         return []
-    return [link for link in _links(facts) if not _disturbed(facts, link.connection)]
+    return [link for link in facts.rows(_links) if not _disturbed(facts, link.connection)]
 
 
 def _disturbed(facts: Facts, connection: Connection) -> bool:
@@ -283,8 +283,8 @@ def offered(facts: Facts) -> list[Link | Client]:
     """Links over which the broker was told to offer something of its own; hosts where either end offered no monitor."""
     if facts.declared.monitor_offer is None:
         return []
-    found: list[Link | Client] = [link for link in links(facts) if link.connection.client.via == "jms"]
-    return found + [client for client in unmonitored(facts) if client.via == "jms"]
+    found: list[Link | Client] = [link for link in facts.rows(links) if link.connection.client.via == "jms"]
+    return found + [client for client in facts.rows(unmonitored) if client.via == "jms"]
 
 
 @rule("INA-008", over=offered, faults=("stall",))
@@ -307,7 +307,7 @@ def among_others(facts: Facts) -> list[Link]:
     watched = [
         name for name, monitor in facts.declared.monitor.items() if monitor.read_ms > 0 and name in facts.clients
     ]
-    return links(facts) if len(watched) > 1 else []
+    return facts.rows(links) if len(watched) > 1 else []
 
 
 @rule("INA-018", over=among_others, faults=("stall",))
@@ -323,8 +323,8 @@ def stepped(facts: Facts) -> list[Link]:
     """Links of which one end's clock was stepped."""
     targets = [step.target for step in facts.clock_steps]
     if facts.broker in targets:
-        return links(facts)
-    return [link for link in links(facts) if link.connection.client.name in targets] if targets else []
+        return facts.rows(links)
+    return [link for link in facts.rows(links) if link.connection.client.name in targets] if targets else []
 
 
 @rule("INA-020", over=stepped, faults=("stall",))
@@ -340,7 +340,7 @@ def large(facts: Facts) -> list[Link]:
     """Links over which nothing was stalled toward the broker, where somebody sent a large message."""
     if not any(send.event.size >= LARGE_BYTES for send in facts.sends.values()):
         return []
-    quiet = [link for link in links(facts) if link.broker.watches_health()]
+    quiet = [link for link in facts.rows(links) if link.broker.watches_health()]
     return [link for link in quiet if not link.connection.silences("broker", link.broker)]
 
 
@@ -367,7 +367,7 @@ def stood_still(facts: Facts) -> list[tuple[Link, Pause]]:
     if any(pause.target != facts.broker for pause in facts.pauses):
         return []
     found: list[tuple[Link, Pause]] = []
-    for link in _links(facts):
+    for link in facts.rows(_links):
         connection = link.connection
         if not link.broker.watches_health() or connection.silences("broker", link.broker):
             continue

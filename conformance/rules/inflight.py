@@ -48,7 +48,7 @@ def count_is_what_is_held(_facts: Facts, reading: Reading) -> Findings:
 def synchronous(facts: Facts) -> list[Reading]:
     """Counters of queues all of whose consumers so far had asked for synchronous dispatch."""
     found: list[Reading] = []
-    for reading in queue_readings(facts):
+    for reading in facts.queue_readings:
         consumers = facts.tally.consumers(reading.destination)
         if consumers.sync_ns <= reading.event.t1 < consumers.async_ns and reading.event.in_flight is not None:
             found.append(reading)
@@ -87,7 +87,7 @@ def what_came_went_or_is_there(_facts: Facts, reading: Reading) -> Findings:
 
 def counting_dispatches(facts: Facts) -> list[Reading]:
     """Counters of queues with a count of dispatches."""
-    return [reading for reading in queue_readings(facts) if reading.event.dispatched is not None]
+    return [reading for reading in facts.queue_readings if reading.event.dispatched is not None]
 
 
 @rule("INF-004", over=counting_dispatches, handles=KINDS)
@@ -149,7 +149,7 @@ def swing_is_bounded(facts: Facts, reading: Reading) -> Findings:
 def settled_by_the_broker(facts: Facts) -> list[Reading]:
     """Counters of queues whose consumers so far have all stayed, and leave the acknowledgement to the broker."""
     found: list[Reading] = []
-    for reading in queue_readings(facts):
+    for reading in facts.queue_readings:
         dest = reading.destination
         first = dest.sessions[0].event if dest.sessions else None
         if first is not None and first.seq < reading.event.seq < facts.tally.consumers(dest).auto_seq:
@@ -171,7 +171,7 @@ def unread_is_not_negative(_facts: Facts, reading: Reading) -> Findings:
 
 def with_transactions(facts: Facts) -> list[Reading]:
     """Counters of queues at rest, whose consumers acknowledged in transactions that are open, or were rolled back."""
-    return [reading for reading in queues_at_rest(facts) if reading.ledger.pledged or reading.ledger.undone]
+    return [reading for reading in facts.queue_rests if reading.ledger.pledged or reading.ledger.undone]
 
 
 @rule("INF-010", over=with_transactions, handles=KINDS)
@@ -260,7 +260,7 @@ def reset_keeps_levels(_facts: Facts, reading: Reading) -> Findings:
 
 def after_purges(facts: Facts) -> list[Reading]:
     """Counters at rest of queues that were purged, and that only producers fill."""
-    found = [reading for reading in queues_at_rest(facts) if reading.ledger.purge is not None]
+    found = [reading for reading in facts.queue_rests if reading.ledger.purge is not None]
     return [reading for reading in found if _is_fed_by_producers(reading.destination)]
 
 
@@ -288,7 +288,7 @@ def purge_empties(_facts: Facts, reading: Reading) -> Findings:
 
 def beside_browsers(facts: Facts) -> list[Reading]:
     """Counters at rest of queues that somebody browsed."""
-    return [reading for reading in queues_at_rest(facts) if reading.ledger.browsed] if facts.browsers else []
+    return [reading for reading in facts.queue_rests if reading.ledger.browsed] if facts.browsers else []
 
 
 @rule("INF-014", over=beside_browsers, handles=KINDS)
@@ -311,7 +311,7 @@ def browsing_is_in_flight_only(_facts: Facts, reading: Reading) -> Findings:
 
 def counting_waste(facts: Facts) -> list[Reading]:
     """Counters at rest, of queues with consumers, with a count of dispatches that came to nothing."""
-    found = [reading for reading in queues_at_rest(facts) if reading.event.wasted is not None]
+    found = [reading for reading in facts.queue_rests if reading.event.wasted is not None]
     return [reading for reading in found if reading.destination.sessions and reading.ledger.zeroed]
 
 

@@ -20,7 +20,7 @@ from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.starvation import held_up, server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING, ORDERED, with_arrivals
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
-from brokerproof.conformance.rules.selecting import durables, queue_readings
+from brokerproof.conformance.rules.selecting import durables
 
 #: The mark at which cursors stop loading (cursorMemoryHighWaterMark), by default.
 MARK_PERCENT = 70
@@ -32,7 +32,7 @@ def pressed_readings(facts: Facts) -> list[Reading]:
         return []
     return [
         reading
-        for reading in queue_readings(facts)
+        for reading in facts.queue_readings
         if (reading.windows or reading.wild)
         and 0 < limit_at(facts, reading) * PRESSURE_PERCENT <= (reading.sent_bytes - reading.sent_here_bytes) * 100
     ]
@@ -192,7 +192,7 @@ def slow_consumers_slow_down_nobody(facts: Facts, beside: Beside) -> Findings:
 
 def served_beyond_memory(facts: Facts) -> list[Session]:
     """Consumers at which more than one message arrived, where more may have been accepted than a limit holds."""
-    return with_arrivals(facts) if exceedable(facts) else []
+    return facts.rows(with_arrivals) if exceedable(facts) else []
 
 
 @rule("MEM-025", over=served_beyond_memory, handles=ORDERED)
@@ -214,7 +214,9 @@ def order_survives_paging(facts: Facts, session: Session) -> Findings:
 
 def durables_under_pressure(facts: Facts) -> list[Subscription]:
     """Durable subscriptions to topics, if memory may have been scarce."""
-    return [one for one in durables(facts) if not one.doubtful and not one.sessions[0].wild] if scarce(facts) else []
+    return (
+        [one for one in facts.rows(durables) if not one.doubtful and not one.sessions[0].wild] if scarce(facts) else []
+    )
 
 
 @rule("MEM-031", over=durables_under_pressure, handles=ANYTHING)

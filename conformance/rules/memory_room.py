@@ -42,7 +42,7 @@ def without_room(facts: Facts) -> list[Send]:
 def beyond_memory(facts: Facts) -> list[Send]:
     """Persistent messages to queues which were refused for want of memory, or accepted when a limit was exceeded."""
     found = [copy.send for copy in facts.copies if copy.accepted_beyond] if exceedable(facts) else []
-    found = list({send.message: send for send in [*found, *without_room(facts)]}.values())
+    found = list({send.message: send for send in [*found, *facts.rows(without_room)]}.values())
     return [send for send in found if send.event.persistent and not send.dest.topic]
 
 
@@ -66,7 +66,7 @@ def unlimited(facts: Facts) -> list[Send | Reading]:
     if declared.memory_limit_bytes:
         return []
     disk = declared.store_limit_bytes or declared.temp_limit_bytes
-    rows: list[Send | Reading] = [] if disk else [*without_room(facts)]
+    rows: list[Send | Reading] = [] if disk else [*facts.rows(without_room)]
     return [*rows, *facts.readings]
 
 
@@ -130,8 +130,8 @@ def kept_waiting(facts: Facts) -> list[Send]:
     declared = facts.declared
     wait = declared.generation.get("memory", "fair") != "fair"
     wait = wait or declared.store_limit_bytes > 0 or declared.temp_limit_bytes > 0
-    unknown = [send for send in sends(facts) if send.event.result == "unknown"] if wait else []
-    return [*without_room(facts), *unknown]
+    unknown = [send for send in facts.rows(sends) if send.event.result == "unknown"] if wait else []
+    return [*facts.rows(without_room), *unknown]
 
 
 @rule("MEM-027", over=kept_waiting, handles=ANYTHING)

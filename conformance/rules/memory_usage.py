@@ -13,7 +13,7 @@ from brokerproof.conformance.facts.pressure import limit_at, pressed
 from brokerproof.conformance.facts.rows import Reading
 from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
-from brokerproof.conformance.rules.selecting import broker_readings, queue_readings
+from brokerproof.conformance.rules.selecting import broker_readings
 
 #: A limit that was lowered may be exceeded by what was there before.
 UNCHANGED = tuple(kind for kind in ANYTHING if kind != "limit")
@@ -63,7 +63,9 @@ def destination_within_limit(facts: Facts, reading: Reading) -> Findings:
 
 def drained_readings(facts: Facts) -> list[Reading]:
     """Readings at rest which say that nothing is left where something had been, of queues and of the broker."""
-    return [r for r in readings(facts) if r.at_rest and not r.uncommitted and not r.unsure and _is_drained(facts, r)]
+    return [
+        r for r in facts.rows(readings) if r.at_rest and not r.uncommitted and not r.unsure and _is_drained(facts, r)
+    ]
 
 
 def _is_drained(facts: Facts, reading: Reading) -> bool:
@@ -118,7 +120,7 @@ def broker_is_the_sum(facts: Facts, settle: tuple[Reading | None, Reading]) -> F
 
 def shares(facts: Facts) -> list[Reading]:
     """Readings at rest of both bytes and percentages."""
-    return [r for r in readings(facts) if r.at_rest and None not in {r.event.memory_bytes, r.event.memory_percent}]
+    return [r for r in facts.rows(readings) if r.at_rest and None not in {r.event.memory_bytes, r.event.memory_percent}]
 
 
 @rule("MEM-007", over=shares, handles=ANYTHING)
@@ -158,7 +160,9 @@ def following(facts: Facts) -> list[Reading]:
     if not facts.limits:
         return []
     seq = facts.limits[0].seq
-    return [r for r in shown_limits(facts) if r.event.seq > seq and r.dest and not r.dest.applied.memory_limit_bytes]
+    return [
+        r for r in facts.rows(shown_limits) if r.event.seq > seq and r.dest and not r.dest.applied.memory_limit_bytes
+    ]
 
 
 @rule("MEM-013", over=following, handles=ANYTHING)
@@ -184,7 +188,7 @@ def disputed(facts: Facts) -> list[Reading]:
         for dest in facts.destinations.values()
         if len({one.memory_limit_bytes or 0 for one in entries if matches(one.match, dest.name, topic=dest.topic)}) > 1
     }
-    return [r for r in shown_limits(facts) if r.dest is not None and r.dest.name in several] if several else []
+    return [r for r in facts.rows(shown_limits) if r.dest is not None and r.dest.name in several] if several else []
 
 
 @rule("MEM-017", over=disputed, handles=ANYTHING)
@@ -228,7 +232,7 @@ def charges(facts: Facts) -> list[Reading]:
     # It may have been written one that nobody saw, in whose place one of unknown result may stand.
     unseen = {dest.name for dest in facts.destinations.values() if any(s.auto and s.end for s in dest.sessions)}
     found: list[Reading] = []
-    for reading in queue_readings(facts):
+    for reading in facts.queue_readings:
         event, dest = reading.event, reading.dest
         if dest is None or not reading.at_rest or event.memory_bytes is None or event.size != reading.kept:
             continue

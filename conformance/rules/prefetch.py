@@ -19,7 +19,7 @@ from brokerproof.conformance.facts.spans import NS_PER_MS, ms
 from brokerproof.conformance.facts.tally import is_crowded, is_known
 from brokerproof.conformance.rules.inflight import synchronous
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
-from brokerproof.conformance.rules.selecting import queues_at_rest, sessions
+from brokerproof.conformance.rules.selecting import sessions
 
 #: A message on a healthy link is never this late for the sake of another link.
 ISOLATION_MS: Final = 1000
@@ -27,7 +27,7 @@ ISOLATION_MS: Final = 1000
 
 def with_windows(facts: Facts) -> list[Session]:
     """Consumers that got a window full or more, whose library does not widen it by itself."""
-    known = [one for one in sessions(facts) if one.known and not one.auto and not one.traits.widens_window]
+    known = [one for one in facts.rows(sessions) if one.known and not one.auto and not one.traits.widens_window]
     return [session for session in known if 0 < session.prefetch <= len(session.deliveries)]
 
 
@@ -61,7 +61,7 @@ def _has(facts: Facts, delivery: Delivery, at_ns: int) -> bool:
 
 def with_consumers(facts: Facts) -> list[Reading]:
     """Counters of queues at rest that had consumers."""
-    return [reading for reading in queues_at_rest(facts) if reading.windows or reading.wild]
+    return [reading for reading in facts.queue_rests if reading.windows or reading.wild]
 
 
 @rule("PRE-002", over=with_consumers, handles=KINDS)
@@ -110,7 +110,7 @@ def settling_frees_slots(facts: Facts, reading: Reading) -> Findings:
 
 def where_windows_count(facts: Facts) -> list[Reading]:
     """Counters at rest of destinations with a consumer of which is known what it asked for."""
-    asked = [one for one in sessions(facts) if one.event is not None and one.event.asked is not None and one.known]
+    asked = [one for one in facts.rows(sessions) if one.event is not None and one.event.asked is not None and one.known]
     dests = {session.dest.name: session.dest for session in asked if not session.wild}
     found = [one for dest in dests.values() for one in dest.readings if one.at_rest and not one.timed]
     return [reading for reading in found if not pressed(facts, reading.destination, reading)]
@@ -165,7 +165,7 @@ def policy_replaces_a_default(facts: Facts, reading: Reading) -> Findings:
 
 def pulling(facts: Facts) -> list[Session]:
     """Consumers that pull."""
-    return [session for session in sessions(facts) if session.prefetch == 0 and session.deliveries]
+    return [session for session in facts.rows(sessions) if session.prefetch == 0 and session.deliveries]
 
 
 @rule("PRE-006", over=pulling, handles=KINDS)
@@ -182,7 +182,7 @@ def one_for_each_pull(_facts: Facts, session: Session) -> Findings:
 
 def synchronous_over_stomp(facts: Facts) -> list[Reading]:
     """Counters of queues all of whose consumers so far are STOMP's, and had asked for synchronous dispatch."""
-    found = synchronous(facts)
+    found = facts.rows(synchronous)
     return [one for one in found if facts.tally.consumers(one.destination).other_ns > one.event.t1]
 
 
@@ -200,7 +200,7 @@ def stomp_gets_synchronous_dispatch(_facts: Facts, reading: Reading) -> Findings
 
 def served(facts: Facts) -> list[Session]:
     """Consumers whose subscription was confirmed and who got something, where instants are exact."""
-    found = [session for session in sessions(facts) if session.known and session.deliveries]
+    found = [session for session in facts.rows(sessions) if session.known and session.deliveries]
     return found if facts.simulated else []
 
 
@@ -219,7 +219,7 @@ def receipt_comes_first(_facts: Facts, session: Session) -> Findings:
 
 def after_rollbacks(facts: Facts) -> list[Session]:
     """Consumers that acknowledged in transactions that were rolled back, in windows that no library widens."""
-    known = [one for one in sessions(facts) if one.known and not one.auto and not one.traits.widens_window]
+    known = [one for one in facts.rows(sessions) if one.known and not one.auto and not one.traits.widens_window]
     return [session for session in known if any(one.rollbacks for one in session.deliveries)]
 
 
@@ -262,7 +262,7 @@ def with_deaf_consumers(facts: Facts) -> list[Destination]:
     """Queues with a consumer whose link was stalled, all of whose consumers are served asynchronously and take any
     message.
     """
-    names = {one.dest.name: one.dest for one in sessions(facts) if one.client.stalls}
+    names = {one.dest.name: one.dest for one in facts.rows(sessions) if one.client.stalls}
     queues = [dest for dest in names.values() if dest.kind not in {"dead-letters", "pattern"} and not dest.topic]
     return [
         dest

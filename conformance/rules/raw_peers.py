@@ -72,7 +72,7 @@ def _in_window(probe: Probe, low_ns: int, high_ns: int, situation: str) -> Findi
 
 def without_hello(facts: Facts) -> list[Probe]:
     """Peers that sent nothing that is a hello, to a broker whose connect timeout is known."""
-    return [probe for probe in _probes(facts) if probe.said.hello not in {"good", "bad"} and probe.known]
+    return [probe for probe in facts.rows(_probes) if probe.said.hello not in {"good", "bad"} and probe.known]
 
 
 @rule("INA-014", over=without_hello)
@@ -99,7 +99,7 @@ def no_hello_is_ended(_facts: Facts, probe: Probe) -> Findings:
 
 def bad_hellos(facts: Facts) -> list[Probe]:
     """Peers whose hello must be refused."""
-    return [probe for probe in _probes(facts) if probe.said.hello == "bad" and probe.said.hello_ns is not None]
+    return [probe for probe in facts.rows(_probes) if probe.said.hello == "bad" and probe.said.hello_ns is not None]
 
 
 @rule("INA-015", over=bad_hellos)
@@ -125,7 +125,7 @@ def welcomed(facts: Facts) -> list[Probe]:
     """Peers with a good hello that was answered, and that read what they got."""
     return [
         probe
-        for probe in _probes(facts)
+        for probe in facts.rows(_probes)
         if probe.terms is not None
         and not probe.said.deaf
         and probe.heard.welcome_ns is not None
@@ -138,7 +138,7 @@ def silent(facts: Facts) -> list[Probe]:
     """Those of them that were not refused, where the broker watches: each fell silent."""
     return [
         probe
-        for probe in welcomed(facts)
+        for probe in facts.rows(welcomed)
         if probe.connector.use_monitor and not (probe.heard.refused and probe.heard.last != "error")
     ]
 
@@ -215,7 +215,7 @@ def hangs_up_silently(_facts: Facts, probe: Probe) -> Findings:
 
 def over_stomp(facts: Facts) -> list[Probe]:
     """Peers that speak STOMP, with a good hello."""
-    return [p for p in _probes(facts) if p.said.via == "stomp" and p.said.hello == "good" and not p.said.deaf]
+    return [p for p in facts.rows(_probes) if p.said.via == "stomp" and p.said.hello == "good" and not p.said.deaf]
 
 
 @rule("INA-024", over=over_stomp)
@@ -311,7 +311,7 @@ def deaf(facts: Facts) -> list[Probe]:
     """Peers that went on sending and read nothing after the broker's welcome."""
     return [
         probe
-        for probe in _probes(facts)
+        for probe in facts.rows(_probes)
         if probe.said.hello == "good"
         and probe.said.deaf
         and probe.heard.welcome_ns is not None

@@ -8,6 +8,7 @@ from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import gone_ns, sessions_of
 from brokerproof.conformance.facts.returning import Redelivery, redeliveries
 from brokerproof.conformance.facts.rows import Delivery
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: A mark need not survive a restart of the broker.
@@ -30,21 +31,19 @@ def mark_is_the_count(_facts: Facts, delivery: Delivery) -> Findings:
         yield broken("disagree", delivery, why=f"delivery count {event.delivery_count}")
 
 
+def last_given(facts: Facts) -> dict[str, int]:
+    """Consumers that closed, telling what was given -> place of the last delivery that the application had got."""
+    closed = [s for s in facts.sessions.values() if s.end == "close" and s.traits.tells_given and not s.dest.topic]
+    return {s.name: max([d.place for d in s.deliveries if d.consumed is not None], default=-1) for s in closed}
+
+
 def closed_telling(facts: Facts) -> list[Redelivery]:
     """Redeliveries on queues after a consumer closed that told what its application had been given: neither the message
     nor any that came after it.
     """
-    found: list[Redelivery] = []
-    given: dict[str, int] = {}
-    for row in facts.rows(redeliveries):
-        session = row.first.session
-        if session.end != "close" or not session.traits.tells_given or row.first.dest.topic:
-            continue
-        if session.name not in given:
-            given[session.name] = max([d.place for d in session.deliveries if d.consumed is not None], default=-1)
-        if row.first.place > given[session.name] and not row.first.event.redelivered:
-            found.append(row)
-    return found
+    rows = [row for row in facts.rows(redeliveries) if not row.first.event.redelivered and not row.first.dest.topic]
+    given = facts.rows(last_given) if rows else {}
+    return [row for row in rows if row.first.place > given.get(row.first.session.name, NEVER)]
 
 
 @rule("RDL-009", over=closed_telling, handles=UNBROKEN)
@@ -59,7 +58,7 @@ def close_marks_what_was_given(facts: Facts, row: Redelivery) -> Findings:
     if second.event.redelivered:
         yield broken("marked", first, first.session, second, why="no application had been given it")
     else:
-        some = any(delivery.consumed is not None for delivery in first.session.deliveries)
+        some = facts.rows(last_given)[first.session.name] >= 0
         yield held("unmarked", "others had been given to it" if some else "")
 
 

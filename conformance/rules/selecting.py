@@ -23,7 +23,7 @@ def queue_copies(facts: Facts) -> list[Copy]:
 
 def copies_again(facts: Facts) -> list[Copy]:
     """Copies on queues that arrived more than once."""
-    return [copy for copy in queue_copies(facts) if len(copy.deliveries) > 1]
+    return [copy for copy in facts.rows(queue_copies) if len(copy.deliveries) > 1]
 
 
 def deliveries(facts: Facts) -> list[Delivery]:

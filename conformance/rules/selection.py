@@ -66,7 +66,9 @@ def only_what_is_true(_facts: Facts, session: Session) -> Findings:
 def choosing_readings(facts: Facts) -> list[Reading]:
     """Counters of queues at rest, read while a consumer with a selector had room."""
     dests = [
-        session.dest for session in choosing(facts) if not session.dest.topic and session.dest.kind != "dead-letters"
+        session.dest
+        for session in facts.rows(choosing)
+        if not session.dest.topic and session.dest.kind != "dead-letters"
     ]
     found = [reading for dest in dict.fromkeys(dests) for reading in dest.readings]
     return [reading for reading in found if reading.waiting]
@@ -106,7 +108,9 @@ def _exclusive_ns(dest: Destination) -> int:
 
 def owned(facts: Facts) -> list[Destination]:
     """Queues with an exclusive consumer."""
-    return [dest for dest in queues(facts) if any(s.known and s.event and s.event.exclusive for s in dest.sessions)]
+    return [
+        dest for dest in facts.rows(queues) if any(s.known and s.event and s.event.exclusive for s in dest.sessions)
+    ]
 
 
 def arrivals(dest: Destination) -> list[Delivery]:
@@ -170,7 +174,7 @@ def alone(_facts: Facts, dest: Destination) -> Findings:
 
 def grouped(facts: Facts) -> list[Destination]:
     """Queues with messages of groups."""
-    return [dest for dest in queues(facts) if any(send.event.group for send in dest.sends)]
+    return [dest for dest in facts.rows(queues) if any(send.event.group for send in dest.sends)]
 
 
 @rule("GEN-024", over=grouped)
@@ -201,7 +205,7 @@ def groups_stay(_facts: Facts, dest: Destination) -> Findings:
 
 def ranked(facts: Facts) -> list[Destination]:
     """Queues with consumers of different priorities."""
-    return [dest for dest in queues(facts) if any(s.event is not None and s.event.priority for s in dest.sessions)]
+    return [dest for dest in facts.rows(queues) if any(s.event is not None and s.event.priority for s in dest.sessions)]
 
 
 @rule("GEN-025", over=ranked)
@@ -231,7 +235,9 @@ def higher_consumer_first(facts: Facts, dest: Destination) -> Findings:
 
 def prioritized(facts: Facts) -> list[Session]:
     """Consumers of queues that honour priorities, where nobody says that the broker sees one page only."""
-    dests = [dest for dest in queues(facts) if dest.applied.entry.prioritized_messages and looks_beyond_a_page(facts)]
+    dests = [
+        dest for dest in facts.rows(queues) if dest.applied.entry.prioritized_messages and looks_beyond_a_page(facts)
+    ]
     return [s for dest in dests for s in dest.sessions if s.known and not s.wild and len(s.deliveries) > 1]
 
 
@@ -260,7 +266,7 @@ def higher_priority_first(facts: Facts, session: Session) -> Findings:
 
 def shared(facts: Facts) -> list[Destination]:
     """Queues with several consumers."""
-    return [dest for dest in queues(facts) if len(dest.sessions) > 1 and dest.sends]
+    return [dest for dest in facts.rows(queues) if len(dest.sessions) > 1 and dest.sends]
 
 
 @rule("GEN-010", over=shared)

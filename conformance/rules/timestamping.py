@@ -221,7 +221,7 @@ def future_is_capped(_facts: Facts, row: Stamped) -> Findings:
 def _is_untouched(delivery: Delivery) -> bool:
     sent, event = delivery.send.event, delivery.event
     kept = event.expiration_ms == sent.expiration_ms or (event.expiration_ms <= 0 and sent.expiration_ms <= 0)
-    return kept and sent.timestamp_ms in {None, event.timestamp_ms}
+    return kept and (sent.timestamp_ms is None or sent.timestamp_ms == event.timestamp_ms)
 
 
 def _again(delivery: Delivery) -> str:

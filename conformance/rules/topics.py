@@ -113,7 +113,7 @@ def _waits(facts: Facts, copy: Copy | None, rest_ns: int) -> bool:
 
 def wild_arrivals(facts: Facts) -> list[Delivery]:
     """What arrived at consumers of wildcards."""
-    return [delivery for session in wildcards(facts) for delivery in session.deliveries]
+    return [delivery for session in facts.rows(wildcards) for delivery in session.deliveries]
 
 
 @rule("GEN-046", over=wild_arrivals, handles=(*PAST, "operator", "redelivery"))

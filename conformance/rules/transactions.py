@@ -28,7 +28,7 @@ def _is_undone(transaction: Transaction) -> bool:
 def _sight(send: Send) -> Event | None:
     """The first time that anybody saw a message; but what is dead on arrival need not wait for a commit."""
     letters = [letter.event for copy in send.copies.values() for letter in copy.dead_letters]
-    if not send.event.mortal() or send.seen not in letters:
+    if not send.mortal or send.seen not in letters:
         return send.seen
     arrivals = [delivery.event for copy in send.copies.values() for delivery in copy.deliveries]
     return min(arrivals, key=_t1, default=None)
