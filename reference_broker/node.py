@@ -178,6 +178,13 @@ class Node:
         if state is not None:
             state.monitor.write_resumed()
 
+    def is_idle(self, connection: int, frame: object) -> bool:
+        """Whether a frame only proves that its sender lives, and nobody waits for what the node has to say: what it
+        causes needs no ``take_actions`` and moves no timer forward.
+        """
+        state = self._connections.get(connection)
+        return state is not None and not self._actions and state.session.is_idle(frame)
+
     def receive(self, connection: int, frame: object, now: Now) -> None:
         """One decoded frame or command, keep-alives included. What comes after a close is ignored."""
         state = self._connections.get(connection)
@@ -197,7 +204,7 @@ class Node:
             return
         if state.blocked or state.refusing or state.held:
             state.held.append(frame)
-        else:
+        elif session.outbox or not session.is_idle(frame):
             self._process(state, frame, now)
 
     def _process(self, state: ConnectionState, frame: object, now: Now) -> None:
@@ -299,6 +306,10 @@ class Node:
     def resources(self) -> dict[str, int]:
         """What connections cost this process: how many there are, and planned times of monitors."""
         return {"connections": len(self._connections), "timers": len(self._timers)}
+
+    def has_actions(self) -> bool:
+        """Whether ``take_actions`` gives any."""
+        return bool(self._actions)
 
     def take_actions(self) -> list[Action]:
         """What is to be done since the last call, in order."""

@@ -142,7 +142,9 @@ class Broker:
     def next_due_ns(self) -> int | None:
         """The monotonic time at which a ``Tick`` is wanted; None: nothing waits for time to pass."""
         region, flow = self._region, self._flow
-        timer_ns = earlier(region.delays.next_due_ns(), region.sweeps.next_due_ns())
+        timer_ns = region.delays.next_due_ns() if region.delays.heap else None
+        if region.sweeps.heap:
+            timer_ns = earlier(timer_ns, region.sweeps.next_due_ns())
         if region.pulls.waiting:
             timer_ns = earlier(timer_ns, region.pulls.next_due_ns())
         return timer_ns if flow is None else earlier(timer_ns, flow.next_due_ns())

@@ -131,6 +131,9 @@ class BrokerSession(Session):
                 self.fail(str(error))
             return []
 
+    def is_idle(self, frame: object) -> bool:
+        return type(frame) is KeepAliveInfo and not frame.response_required and self._config.monitor.use_monitor
+
     def credentials(self, frame: object) -> Credentials | None:
         if not isinstance(frame, ConnectionInfo) or self.periods is None or self.connected:
             return None

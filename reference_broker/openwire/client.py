@@ -383,6 +383,12 @@ class ClientSession(Requests):
 
     # -- answers
 
+    def heard(self, frame: object, now_ns: int) -> bool:
+        if type(frame) is not KeepAliveInfo or frame.response_required or self.closed:
+            return False
+        self.monitor.frame_received(now_ns)
+        return True
+
     def receive(self, command: object, now: Now) -> list[Notice]:
         """One command from the broker.
 

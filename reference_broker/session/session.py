@@ -51,6 +51,10 @@ class Session:
         #: The peer said goodbye.
         self.clean = False
 
+    def is_idle(self, frame: object) -> bool:
+        """Whether a frame only proves that its sender lives: nothing is to be done and nothing answered."""
+        return frame is self.beat
+
     def open(self) -> None:
         """The socket is there; a protocol whose broker speaks first does it here."""
 
@@ -129,6 +133,10 @@ class Client(ABC):
     def bytes_received(self, now_ns: int) -> None:
         """Any byte arrived."""
         self.monitor.bytes_received(now_ns)
+
+    def heard(self, frame: object, now_ns: int) -> bool:  # noqa: ARG002 - a heart-beat of STOMP is bytes, no command
+        """Take a frame that only proves that the broker lives, and asks for nothing. False: it is for ``receive``."""
+        return frame is self.keep_alive
 
     def next_output(self, now_ns: int) -> object | None:
         """Pop the next frame to write."""

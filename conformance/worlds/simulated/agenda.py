@@ -37,7 +37,7 @@ class Agenda:
     def plan(self, at_ns: int, action: Action) -> None:
         """Let ``action`` happen at ``at_ns`` (never earlier than now)."""
         self._order += 1
-        heapq.heappush(self._heap, (max(at_ns, self.now_ns), self._order, action))
+        heapq.heappush(self._heap, (at_ns if at_ns > self.now_ns else self.now_ns, self._order, action))
 
     def next_ns(self) -> int | None:
         """When the next action happens; None when nothing is planned."""
@@ -45,8 +45,7 @@ class Agenda:
 
     def step(self) -> None:
         """Let the next action happen."""
-        at_ns, _, action = heapq.heappop(self._heap)
-        self.now_ns = at_ns
+        self.now_ns, _, action = heapq.heappop(self._heap)
         action.happen()
 
     def step_by(self, deadline_ns: int) -> bool:
@@ -55,8 +54,7 @@ class Agenda:
         if not heap or heap[0][0] > deadline_ns:
             self.now_ns = max(self.now_ns, deadline_ns)
             return False
-        at_ns, _, action = heapq.heappop(heap)
-        self.now_ns = at_ns
+        self.now_ns, _, action = heapq.heappop(heap)
         action.happen()
         return True
 
@@ -71,7 +69,8 @@ class Agenda:
 
     def run_until(self, end_ns: int) -> None:
         """Let everything happen that is due up to and including ``end_ns``; then it is ``end_ns``."""
-        heap = self._heap
+        heap, take = self._heap, heapq.heappop
         while heap and heap[0][0] <= end_ns:
-            self.step()
+            self.now_ns, _, action = take(heap)
+            action.happen()
         self.now_ns = max(self.now_ns, end_ns)

@@ -140,13 +140,15 @@ class BrokerHost:
 
     def arrived(self, link: Link, connection: int, item: object) -> None:
         """Something came over a link; it has to wait while the process stands still."""
+        kind = type(item)
         if self._still:
             self._held.append((link, connection, item))
-        elif isinstance(item, Opened):
+        elif kind is Opened:
+            assert isinstance(item, Opened)
             self.accept(connection, link, item.protocol)
-        elif isinstance(item, Ended):
+        elif kind is Ended:
             self.lose(connection)
-        elif isinstance(item, Some):
+        elif kind is Some:
             self.bytes_arrived(connection)
         else:
             self.receive(connection, item)
@@ -166,11 +168,12 @@ class BrokerHost:
         if connection in self._unread:
             self._unread[connection].append(frame)
             return
-        now = self.now()
-        node = self.node
+        now, node = self.now(), self.node
+        idle = node.is_idle(connection, frame)
         node.bytes_received(connection, now)
         node.receive(connection, frame, now)
-        self.after()
+        if not idle or node.has_actions():
+            self.after()
 
     def reports(self, connection: int) -> int:
         """How often an operator was told that this connection was given up."""
@@ -228,7 +231,7 @@ class BrokerHost:
         stopped, self._stopped_writes = self._stopped_writes, []
         for action in stopped:
             action.happen()
-        self.tick()
+        self._run_timers()
 
     def go_down(self, how: str) -> dict[str, int]:
         """The process ends, in an orderly way (``stop``) or not (``kill``); what can be seen of it from outside."""
@@ -268,7 +271,11 @@ class BrokerHost:
     # -- what time brings
 
     def tick(self) -> None:
-        """Run due timers."""
+        """Run due timers. What was planned before an earlier one came is nobody's any more."""
+        if self._planned_ns == self._agenda.now_ns:
+            self._run_timers()
+
+    def _run_timers(self) -> None:
         self._planned_ns = -1
         if not self._down and not self._still:
             self.node.tick(self.now())
@@ -296,7 +303,8 @@ class BrokerHost:
         if self.node.has_output(connection):
             self._plan_write(connection, action)
         # Writing starts no timer: expiry and delay begin when a message comes or comes back.
-        self._act()
+        if self.node.has_actions():
+            self._act()
 
     def resume(self, connection: int) -> None:
         """The link takes frames again."""
@@ -324,12 +332,14 @@ class BrokerHost:
     def _plan_write(self, connection: int, action: Write) -> None:
         if not self._writing.get(connection, False):
             self._writing[connection] = True
-            self._agenda.moving += 1
-            self._agenda.plan(self._agenda.now_ns + WRITE_NS, action)
+            agenda = self._agenda
+            agenda.moving += 1
+            agenda.plan(agenda.now_ns + WRITE_NS, action)
 
     def after(self) -> None:
         """Do what the node asked for, then plan its next timer."""
-        self._act()
+        if self.node.has_actions():
+            self._act()
         due_ns = self.node.next_due_ns()
         if due_ns is not None and (self._planned_ns < 0 or due_ns < self._planned_ns):
             self._planned_ns = due_ns

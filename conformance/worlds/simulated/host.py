@@ -16,7 +16,7 @@ from brokerproof.conformance.agents.message import arrival_of, number_in, read_b
 from brokerproof.conformance.experiment.history import Arrive, Browse, Closed, Discard, Leave
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
-from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened, Some
+from brokerproof.conformance.worlds.simulated.link import SOME, Ended, Link, Opened
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
@@ -77,11 +77,11 @@ class ClientHost:
         return Now(true_ns, self.clock.wall_ms(true_ns))
 
     def tick(self, connection: int) -> None:
-        """The library's timers."""
-        self._planned_ns = -1
+        """The library's timers. What was planned before an earlier one came is nobody's any more."""
         library = self.library
-        if connection != self.connection or library is None:
+        if connection != self.connection or self._planned_ns != self.agenda.now_ns or library is None:
             return
+        self._planned_ns = -1
         for notice in library.session.tick(self.agenda.now_ns):
             self.heed(notice)
         self.flush()
@@ -145,8 +145,11 @@ class ClientHost:
             self.forget()
             self._lose_consumers(item.at_ns)
             return
-        library.session.bytes_received(self.agenda.now_ns)
-        if isinstance(item, Some):
+        session, now_ns = library.session, self.agenda.now_ns
+        session.bytes_received(now_ns)
+        if item is SOME:
+            return
+        if session.heard(item, now_ns):
             return
         for notice in library.receive(item, self.now()):
             self.heed(notice)
