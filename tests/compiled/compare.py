@@ -1,8 +1,8 @@
-"""The compiled core and the interpreted one give the same histories, byte for byte. Run by ``tox -e compiled``.
+"""The compiled rooms and the interpreted ones give the same histories and verdicts, byte for byte. Run by ``tox -e compiled``.
 
-Two processes play the corpus and the same seeded programs in the simulated world, one with the installed (compiled)
-package, one with the checkout, and print a digest over all bytes of all histories. Exit code 1 if they differ, or if
-the first is not compiled or the second is: then nothing was compared.
+Two processes play the corpus and the same seeded programs in the simulated world and judge them, one with the installed
+(compiled) package, one with the checkout, and print a digest over all bytes of all histories and verdicts. Exit code 1
+if they differ, or if any room of the first is not compiled or one of the second is: then nothing was compared.
 """
 
 from __future__ import annotations
@@ -11,31 +11,49 @@ import hashlib
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import msgspec
+
 PROGRAMS = 300
+#: A module of each compiled room.
+ROOMS = (
+    "reference_broker.core.broker",
+    "conformance.facts.facts",
+    "conformance.rules.judge",
+    "conformance.worlds.simulated.port",
+    "conformance.generate.programs",
+)
 
 
 def digest() -> str:
-    """Over the histories of the corpus and ``PROGRAMS`` seeded programs."""
+    """Over the histories of the corpus and ``PROGRAMS`` seeded programs, and the verdicts about them."""
     from brokerproof.conformance.corpus import programs
     from brokerproof.conformance.generate.programs import program_for_seed
+    from brokerproof.conformance.rules.judge import judge_history
     from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
     total = hashlib.sha256()
     played = list(programs().values()) + [program_for_seed(seed) for seed in range(PROGRAMS)]
     for program in played:
-        total.update(SimulatedWorld().run(program).encode())
+        history = SimulatedWorld().run(program)
+        total.update(history.encode())
+        total.update(msgspec.json.encode(judge_history(history)))
     return total.hexdigest()
+
+
+def kind() -> str:
+    """``compiled`` or ``interpreted``; ``mixed`` if not all rooms are alike."""
+    files = [str(import_module(f"brokerproof.{room}").__file__) for room in ROOMS]
+    compiled = sum(not file.endswith(".py") for file in files)
+    return {0: "interpreted", len(files): "compiled"}.get(compiled, "mixed")
 
 
 def main() -> int:
     """Compare."""
     if sys.argv[1:] == ["--digest"]:
-        import brokerproof.reference_broker.core.broker as core
-
-        kind = "interpreted" if str(core.__file__).endswith(".py") else "compiled"
-        sys.stdout.write(f"{kind} {digest()}\n")
+        sys.stdout.write(f"{kind()} {digest()}\n")
         return 0
     checkout = Path(__file__).parent.parent.parent
     found = []
