@@ -1,4 +1,4 @@
-"""The compiled rooms and the interpreted ones give the same histories and verdicts, byte for byte (``tox -e compiled``).
+"""Compiled rooms and interpreted ones give the same histories and verdicts, byte for byte: ``tox -e compiled``.
 
 Two processes play the corpus and the same seeded programs in the simulated world and judge them, one with the installed
 (compiled) package, one with the checkout, and print a digest over all bytes of all histories and verdicts. Exit code 1

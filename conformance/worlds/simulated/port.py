@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -53,7 +53,7 @@ ENACTED = {"simulated": 1}
 class SimulatedPort:
     """See the module's header. ``mutant`` plants a defect in the broker."""
 
-    kind = "simulated"
+    kind: ClassVar[str] = "simulated"
 
     def __init__(self, mutant: str | None = None) -> None:
         self._mutant = mutant
