@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.state import ClientState, WorldState
     from brokerproof.conformance.worlds.port import Recorder
 
+#: What a history calls this kind of world.
+KIND: Final = "simulated"
 #: How long a host waits for an answer before the result is unknown.
 REQUEST_NS = 1_000_000_000
 #: Evidence of a fault that this world itself enacts.
@@ -53,7 +55,7 @@ ENACTED = {"simulated": 1}
 class SimulatedPort:
     """See the module's header. ``mutant`` plants a defect in the broker."""
 
-    kind: ClassVar[str] = "simulated"
+    kind = KIND
 
     def __init__(self, mutant: str | None = None) -> None:
         self._mutant = mutant
