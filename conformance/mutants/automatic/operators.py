@@ -2,8 +2,8 @@
 
 Rules
 * A mutation replaces the text of one node; everything else of the file stays, byte for byte.
-* Comparisons (border and negation), constants (± 1, True and False), negated conditions, ``and`` and ``or``, arithmetic,
-  dropped statements, skipped branches, functions that return at once.
+* Comparisons (border and negation), constants (± 1, True and False), negated conditions, ``and`` and ``or``,
+  arithmetic, dropped statements, skipped branches, functions that return at once.
 * Not mutated, because nothing that a broker does hangs on it: annotations, documentation, assertions, decorators, what
   is there for types only, ``__repr__``, and texts.
 """
@@ -40,9 +40,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 
 
 class Edit:
-    """One node's text and what stands there instead. ``lines`` are those of which one must be executed for the mutation
-    to matter: the node's, or, where it has no line of its own, its statement's.
-    """
+    """One node's text and what stands there instead, and the statement that the node is in."""
 
     __slots__ = ("function", "node", "operator", "statement", "text")
 
@@ -72,11 +70,7 @@ def _of_statement(statement: ast.stmt, name: str, *, inside: bool) -> Iterator[E
     elif isinstance(statement, ast.FunctionDef):
         if statement.name != "__repr__":
             yield from _of_function(statement, name, inside=inside)
-    elif isinstance(statement, ast.Assert | ast.Import | ast.ImportFrom | ast.Pass) or _is_text(statement):
-        pass
-    elif isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
-        pass
-    else:
+    elif not _is_aside(statement):
         function = name.rstrip(".") if inside else ""
         for operator, node, text in _of_one(statement, inside=inside):
             yield Edit(operator, node, text, statement, function)
@@ -94,12 +88,10 @@ def _of_function(function: ast.FunctionDef, name: str, *, inside: bool) -> Itera
         for operator, node, text in _of_expression(default):
             yield Edit(operator, node, text, function, name.rstrip(".") if inside else "")
     qualified = f"{name}{function.name}"
-    first = next((one for one in function.body if not _is_text(one)), None)
-    if first is not None and function.returns is not None and ast.unparse(function.returns) == "None":
-        if len(function.body) > 1 and not isinstance(first, ast.Raise | ast.Return):
-            text = f"return; {ast.unparse(first)}" if _is_simple(first) else ""
-            if text:
-                yield Edit("return at once", first, text, first, qualified)
+    body = [one for one in function.body if not _is_text(one)]
+    returns = ast.unparse(function.returns) if function.returns is not None else ""
+    if len(body) > 1 and returns == "None" and _is_simple(body[0]):
+        yield Edit("return at once", body[0], f"return; {ast.unparse(body[0])}", body[0], qualified)
     yield from _of_block(function.body, f"{qualified}.", inside=True)
 
 
@@ -107,6 +99,13 @@ def _is_simple(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign) and "\n" not in ast.unparse(
         statement
     )
+
+
+def _is_aside(statement: ast.stmt) -> bool:
+    """Whether nothing hangs on it."""
+    typing = isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"
+    plain = isinstance(statement, ast.Assert | ast.Import | ast.ImportFrom | ast.Pass)
+    return typing or plain or _is_text(statement)
 
 
 def _is_text(statement: ast.stmt) -> bool:

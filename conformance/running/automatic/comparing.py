@@ -6,15 +6,14 @@ Imported in a trial's process, after the defect was planted.
 from __future__ import annotations
 
 import hashlib
-import signal
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.history import Crash
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.rules.judge import judge_history
-from brokerproof.conformance.running.engine import seldom_collected
-from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.conformance.running.engine import seldom_collected, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.history import History
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.running.automatic.trial import Outcome
-
-
-class Hung(BaseException):
-    pass
-
-
-def _hung(*_: object) -> None:
-    raise Hung
 
 
 def program_named(name: str) -> Program:
@@ -50,23 +41,24 @@ def violated_in(history: History) -> list[str]:
 
 def compare(tried: Sequence[tuple[str, str, list[str]]]) -> Outcome:
     """See ``trial.Outcome``."""
-    shortest: tuple[int, str] | None = None
-    signal.signal(signal.SIGVTALRM, _hung)
+    name, shortest = "", ""
     with seldom_collected():
-        for count, (name, digest, known) in enumerate(tried, start=1):
-            signal.setitimer(signal.ITIMER_VIRTUAL, 8)
-            try:
-                history = SimulatedWorld().run(program_named(name))
-                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-                if digest_of(history) == digest:
-                    continue
-                by = [one for one in violated_in(history) if one not in known]
-            except Hung:
-                return {"kind": "hung", "by": [], "program": name, "text": "", "programs": count}
-            except Exception as error:
-                import traceback
-                return {"kind": "crashed", "by": [], "program": name, "text": traceback.format_exc(), "programs": count}
+        for count, (candidate, digest, known) in enumerate(tried, start=1):
+            history = simulate(program_named(candidate))
+            if digest_of(history) == digest:
+                continue
+            by = [requirement for requirement in violated_in(history) if requirement not in known]
+            text = history.encode().decode()
             if by:
-                return {"kind": "killed", "by": by, "program": name, "text": "", "programs": count}
-            shortest = min(shortest or (len(history.events), name), (len(history.events), name))
-    return {"kind": "survived", "by": [], "program": shortest[1] if shortest else "", "text": "", "programs": len(tried)}
+                return {"kind": _kind(history), "by": by, "program": candidate, "history": text, "programs": count}
+            if not name or len(text) < len(shortest):
+                name, shortest = candidate, text
+    return {"kind": "survived", "by": [], "program": name, "history": shortest, "programs": len(tried)}
+
+
+def _kind(history: History) -> str:
+    """How it was noticed: as a promise that was broken, or because a process did not go on."""
+    for event in history.events:
+        if isinstance(event, Crash):
+            return "hung" if event.how == "hung" else "crashed"
+    return "killed"

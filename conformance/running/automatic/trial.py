@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import ModuleType
+    from types import CodeType, ModuleType
 
 #: What a broker that collects without end may take before the system refuses.
 MEMORY_BYTES = 2 * 1024**3
@@ -37,13 +37,14 @@ class Task(TypedDict):
 
 class Outcome(TypedDict):
     """``kind``: ``killed``, ``crashed``, ``hung`` or ``survived``. ``by``: the violated requirements. ``program``: the
-    one that decided, or, of a survivor, the one with the shortest history that differs ("": none does).
+    one that decided, or, of a survivor, the one with the shortest history that differs ("": none does); ``history``:
+    that history. ``programs``: how many were run.
     """
 
     kind: str
     by: list[str]
     program: str
-    text: str
+    history: str
     programs: int
 
 
@@ -54,9 +55,7 @@ class Planted(MetaPathFinder):
         self._module = module
         self._source = source
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != self._module:
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -68,8 +67,9 @@ class Planted(MetaPathFinder):
 
 def _text_loader(name: str, path: str, source: str) -> Loader:
     class TextLoader(SourceFileLoader):
-        def get_code(self, fullname: str) -> object:
-            return compile(source, path, "exec", dont_inherit=True)
+        def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - as its base
+            code: CodeType = compile(source, path, "exec", dont_inherit=True)
+            return code
 
     return TextLoader(name, path)
 
@@ -85,8 +85,8 @@ def try_out(task: Task) -> Outcome:
     plant(task["module"], task["source"])
     try:
         from brokerproof.conformance.running.automatic.comparing import compare
-    except Exception as error:  # noqa: BLE001 - whatever the defect does to an import
-        return {"kind": "crashed", "by": [], "program": "", "text": f"import: {error!r}", "programs": 0}
+    except Exception:  # noqa: BLE001 - whatever the defect does to an import
+        return {"kind": "crashed", "by": [], "program": "", "history": "", "programs": 0}
     return compare(task["programs"])
 
 

@@ -7,8 +7,7 @@ Rules
 * A request is lock-step: it is written, then virtual time runs until its answer has come or ``REQUEST_NS`` has passed
   (result ``unknown``).
 * Clock samples are exact: in this world the observer owns the clocks.
-* A broker or a library that raises, hangs or never answers ends or goes unanswered, as a process would, and the run goes
-  on (``agenda.py``).
+* A broker or a library that raises or hangs ends, as a process would, and the run goes on (``agenda.py``).
 """
 
 from __future__ import annotations
