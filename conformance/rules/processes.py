@@ -7,18 +7,18 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
-def fates(facts: Facts) -> list[Event]:
+def broker_ends(facts: Facts) -> list[Event]:
     """What became of the broker's process: each end that nobody had asked for; without one, the end of the run."""
     crashes = [event for event in facts.crashes if event.target == facts.broker]
     return [*crashes] or [facts.phases[name] for name in ("end",) if name in facts.phases]
 
 
-@rule("GEN-090", over=fates)
-def it_goes_on(facts: Facts, fate: Event) -> Findings:
+@rule("GEN-090", over=broker_ends)
+def it_goes_on(facts: Facts, event: Event) -> Findings:
     """The broker's process neither ends nor hangs unless it is asked to, whatever clients and operators ask."""
-    if isinstance(fate, Crash):
-        outcome = "hung" if fate.how == "hung" else "crashed"
-        yield broken(outcome, fate, why=f"the broker's process {fate.how}")
+    if isinstance(event, Crash):
+        outcome = "hung" if event.how == "hung" else "crashed"
+        yield broken(outcome, event, why=f"the broker's process {event.how}")
         return
     situation = "an operator asked for something" if facts.operations else ""
     yield held("goes-on", "raw peers came" if facts.probes else situation)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from brokerproof.conformance.experiment.history import History
     from brokerproof.conformance.experiment.program import Program
-    from brokerproof.conformance.running.automatic.trial import Outcome
+    from brokerproof.conformance.running.automatic.task import Outcome
 
 
 def program_named(name: str) -> Program:
@@ -40,7 +40,7 @@ def violated_in(history: History) -> list[str]:
 
 
 def compare(tried: Sequence[tuple[str, str, list[str]]]) -> Outcome:
-    """See ``trial.Outcome``."""
+    """See ``task.Outcome``."""
     name, shortest = "", ""
     with seldom_collected():
         for count, (candidate, digest, known) in enumerate(tried, start=1):

@@ -2,9 +2,10 @@
 
 Rules
 * *Killed*: a promise was broken. *Crashed* and *hung*: a process did not go on, which is a verdict too, but says
-  little of the suite. *Survived*: no verdict differs, whether any history does or not. *Not executed*: no program reaches it.
-* The score is what was killed of what was killed or survived, equivalent ones left out. An equivalent mutant is one with
-  a written reason whose histories are all those of the sound broker.
+  little of the suite. *Survived*: no verdict differs, whether any history does or not. *Not executed*: no program
+  reaches it.
+* The score is what was killed of what was killed or survived, equivalent ones left out. An equivalent mutant is one
+  with a written reason whose histories are all those of the sound broker.
 * *Defect*: the suite could not cope. There must be none.
 """
 
@@ -23,7 +24,7 @@ from brokerproof.conformance.mutants.automatic.equivalent import equivalents
 from brokerproof.conformance.mutants.automatic.mutations import Mutation
 from brokerproof.conformance.running.automatic.comparing import program_named
 from brokerproof.conformance.running.automatic.coverage import Coverage
-from brokerproof.conformance.running.automatic.trial import Outcome, Task
+from brokerproof.conformance.running.automatic.task import Outcome, Task
 from brokerproof.conformance.running.engine import simulate
 
 #: Real seconds that one mutant may take, as a last resort.

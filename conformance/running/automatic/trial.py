@@ -15,37 +15,16 @@ import resource
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType, ModuleType
 
+    from brokerproof.conformance.running.automatic.task import Outcome, Task
+
 #: What a broker that collects without end may take before the system refuses.
 MEMORY_BYTES = 2 * 1024**3
-
-
-class Task(TypedDict):
-    """One mutant: its module, that module's text, and the programs that reach it, each with the digest of the history
-    on the sound broker and the requirements that it violates there.
-    """
-
-    module: str
-    source: str
-    programs: list[tuple[str, str, list[str]]]
-
-
-class Outcome(TypedDict):
-    """``kind``: ``killed``, ``crashed``, ``hung`` or ``survived``. ``by``: the violated requirements. ``program``: the
-    one that decided, or, of a survivor, the one with the shortest history that differs ("": none does); ``history``:
-    that history. ``programs``: how many were run.
-    """
-
-    kind: str
-    by: list[str]
-    program: str
-    history: str
-    programs: int
 
 
 class Planted(MetaPathFinder):
