@@ -1,4 +1,6 @@
-"""``brokerproof mutants``: plant every defect and say which requirement killed it, after how many programs."""
+"""``brokerproof mutants``: plant every defect and say which requirement killed it, after how many programs; with
+``--automatic``, defects that nobody wrote by hand (``commands/automatic.py``).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from brokerproof.conformance.commands import automatic
 from brokerproof.conformance.experiment.exits import OK, VIOLATED, UsageError
 from brokerproof.conformance.mutants import MUTANTS, check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
@@ -24,22 +27,40 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="brokerproof mutants", description=__doc__)
     parser.add_argument("ids", nargs="*", metavar="ID", help="only these mutants (`brokerproof list mutants`)")
     parser.add_argument(
-        "--programs", type=int, default=PROGRAMS_MAX, help="programs per mutant before it counts as a survivor"
+        "--programs",
+        type=int,
+        help=f"programs per mutant before it counts as a survivor (default {PROGRAMS_MAX}); "
+        f"of --automatic, seeded programs beside the corpus (default {automatic.PROGRAMS})",
     )
-    parser.add_argument("--seed", type=int, default=0, help="first seed")
+    parser.add_argument("--seed", type=int, default=0, help="first seed; of --automatic, the sample's")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument(
         "--canary", action="store_true", help=f"only {CANARY}, and show the failure text that it must give"
     )
     parser.add_argument("--json", action="store_true", help="one mutant per line, as JSON")
+    automatic.add_options(parser)
     options = parser.parse_args(argv)
-    if options.programs < 0 or options.jobs < 1:
+    if (options.programs or 0) < 0 or options.jobs < 1:
         raise UsageError(f"--programs {options.programs} must be at least 0 and --jobs {options.jobs} at least 1")
+    _check_kind(options)
+    if options.automatic:
+        return automatic.measure(options)
+    options.programs = PROGRAMS_MAX if options.programs is None else options.programs
     if options.canary:
         return _canary(options.seed, options.programs)
     for name in options.ids:
         check_mutant(name)
     return _hunt_all(options.ids or list(MUTANTS), options)
+
+
+def _check_kind(options: argparse.Namespace) -> None:
+    """Options of one kind of mutants are refused with the other."""
+    automatic_only = [name for name in ("sample", "file", "random_only") if getattr(options, name)]
+    if not options.automatic and automatic_only:
+        raise UsageError(f"--{automatic_only[0].replace('_', '-')} is about automatic mutants; add --automatic")
+    if options.automatic and (options.ids or options.canary):
+        what = f"mutant {options.ids[0]!r}" if options.ids else "--canary"
+        raise UsageError(f"{what} was written by hand; leave it out, or leave --automatic out")
 
 
 def hunt_one(name: str, seed: int, programs: int) -> dict[str, object]:

@@ -359,6 +359,18 @@ class Kill(Event, tag="kill"):
     target: str
 
 
+class Crash(Event, tag="crash"):
+    """A process ended, and nobody had asked it to: that of the ``target``, the broker's host or a client's.
+
+    ``how``: it ``raised`` or ``exited`` by itself, or it ``hung``: it did nothing any more, or went on with one thing
+    without end, and the observer killed it. ``evidence``: what it left behind (a traceback, its exit code, its log).
+    """
+
+    target: str
+    how: Literal["raised", "exited", "hung"]
+    evidence: str = ""
+
+
 class Pause(Event, tag="pause"):
     """A process was suspended from ``t0`` to ``t1``, or from then on."""
 
@@ -398,7 +410,7 @@ class Skipped(Event, tag="skipped"):
 AnyEvent = (
     ClockSample | Connect | Subscribe | Unsubscribe | Leave | Send | Arrive | Consume | Discard | Ack | Nack
     | Begin | Commit | Abort | Browse | Operate | Counters | Closed | Start | Stop | Kill | Pause | Fault
-    | Phase | Skipped | Probe | Acknowledge | Poll
+    | Phase | Skipped | Probe | Acknowledge | Poll | Crash
 )
 # fmt: on
 

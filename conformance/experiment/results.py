@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -26,17 +26,31 @@ REFERENCE = "reference"
 THROUGH_OPENWIRE = " openwire"
 
 
+class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A requirement that the reference broker's runs of the same programs speak of, and this broker's do not: the first
+    ``run`` that should have, and the first answer that differed in it, ``expected`` (the reference broker's) and
+    ``found``.
+    """
+
+    requirement: str
+    run: str
+    expected: str
+    found: str
+
+
 class RunResult:
     """One program on one broker in one world, judged.
 
     ``broker`` is the column of the matrix (``reference``, ``activemq 5.17.2``); ``name`` is the corpus name or
     ``seed-N``. ``problem`` is not empty when the suite or its environment failed (exit code 4); ``not_run`` when a tool
-    or broker is missing. Then ``history`` may be None and ``verdicts`` hold *not run*.
+    or broker is missing. Then ``history`` may be None and ``verdicts`` hold *not run*. ``lost``: requirement that only
+    the reference broker's run of the program speaks of -> the first answer that differed, its and this one's.
     """
 
     __slots__ = (
         "broker",
         "history",
+        "lost",
         "mutant",
         "name",
         "not_run",
@@ -74,6 +88,7 @@ class RunResult:
         self.seconds = seconds
         self.problem = problem
         self.not_run = not_run
+        self.lost: dict[str, tuple[str, str]] = {}
 
     @property
     def run(self) -> str:
@@ -108,13 +123,14 @@ class RunFinished(SuiteEvent):
 
 
 class SuiteFinished(SuiteEvent):
-    """Nothing more comes. ``digest`` is the verdict digest, ``seconds`` the wall time."""
+    """Nothing more comes. ``digest`` is the verdict digest, ``seconds`` the wall time, ``silent`` what fell silent."""
 
-    __slots__ = ("digest", "seconds")
+    __slots__ = ("digest", "seconds", "silent")
 
-    def __init__(self, digest: str, seconds: float) -> None:
+    def __init__(self, digest: str, seconds: float, silent: Sequence[Silence] = ()) -> None:
         self.digest = digest
         self.seconds = seconds
+        self.silent = list(silent)
 
 
 class Writer(ABC):

@@ -8,6 +8,7 @@ from brokerproof.conformance.experiment.history import (
     Closed,
     Commit,
     Consume,
+    Crash,
     Discard,
     Event,
     Fault,
@@ -141,6 +142,8 @@ def _event(event: Event) -> str:
         return f"connection of {event.link or event.host} closed by {event.who} {at} ({event.reason})"
     if isinstance(event, Browse):
         return f"browser {event.consumer} of {event.dest} was shown {', '.join(event.messages)} {at}"
+    if isinstance(event, Crash):
+        return f"{event.target} {event.how} {at} ({event.evidence.rpartition(chr(10))[2]})"
     if isinstance(event, Subscribe):
         return f"{event.consumer} subscribed to {event.dest} ({event.result}) {at}"
     return f"{kind} {at}"

@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.history import (
     Acknowledge,
     Arrive,
     Browse,
+    Crash,
     Event,
     Fault,
     Header,
@@ -70,9 +71,9 @@ class Tables:
 
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
-                 "clients", "clock_steps", "clocks", "copies", "declared", "delayed", "deliveries", "destinations",
-                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "mortal", "moved_seq",
-                 "names", "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
+                 "clients", "clock_steps", "clocks", "copies", "crashes", "declared", "delayed", "deliveries",
+                 "destinations", "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "mortal",
+                 "moved_seq", "names", "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
                  "queue_rests", "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes",
                  "sessions", "settle", "simulated", "subscriptions", "transactions", "uncommitted", "unproved",
                  "unsure", "virtual_queues", "volatile", "wild")
@@ -121,6 +122,8 @@ class Tables:
         self.durable_ends: list[Unsubscribe] = []
         self.restarts: list[Event] = []
         self.pauses: list[Pause] = []
+        #: Processes that ended, or hung, and nobody had asked them to.
+        self.crashes: list[Crash] = []
         self.clock_steps: list[Fault] = []
         self.phases: dict[str, Phase] = {}
         #: Kinds of faults that were injected without evidence, with the first such event.

@@ -15,6 +15,7 @@ from brokerproof.conformance.mutants import (
     in_flight,
     memory,
     monitors,
+    processes,
     reconnection,
     routing,
     storage,
@@ -338,6 +339,7 @@ _MORE: tuple[Mutant, ...] = (
     *expirations.ALL,
     *acknowledgements.ALL,
     *timestamping.ALL,
+    *processes.ALL,
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*_ALL, *_MORE)}

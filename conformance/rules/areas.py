@@ -26,6 +26,7 @@ from brokerproof.conformance.rules import (
     memory_usage,
     onlookers,
     prefetch,
+    processes,
     raw_peers,
     redelivery,
     redelivery_marks,
@@ -40,8 +41,8 @@ from brokerproof.conformance.rules.rule import RULES
 # fmt: off
 AREAS = (acknowledgement, contents, copies, dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery,
          durability, durables, expiry, expiry_clients, expiry_counters, giving_up, inactivity, inflight, memory,
-         memory_paging, memory_room, memory_usage, onlookers, prefetch, raw_peers, redelivery, redelivery_marks,
-         restamping, selection, timestamping, topics, transactions)
+         memory_paging, memory_room, memory_usage, onlookers, prefetch, processes, raw_peers, redelivery,
+         redelivery_marks, restamping, selection, timestamping, topics, transactions)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]

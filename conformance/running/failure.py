@@ -160,7 +160,7 @@ def event_line(event: Event) -> str:
     fields = msgspec.to_builtins(event)
     for key in ("seq", "t0", "t1", "host", "kind"):
         fields.pop(key, None)
-    values = " ".join(f"{key}={value}" for key, value in fields.items())
+    values = " ".join(f"{key}={value}" for key, value in fields.items()).replace("\n", "\n        ")
     interval = (
         f"{event.t0 / NS_PER_MS:.3f}"
         if event.t0 == event.t1

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
-from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.silence import lost_voice
 
 #: Seeds per task: large enough that starting one costs nothing, small enough that progress is seen.
 CHUNK = 50
@@ -27,12 +28,13 @@ CHUNK = 50
 class SeedOutcome:
     """What comes back from a worker for one seed."""
 
-    __slots__ = ("seed", "steps", "verdicts")
+    __slots__ = ("lost", "seed", "steps", "verdicts")
 
-    def __init__(self, seed: int, steps: int, verdicts: list[Verdict]) -> None:
+    def __init__(self, seed: int, steps: int, result: RunResult) -> None:
         self.seed = seed
         self.steps = steps
-        self.verdicts = verdicts
+        self.verdicts = result.verdicts
+        self.lost = lost_voice(result) if result.mutant is not None else {}
 
 
 def run_range(first: int, count: int, mutant: str | None, wanted: tuple[str, ...]) -> list[SeedOutcome]:
@@ -41,7 +43,7 @@ def run_range(first: int, count: int, mutant: str | None, wanted: tuple[str, ...
     for seed in range(first, first + count):
         program = program_for_seed(seed)
         result = run_program(program, f"seed-{seed}", seed=seed, mutant=mutant, wanted=wanted)
-        outcomes.append(SeedOutcome(seed, len(program.steps), result.verdicts))
+        outcomes.append(SeedOutcome(seed, len(program.steps), result))
     return outcomes
 
 
@@ -69,8 +71,14 @@ def _results(outcomes: list[SeedOutcome], mutant: str | None, wanted: tuple[str,
     for outcome in outcomes:
         if any(verdict.verdict is VerdictKind.VIOLATED for verdict in outcome.verdicts):
             program = program_for_seed(outcome.seed)
-            yield run_program(program, f"seed-{outcome.seed}", seed=outcome.seed, mutant=mutant, wanted=wanted)
+            result = run_program(program, f"seed-{outcome.seed}", seed=outcome.seed, mutant=mutant, wanted=wanted)
+            result.lost = outcome.lost
+            yield result
             continue
         name = f"seed-{outcome.seed}"
         program = program_for_seed(outcome.seed)
-        yield RunResult(name, REFERENCE, "simulated", program, outcome.verdicts, None, seed=outcome.seed, mutant=mutant)
+        result = RunResult(
+            name, REFERENCE, "simulated", program, outcome.verdicts, None, seed=outcome.seed, mutant=mutant
+        )
+        result.lost = outcome.lost
+        yield result

@@ -9,6 +9,8 @@ Rules:
 * ``budget_s`` bounds the seeds, never the corpus; what it cut off is reported by ``SuiteFinished`` through the number
   of runs.
 * For each violated requirement the first program that showed it is shrunk, and the small program is one more run.
+* What the same programs exercise on the reference broker and not on another one, or not with a mutant, fell silent
+  (``silence.py``).
 * A missing tool makes runs *not run*, by name; it never makes them pass.
 """
 
@@ -35,6 +37,7 @@ from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
 from brokerproof.conformance.running.shrinking import shrink_violation
+from brokerproof.conformance.running.silence import Voices, lost_voice
 
 if TYPE_CHECKING:
     from brokerproof.conformance.running.live import LiveRuns
@@ -54,10 +57,12 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
     column = live_runs.column if live_runs is not None else REFERENCE
     yield SuiteStarted([column], list(wanted), total)
     rows = []
+    voices = Voices()
     for result in _all_runs(options, wanted, simulated, live_runs, started):
         rows.append((result.run, result.program.digest(), result.verdicts))
+        voices.hear(result)
         yield RunFinished(result)
-    yield SuiteFinished(verdict_digest(rows), time.monotonic() - started)
+    yield SuiteFinished(verdict_digest(rows), time.monotonic() - started, voices.silent())
 
 
 def _all_runs(
@@ -73,12 +78,18 @@ def _all_runs(
         for requirement in sorted(failing)[:SHRINKS_MAX]:
             yield shrink_violation(failing[requirement], requirement, options.mutant).result
     if live_runs is not None:
-        yield from live_runs
+        for result in live_runs:
+            if options.broker != REFERENCE or options.mutant is not None:
+                result.lost = lost_voice(result)
+            yield result
 
 
 def _simulated_runs(options: SuiteOptions, wanted: tuple[str, ...], started: float) -> Iterator[RunResult]:
     for name, program in programs().items():
-        yield run_program(program, name, mutant=options.mutant, wanted=wanted)
+        result = run_program(program, name, mutant=options.mutant, wanted=wanted)
+        if options.mutant is not None:
+            result.lost = lost_voice(result)
+        yield result
     for result in run_seeds(options.seed, options.programs, options.jobs, options.mutant, wanted):
         yield result
         if options.budget_s is not None and time.monotonic() - started > options.budget_s:

@@ -163,8 +163,9 @@ class Recording:
     def pause(self, operation: ops.Pause) -> Event:  # noqa: ARG002 - how long it was is seen
         return self.put(events.Pause, "", target=self.state.broker.name)
 
-    def probe(self, operation: ops.Probe) -> Event:  # noqa: ARG002 - what it said is seen
-        assert self.outcome.seen is not None
+    def probe(self, operation: ops.Probe) -> Event | None:  # noqa: ARG002 - what it said is seen
+        if self.outcome.seen is None:  # the broker's process ended over it
+            return None
         said, heard = self.outcome.seen
         return self.put(events.Probe, RAW_PEER, said=said, heard=heard)
 

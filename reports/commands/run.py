@@ -1,7 +1,8 @@
 """``brokerproof run``: the conformance suite against one broker, the table on the terminal, the report in a folder.
 
-Exit codes as everywhere: violated beats inconclusive beats clean; a problem of the suite or its environment is 4, under
-``CI=true`` also a program that could not run.
+Exit codes as everywhere: violated beats inconclusive beats clean; a MUST that fell silent counts as inconclusive,
+whatever the allowance; a problem of the suite or its environment is 4, under ``CI=true`` also a program that could not
+run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 
 from brokerproof.conformance.brokers import ADAPTERS, CLIENTS, check_place
 from brokerproof.conformance.commands.judge import INCONCLUSIVE_PERCENT_MAX, exit_code
-from brokerproof.conformance.experiment.exits import SUITE, UsageError, under_ci
+from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, SUITE, UsageError, under_ci
 from brokerproof.conformance.experiment.results import REFERENCE, SuiteFinished
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
@@ -64,7 +65,9 @@ def main(argv: Sequence[str]) -> int:
     missing = under_ci() and any(column.not_run for column in columns)
     if missing or any(column.problems for column in columns):
         return SUITE
-    return exit_code([cell.verdict for cell in cells], options.inconclusive_max)
+    code = exit_code([cell.verdict for cell in cells], options.inconclusive_max)
+    silent = [one for column in columns for one in column.silent if catalogue[one.requirement].level == "MUST"]
+    return INCONCLUSIVE if code == OK and silent else code
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -28,6 +28,7 @@ def _lines(report: Report) -> list[str]:
     for column in report.columns:
         lines.append(f"- **{escape(column.broker)}**: {_counts(report, column)}; verdict digest `{column.digest}`")
         lines += [f"  - the suite failed in `{note.run}`: {escape(note.text)}" for note in column.problems]
+        lines += [f"  - fell silent: {one.requirement} in `{one.run}`: {escape(one.found)}" for one in column.silent]
         lines += [f"  - not run: `{note.run}`: {escape(note.text)}" for note in column.not_run]
     grid = report.grid()
     for area, title in report.areas.items():

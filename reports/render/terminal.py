@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from brokerproof.conformance.experiment.results import Silence
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.reports.render.words import LOOKS
 from brokerproof.reports.store.evidence import replay_line
@@ -70,6 +71,8 @@ def print_report(
         if column.broker in brokers:
             for note in column.problems:
                 _plain(console, f"suite problem  {note.run}: {note.text}", style="bold red")
+            for silence in column.silent:
+                _plain(console, silence_line(silence), style="bold yellow")
             for note in column.not_run:
                 _plain(console, f"not run        {note.run}: {note.text}", style=LOOKS[VerdictKind.NOT_RUN].style)
     for line in more:
@@ -84,6 +87,12 @@ def violated_line(report: Report, cell: Cell, folder: Path) -> str:
     if cell.example is not None:
         replay = replay_line(report.examples()[cell.example.evidence], folder)
     return f"violated  {cell.requirement}  {cell.broker}  {replay}".rstrip()
+
+
+def silence_line(silence: Silence) -> str:
+    """``fell silent  GEN-061  activemq/live/NAME: c0: send p0/1 fail; on the reference broker: c0: send p0/1 ok``."""
+    answers = f"{silence.found}; on the reference broker: {silence.expected}"
+    return f"fell silent  {silence.requirement}  {silence.run}: {answers}"
 
 
 def _table(report: Report, brokers: list[str]) -> Table:

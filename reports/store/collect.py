@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from brokerproof.conformance.experiment.results import (
     RunFinished,
     RunResult,
+    Silence,
     SuiteEvent,
     SuiteFinished,
     SuiteStarted,
@@ -64,6 +65,7 @@ class ColumnCollector:
         self.capabilities: dict[str, None] = {}
         self.problems: dict[str, Note] = {}
         self.not_run: dict[str, Note] = {}
+        self.silent: list[Silence] = []
         self._worlds: dict[str, str] = {}
         self._candidates: dict[str, Candidate] = {}
 
@@ -131,6 +133,7 @@ class ColumnCollector:
             capabilities=sorted(self.capabilities),
             problems=[self.problems[run] for run in sorted(self.problems)],
             not_run=[self.not_run[run] for run in sorted(self.not_run)],
+            silent=self.silent,
         )
 
 
@@ -158,6 +161,8 @@ class Collector(Writer):
             column.add(result)
         elif isinstance(event, SuiteFinished):
             self.digest = event.digest
+            for column in self._columns.values():
+                column.silent = event.silent
             self.elapsed_ms = round(event.seconds * 1000)
             self.finished_ms = time.time_ns() // 1_000_000
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from brokerproof.conformance.experiment.results import Silence
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Requirement
 
@@ -121,6 +122,8 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     problems: list[Note] = []
     #: These runs did not happen, because of a missing tool or broker.
     not_run: list[Note] = []
+    #: What the same programs exercise on the reference broker only.
+    silent: list[Silence] = []
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,11 +6,33 @@ action's own business.
 
 ``moving`` counts frames on their way, writers at work and syncs of the storage; the world is at rest when it is 0 and
 no link is stalled. Timers do not count: a keep-alive is no work.
+
+Whoever raises in what happens, or goes on without end, is told so (``fail``), and the run goes on without it.
 """
 
 from __future__ import annotations
 
 import heapq
+import traceback
+from typing import Protocol
+
+#: What may happen at one instant, and in a run beside what each of its steps is granted.
+INSTANT_MAX = 20_000
+RUN_MAX = 200_000
+STEP_MAX = 2_000
+#: Frames of a traceback that are kept: what failed, and who had asked for it.
+FRAMES_KEPT = 8
+
+
+class EndlessError(Exception):
+    """One piece of work goes on without end."""
+
+
+class Party(Protocol):
+    """Who acts: the broker's host, or a client's."""
+
+    def fail(self, how: str, evidence: str) -> None:
+        """Its process ends: it ``raised``, or it ``hung`` and is killed."""
 
 
 class Action:
@@ -22,13 +44,36 @@ class Action:
         """It happens now."""
         raise NotImplementedError
 
+    def party(self) -> Party:
+        """Whose doing it is."""
+        raise NotImplementedError
+
+
+def fail(party: Party, error: Exception) -> None:
+    """A party could not go on because of this."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES_KEPT:]
+    lines = [f"{_place(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
+    lines.append(f"{type(error).__name__}: {error}")
+    party.fail("hung" if isinstance(error, EndlessError) else "raised", "\n".join(lines))
+
+
+def _place(path: str) -> str:
+    """A file's name, the same wherever brokerproof is installed."""
+    return path.replace("\\", "/").rpartition("/brokerproof/")[2].rpartition("site-packages/")[2]
+
 
 class Agenda:
     """Virtual time and the heap. ``now_ns`` only moves forward."""
 
-    __slots__ = ("_heap", "_order", "moving", "now_ns")
+    __slots__ = ("_at_ns", "_heap", "_left", "_left_now", "_order", "happened", "moving", "now_ns")
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int = 0) -> None:
+        """``steps``: how many steps the run has."""
+        #: How much has happened, and may still happen: in the run, and at the instant of the last action.
+        self.happened = 0
+        self._left = RUN_MAX + STEP_MAX * steps
+        self._left_now = INSTANT_MAX
+        self._at_ns = 0
         self.now_ns = 0
         self.moving = 0
         self._heap: list[tuple[int, int, Action]] = []
@@ -45,8 +90,31 @@ class Agenda:
 
     def step(self) -> None:
         """Let the next action happen."""
-        self.now_ns, _, action = heapq.heappop(self._heap)
-        action.happen()
+        at_ns, _, action = heapq.heappop(self._heap)
+        self._let(at_ns, action)
+
+    def _let(self, at_ns: int, action: Action) -> None:
+        self.now_ns = at_ns
+        self.happened += 1
+        self._left -= 1
+        if at_ns != self._at_ns:
+            self._at_ns = at_ns
+            self._left_now = INSTANT_MAX
+        self._left_now -= 1
+        if self._left < 0 or self._left_now < 0:
+            self._stop(action)
+            return
+        try:
+            action.happen()
+        except Exception as error:  # noqa: BLE001 - whatever a broker or a library does wrong
+            fail(action.party(), error)
+
+    def _stop(self, action: Action) -> None:
+        """Whoever acts goes on without end."""
+        much = f"{INSTANT_MAX} things happened at one instant" if self._left_now < 0 else "too much happened in one run"
+        self._left_now = INSTANT_MAX
+        self._left = max(self._left, RUN_MAX)
+        action.party().fail("hung", f"{much}; the last was {type(action).__name__}")
 
     def step_by(self, deadline_ns: int) -> bool:
         """Let the next action happen if it is due by ``deadline_ns``; otherwise it is ``deadline_ns``, and False."""
@@ -54,8 +122,8 @@ class Agenda:
         if not heap or heap[0][0] > deadline_ns:
             self.now_ns = max(self.now_ns, deadline_ns)
             return False
-        self.now_ns, _, action = heapq.heappop(heap)
-        action.happen()
+        at_ns, _, action = heapq.heappop(heap)
+        self._let(at_ns, action)
         return True
 
     def rest(self, deadline_ns: int) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.experiment.history import Closed
-from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
+from brokerproof.conformance.experiment.history import Closed, Crash
+from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
 from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened, Some
 from brokerproof.reference_broker.core.instant import Now
@@ -43,6 +43,9 @@ class Tick(Action):
     def happen(self) -> None:
         self._host.tick()
 
+    def party(self) -> Party:
+        return self._host
+
 
 class Write(Action):
     """A connection's writer finished a frame and takes the next one."""
@@ -56,6 +59,9 @@ class Write(Action):
 
     def happen(self) -> None:
         self._host.write(self._connection, self._link, self)
+
+    def party(self) -> Party:
+        return self._host
 
 
 class Synced(Action):
@@ -71,14 +77,18 @@ class Synced(Action):
     def happen(self) -> None:
         self._host.synced(self._node, self._ticket, self)
 
+    def party(self) -> Party:
+        return self._host
+
 
 class BrokerHost:
-    """The node with virtual time around it."""
+    """The node with virtual time around it. Whoever makes it gives it the node."""
+
+    node: Node
 
     __slots__ = (
         "_agenda",
         "_answers",
-        "_down",
         "_given_up",
         "_held",
         "_journal",
@@ -91,6 +101,7 @@ class BrokerHost:
         "_unread",
         "_writing",
         "clock",
+        "down",
         "name",
         "node",
     )
@@ -102,18 +113,16 @@ class BrokerHost:
         name: str,
         *,
         clock: VirtualClock,
-        node: Node,
         journal: MemoryJournal | None,
     ) -> None:
         self._agenda = agenda
         self._recorder = recorder
         self.clock = clock
         self.name = name
-        self.node = node
         #: None: nothing outlives the broker's process.
         self._journal = journal
-        #: Between two lives of the process.
-        self._down = False
+        #: The process has ended, and no other was started yet.
+        self.down = False
         #: What an operator was told of connections that were given up.
         self._given_up: list[str] = []
         #: Open connections.
@@ -155,7 +164,7 @@ class BrokerHost:
 
     def accept(self, connection: int, link: Link, protocol: str) -> None:
         """A client's socket was accepted."""
-        if self._down:
+        if self.down:
             return
         self._links[connection] = link
         self.node.connect(connection, protocol, self.now(), f"tcp://{link.client}:{connection}")
@@ -196,13 +205,19 @@ class BrokerHost:
             self.node.protocol_error(connection, text, now)
             self.after()
 
-    def operate(self, event: Operation) -> Answered:
-        """An operator asks for something; the broker's answer. Raises ``TypeError`` for what it does not know."""
-        number = self.node.submit(event, self.now())
-        self.after()
-        while number not in self._answers:
-            self._agenda.step()  # the answer waits for a sync
-        return self._answers.pop(number)
+    def operate(self, event: Operation, patience_ns: int) -> Answered | None:
+        """An operator asks for something; the broker's answer, None: none came within ``patience_ns``."""
+        agenda = self._agenda
+        deadline_ns = agenda.now_ns + patience_ns
+        if not self.down:
+            number = self.node.submit(event, self.now())
+            self.after()
+            while not self.down:
+                if number in self._answers:
+                    return self._answers.pop(number)
+                if not agenda.step_by(deadline_ns):  # the answer may wait for a sync
+                    break
+        return None
 
     def lose(self, connection: int) -> None:
         """The client's end of the socket is gone."""
@@ -237,20 +252,30 @@ class BrokerHost:
         """The process ends, in an orderly way (``stop``) or not (``kill``); what can be seen of it from outside."""
         journal = self._journal
         assert journal is not None, "only a persistent broker is restarted"
-        self._down = True
         if how == "stop":
             journal.sync()
-        lost = journal.crash()
-        for connection, link in self._links.items():
-            link.end_to_client(connection, "the broker's process ended")
-        seen = {"connections": len(self._links), "batches_lost": lost}
-        self._links = {}
+        connections = len(self._links)
+        return {"connections": connections, "batches_lost": self._end()}
+
+    def _end(self) -> int:
+        """The process ends; how many batches of the journal are lost."""
+        self.down = True
+        links, self._links = self._links, {}
         self._unread = {}
-        return seen
+        for connection, link in links.items():
+            link.end_to_client(connection, "the broker's process ended")
+        return self._journal.crash() if self._journal is not None else 0
+
+    def fail(self, how: str, evidence: str) -> None:
+        """The process ends, and nobody had asked for it. One that hangs is killed, so that the run can go on."""
+        if not self.down:
+            now_ns = self._agenda.now_ns
+            self._recorder.put(Crash, now_ns, now_ns, self.name, target=self.name, how=how, evidence=evidence)
+            self._end()
 
     def come_up(self, node: Node) -> None:
         """A new process over the same storage."""
-        self._down = False
+        self.down = False
         self.node = node
         self._planned_ns = -1
         node.recover(self.now())
@@ -262,7 +287,7 @@ class BrokerHost:
             self._stopped_writes.append(action)
             return
         self._agenda.moving -= 1
-        if node is not self.node or self._journal is None or self._down:
+        if node is not self.node or self._journal is None or self.down:
             return
         self._journal.sync()
         node.end_sync(ticket, self.now())
@@ -277,7 +302,7 @@ class BrokerHost:
 
     def _run_timers(self) -> None:
         self._planned_ns = -1
-        if not self._down and not self._still:
+        if not self.down and not self._still:
             self.node.tick(self.now())
             self.after()
 

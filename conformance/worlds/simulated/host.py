@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.message import arrival_of, number_in, read_body
-from brokerproof.conformance.experiment.history import Arrive, Browse, Closed, Discard, Leave
-from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
+from brokerproof.conformance.experiment.history import Arrive, Browse, Closed, Crash, Discard, Leave
+from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
 from brokerproof.conformance.worlds.simulated.link import SOME, Ended, Link, Opened
 from brokerproof.reference_broker.core.instant import Now
@@ -41,6 +41,9 @@ class HostTick(Action):
 
     def happen(self) -> None:
         self._host.tick(self._connection)
+
+    def party(self) -> Party:
+        return self._host
 
 
 class ClientHost:
@@ -109,6 +112,17 @@ class ClientHost:
         self.connection = 0
         self.connected = False
         self.state.transaction = ""
+
+    def fail(self, how: str, evidence: str) -> None:
+        """The process ends over what it was sent; its next use is by another one."""
+        now_ns, name = self.agenda.now_ns, self.state.name
+        self.recorder.put(Crash, now_ns, now_ns, name, target=name, how=how, evidence=evidence)
+        if self.connection:
+            self.link.to_broker(self.connection, Ended("client gone", now_ns))
+            self.connection = 0
+            self.connected = False
+            self.state.transaction = ""
+            self._lose_consumers(now_ns)
 
     def greet(self, library: Library, protocol: str) -> None:
         """Say hello over the socket that was opened."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
+from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party, fail
 
 #: How often an end notices that bytes of a frame have arrived that is not complete yet.
 PROGRESS_NS = 50_000_000
@@ -54,14 +54,14 @@ class Ended:
         self.at_ns = at_ns
 
 
-class BrokerEnd(Protocol):
+class BrokerEnd(Party, Protocol):
     """Where a link ends at the broker."""
 
     def arrived(self, link: Link, connection: int, item: object) -> None:
         """Something came from a client."""
 
 
-class ClientEnd(Protocol):
+class ClientEnd(Party, Protocol):
     """Where it ends at the client."""
 
     def receive(self, connection: int, item: object) -> None:
@@ -86,6 +86,9 @@ class TravelUp(Action):
         else:
             link.broker_end.arrived(link, self._connection, self._item)
 
+    def party(self) -> Party:
+        return self._link.broker_end
+
 
 class TravelDown(Action):
     """One item reaches the client's end of the link, or is held back before it."""
@@ -105,6 +108,9 @@ class TravelDown(Action):
         else:
             link.down -= 1
             link.client_end.receive(self._connection, self._item)
+
+    def party(self) -> Party:
+        return self._link.client_end
 
 
 class Progress(Action):
@@ -129,6 +135,9 @@ class Progress(Action):
         if self._left:
             self._left -= 1
             link.agenda.plan(link.agenda.now_ns + PROGRESS_NS, self)
+
+    def party(self) -> Party:
+        return self._link.broker_end if self._up else self._link.client_end
 
 
 class Link:
@@ -233,11 +242,17 @@ class Link:
         self.stalled_down = False
         while self.held_up:
             connection, item = self.held_up.pop(0)
-            self.broker_end.arrived(self, connection, item)
+            try:
+                self.broker_end.arrived(self, connection, item)
+            except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
+                fail(self.broker_end, error)
         while self.held_down:
             connection, item = self.held_down.pop(0)
             self.down -= 1
-            self.client_end.receive(connection, item)
+            try:
+                self.client_end.receive(connection, item)
+            except Exception as error:  # noqa: BLE001 - whatever the library does wrong
+                fail(self.client_end, error)
 
     def held(self) -> int:
         """How many items are held back now."""

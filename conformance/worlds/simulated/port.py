@@ -7,6 +7,7 @@ Rules
 * A request is lock-step: it is written, then virtual time runs until its answer has come or ``REQUEST_NS`` has passed
   (result ``unknown``).
 * Clock samples are exact: in this world the observer owns the clocks.
+* A broker or a library that raises or hangs ends, as a process would, and the run goes on (``agenda.py``).
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.history import ClockSample, Leave, Result
 from brokerproof.conformance.mutants import build
 from brokerproof.conformance.worlds.naming import address
-from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
+from brokerproof.conformance.worlds.port import Outcome
 from brokerproof.conformance.worlds.recording import RAW_PEER, record_connect
-from brokerproof.conformance.worlds.simulated.agenda import Agenda
+from brokerproof.conformance.worlds.simulated.agenda import Agenda, fail
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
 from brokerproof.conformance.worlds.simulated.host import ClientHost
@@ -67,7 +68,7 @@ class SimulatedPort:
         self._state = state
         self._recorder = recorder
         self._names = Names(state.destinations)
-        self.agenda = Agenda()
+        self.agenda = Agenda(len(program.steps))
         self._connections = 0
         self._lingered = False
         #: Hosts whose link is not stalled any more, as soon as that is written down.
@@ -80,9 +81,12 @@ class SimulatedPort:
             recorder,
             state.broker.name,
             clock=VirtualClock(program.broker_host().clock),
-            node=self._parts.node(self._journal),
             journal=self._journal,
         )
+        try:
+            self.broker.node = self._parts.node(self._journal)
+        except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
+            fail(self.broker, error)
         self._hosts: dict[str, ClientHost] = {}
         for client in state.clients:
             self.receive_guest(client)
@@ -125,7 +129,7 @@ class SimulatedPort:
         resumed, self._resumed = self._resumed, []
         for host in resumed:
             host.link.resume()
-            if host.connection:
+            if host.connection and not self.broker.down:
                 self.broker.resume(host.connection)
 
     def rest(self, deadline_ms: int) -> bool:
@@ -162,7 +166,10 @@ class SimulatedPort:
     def connect(self, client: ClientState) -> Outcome:
         host = self._hosts[client.name]
         t0 = self.agenda.now_ns
-        self._dial(host)
+        try:
+            self._dial(host)
+        except Exception as error:  # noqa: BLE001 - whatever the library does wrong
+            fail(host, error)
         return self._connected(host, t0)
 
     def _connected(self, host: ClientHost, t0: int) -> Outcome:
@@ -223,7 +230,14 @@ class SimulatedPort:
         return address(self._state, operation.host, operation.dest, self._names)
 
     def ask(self, operation: ops.ClientOperation) -> Outcome:
-        host = self._hosts[operation.host]
+        host, t0 = self._hosts[operation.host], self.agenda.now_ns
+        try:
+            return self._ask(host, operation)
+        except Exception as error:  # noqa: BLE001 - whatever the library does wrong
+            fail(host, error)
+            return Outcome(t0=t0, t1=self.agenda.now_ns, result="unknown")
+
+    def _ask(self, host: ClientHost, operation: ops.ClientOperation) -> Outcome:
         if isinstance(operation, ops.Take):
             return self._take(host, operation)
         if isinstance(operation, ops.Leave):
@@ -310,6 +324,15 @@ class SimulatedPort:
 
     def enact(self, operation: ops.Operation) -> Outcome:
         outcome = Outcome(t0=self.agenda.now_ns, t1=0)
+        try:
+            self._enact(operation, outcome)
+        except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
+            fail(self.broker, error)
+            outcome.result = "unknown"
+        outcome.t1 = self.agenda.now_ns
+        return outcome
+
+    def _enact(self, operation: ops.Operation, outcome: Outcome) -> None:
         match operation:
             case ops.Advance():
                 self.agenda.run_until(outcome.t0 + operation.ms * NS_PER_MS)
@@ -340,10 +363,10 @@ class SimulatedPort:
                 self._operate(operation, outcome)
             case ops.Probe():
                 self._probe(operation, outcome)
-        outcome.t1 = self.agenda.now_ns
-        return outcome
 
-    def _counters(self, dest: str | None) -> dict[str, int]:
+    def _counters(self, dest: str | None) -> dict[str, int] | None:
+        if self.broker.down:
+            return None
         broker = self.broker.node.broker
         found = (
             broker.broker_counters() if dest is None else broker.counters(self._names.physical(dest), self.broker.now())
@@ -353,11 +376,10 @@ class SimulatedPort:
     def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:
         name = self._names.physical
         dest, to = asked.dest and name(asked.dest), asked.to and name(asked.to)
-        try:
-            answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes))
-        except TypeError as error:
-            raise NotOfferedError(str(error)) from None  # this broker does not know the operation
-        if answer.code:
+        answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes), REQUEST_NS)
+        if answer is None:
+            outcome.result = "unknown"
+        elif answer.code:
             outcome.result, outcome.refusal = "fail", answer.text
         else:
             outcome.count = answer.count

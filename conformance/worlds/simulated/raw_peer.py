@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer
-from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda
+from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.link import FRAMES_MAX, Link
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ class Speak(Action):
 
     def happen(self) -> None:
         self._link.speak()
+
+    def party(self) -> Party:
+        return self._link.broker
 
 
 class PeerLink(Link):

@@ -12,4 +12,9 @@ class SimulatedWorld(World):
     kind = KIND
 
     def __init__(self, *, mutant: str | None = None, seed: int | None = None) -> None:
-        super().__init__(SimulatedPort(mutant), seed=seed, mutant=mutant)
+        self._simulated = SimulatedPort(mutant)
+        super().__init__(self._simulated, seed=seed, mutant=mutant)
+
+    def progress(self) -> int:
+        """How much has happened: whoever finds the same twice found one piece of work that takes long."""
+        return self._simulated.agenda.happened

@@ -1,0 +1,111 @@
+"""Losing one's voice: what a program exercises on the reference broker, in virtual time, and not on the broker in
+question. A broker that refuses, or never answers, breaks few promises: it leaves nothing to judge.
+
+Rules
+* The reference broker runs the same program under the settings that the broker's history declares.
+* A requirement fell silent when no run of the broker decided about it, at least one should have, and in that run an
+  answer differed before the faults were lifted. Where all answers are the same, the world's timing made the difference.
+* A promise excuses: what is not applicable, not run or a known failure has not fallen silent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from brokerproof.conformance.experiment.configuration import BrokerSpec
+from brokerproof.conformance.experiment.history import Browse, Consume, Event, History, Phase, Poll
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult, Silence
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.running.engine import run_program
+
+#: What names the object of an event, in the order in which it is said.
+_NAMES: Final = ("op", "message", "messages", "consumer", "durable", "dest", "tx")
+_SPEAKS: Final = {VerdictKind.SATISFIED, VerdictKind.VIOLATED, VerdictKind.INCONCLUSIVE}
+
+
+def lost_voice(result: RunResult) -> dict[str, tuple[str, str]]:
+    """Requirement that this run says nothing of and the reference broker's run does -> the first answer that differed:
+    the reference broker's, and this one's.
+    """
+    if result.history is None:
+        return {}
+    quiet = {verdict.requirement for verdict in result.verdicts if verdict.verdict is VerdictKind.NOT_EXERCISED}
+    sound = run_program(as_declared(result.program, result.history), result.name, wanted=sorted(quiet))
+    lost = [verdict.requirement for verdict in sound.verdicts if verdict.verdict in _SPEAKS]
+    assert sound.history is not None, "a run in virtual time has a history"
+    difference = first_difference(sound.history, result.history) if lost else None
+    return {} if difference is None else dict.fromkeys(lost, difference)
+
+
+def as_declared(program: Program, history: History) -> Program:
+    """The program for a broker that is what this history says of its broker."""
+    declared = history.header.declared
+    settings = {name: getattr(declared, name) for name in BrokerSpec.__struct_fields__}
+    return msgspec.structs.replace(program, broker=BrokerSpec(**settings))
+
+
+def first_difference(sound: History, other: History) -> tuple[str, str] | None:
+    """The first answer of the sound broker that is not the other's, and the other's; None: they are the same. Hosts are
+    compared one by one: between them the order of events is the world's.
+    """
+    found: list[tuple[int, str, str]] = []
+    theirs = _answers(other)
+    for host, answers in _answers(sound).items():
+        here = theirs.get(host, [])
+        for index, (seq, text) in enumerate(answers):
+            said = here[index][1] if index < len(here) else f"{host}: nothing"
+            if said != text:
+                found.append((seq, text, said))
+                break
+    return min(found)[1:] if found else None
+
+
+def _answers(history: History) -> dict[str, list[tuple[int, str]]]:
+    """Host -> what it was answered and given, in order, before the run heals."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for event in history.events:
+        if isinstance(event, Phase) and event.name == "heal":
+            break
+        text = _answer(event)
+        if text:
+            found.setdefault(event.host, []).append((event.seq, f"{event.host}: {text}"))
+    return found
+
+
+def _answer(event: Event) -> str:
+    kind = str(event.__struct_config__.tag)
+    if isinstance(event, Consume | Browse | Poll):
+        return _named(kind, event)
+    result, refusal = getattr(event, "result", ""), getattr(event, "refusal", None)
+    if not result:
+        return ""
+    return f"{_named(kind, event)} {result}" + (f" ({refusal})" if refusal else "")
+
+
+def _named(kind: str, event: Event) -> str:
+    values = [getattr(event, name, None) for name in _NAMES]
+    said = [",".join(value) if isinstance(value, list) else str(value) for value in values if value]
+    return " ".join([kind, *said])
+
+
+class Voices:
+    """What all runs of a broker together speak of."""
+
+    def __init__(self) -> None:
+        self._spoken: dict[str, bool] = {}
+        self._lost: dict[str, Silence] = {}
+
+    def hear(self, result: RunResult) -> None:
+        """One more run; ``result.lost`` is what ``lost_voice`` found."""
+        for verdict in result.verdicts:
+            if verdict.verdict is not VerdictKind.NOT_EXERCISED:
+                self._spoken[verdict.requirement] = True
+        for requirement, (expected, found) in result.lost.items():
+            self._lost.setdefault(requirement, Silence(requirement, result.run, expected, found))
+
+    def silent(self) -> list[Silence]:
+        """Requirements that fell silent, by id."""
+        return [self._lost[name] for name in sorted(self._lost) if name not in self._spoken]

@@ -1,0 +1,106 @@
+"""Losing one's voice: a broker that refuses what it should accept leaves nothing to judge, and the run says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
+from brokerproof.conformance.experiment.history import Send
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.mutants import MUTANTS, Mutant
+from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.silence import Voices, first_difference, lost_voice
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.effects import Effect, Refused
+from brokerproof.reference_broker.core.events import POISON, Ack, Event
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reports.store.schema import read_report
+
+REJECTING = next(
+    name for name, program in programs().items() if any(step.__struct_config__.tag == "nack" for step in program.steps)
+)
+
+
+class NoRejections(Broker):
+    """Every rejection is refused."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, Ack) and event.kind == POISON:
+            return [Refused(event.connection, event.request, "bad", "no rejections here")]
+        return super().handle(event, now)
+
+
+@pytest.fixture
+def mutant(monkeypatch: pytest.MonkeyPatch) -> str:
+    name = "refuses-rejections"
+    monkeypatch.setitem(MUTANTS, name, Mutant(name, "RDL-001", "Rejections are refused.", broker=NoRejections))
+    return name
+
+
+def test_the_first_answer_that_differs_is_named(mutant: str) -> None:
+    lost = lost_voice(run_program(programs()[REJECTING], REJECTING, mutant=mutant))
+    assert lost
+    expected, found = next(iter(lost.values()))
+    assert "nack" in expected
+    assert expected.endswith(" ok")
+    assert found == expected.removesuffix("ok") + "fail (no rejections here)"
+
+
+def test_a_sound_broker_keeps_its_voice() -> None:
+    for name, program in programs().items():
+        if name < "b":
+            assert lost_voice(run_program(program, name)) == {}, name
+
+
+def test_equal_answers_are_no_silence() -> None:
+    history = run_program(programs()[REJECTING], REJECTING).history
+    assert history is not None
+    assert first_difference(history, history) is None
+
+
+def test_an_answer_that_never_came_differs() -> None:
+    sound, other = (run_program(programs()[REJECTING], REJECTING).history for _ in range(2))
+    assert sound is not None
+    assert other is not None
+    gone = [event for event in other.events if isinstance(event, Send)][-1]
+    other.events = [event for event in other.events if event.host != gone.host]
+    difference = first_difference(sound, other)
+    assert difference is not None
+    assert difference[1] == f"{gone.host}: nothing"
+
+
+def heard(kind: VerdictKind, *, lost: bool) -> RunResult:
+    program = programs()[REJECTING]
+    result = RunResult("x", "other", "live", program, [Verdict("GEN-001", kind)], None)
+    result.lost = {"GEN-001": ("ok", "fail")} if lost else {}
+    return result
+
+
+@pytest.mark.parametrize("kind", [VerdictKind.SATISFIED, VerdictKind.NOT_APPLICABLE, VerdictKind.KNOWN_FAILURE])
+def test_another_run_or_a_promise_excuses(kind: VerdictKind) -> None:
+    voices = Voices()
+    voices.hear(heard(VerdictKind.NOT_EXERCISED, lost=True))
+    assert [silence.run for silence in voices.silent()] == ["other/live/x"]
+    voices.hear(heard(kind, lost=False))
+    assert voices.silent() == []
+
+
+def test_a_run_whose_requirements_fell_silent_ends_with_3(
+    mutant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "brokerproof.conformance.running.suite.programs", lambda: {REJECTING: programs()[REJECTING]}
+    )
+    lost = sorted(lost_voice(run_program(programs()[REJECTING], REJECTING, mutant=mutant)))
+    run = ["run", "--tier", "simulated", "--programs", "0", "--requirement", lost[0], "--inconclusive-max", "100"]
+    assert main([*run, "--out", str(tmp_path / "sound")]) == OK
+    assert main([*run, "--out", str(tmp_path / "silent"), "--mutant", mutant]) == INCONCLUSIVE
+    assert f"fell silent  {lost[0]}  reference/simulated/{REJECTING}: " in capsys.readouterr().out
+    (column,) = read_report(tmp_path / "silent").columns
+    assert [silence.requirement for silence in column.silent] == [lost[0]]
+    assert "fell silent" in (tmp_path / "silent" / "index.html").read_text()
