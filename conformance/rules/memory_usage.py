@@ -97,7 +97,7 @@ def _parts(reading: Reading) -> tuple[list[int], bool, bool]:
     destinations is wrong even if some were not read.
     """
     used = {one.event.dest: one.event.memory_bytes for one in reading.parts if one.event.memory_bytes is not None}
-    complete, total = len(used) == reading.event.destinations, sum(used.values())
+    complete, total = len(used) + reading.idle == reading.event.destinations, sum(used.values())
     broker = reading.event.memory_bytes or 0
     return list(used.values()), complete, total > broker or (complete and total != broker)
 
