@@ -167,6 +167,9 @@ ADDITIONS: Final[dict[str, dict[str, Addition]]] = {
         "unsettled": neighbour(Subscribe(prefetch=10), Send(priority=9), Send(priority=0), Send(group="g1")),
         "lost": neighbour(Subscribe(prefetch=10), Send(count=2), Take(deadline_ms=10), Leave(how="drop")),
         "rejecting": neighbour(Subscribe(prefetch=10), Send(), Take(deadline_ms=10), Nack()),
+        "heavy": neighbour(
+            Subscribe(prefetch=50), Send(count=40, size=1_000_000), Take(deadline_ms=10, count=40), Ack(upto=39)
+        ),
         "late": neighbour(Subscribe(prefetch=10), Send(ttl_ms=1), Send(delay_ms=500), Send(ttl_ms=-1)),
     },
     "temporary queue": {
