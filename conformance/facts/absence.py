@@ -15,8 +15,15 @@ from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, rest_after
-from brokerproof.conformance.facts.pressure import scarce
-from brokerproof.conformance.facts.rows import LATE, RETURNED, Copy, Destination, Reading, Session
+from brokerproof.conformance.facts.pressure import began_ns, scarce
+from brokerproof.conformance.facts.rows import (
+    LATE,
+    RETURNED,
+    Copy,
+    Destination,
+    Reading,
+    Session,
+)
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
@@ -103,7 +110,7 @@ def _is_due(tables: Tables, copy: Copy, *, stepped: bool) -> bool:
 
 def is_stuck(tables: Tables, dest: Destination) -> bool:
     """The broker says that something is still there; where memory was scarce, that is starvation and not loss."""
-    if not scarce(tables):
+    if not scarce(tables, began_ns(dest)):
         return False
     event = dest.readings[-1].event if dest.readings else None
     return event is not None and event.seq > tables.drain_seq and bool(event.size)
@@ -132,7 +139,7 @@ def _may_have_taken(tables: Tables, copy: Copy, session: Session, visible: Span)
         return False
     # At rest its window was open: what was free by then had reached it, or somebody else.
     selective = tables.marks.on(copy.dest.name, (visible[0], NEVER)) & marks.SELECTIVE
-    if session.event is None or not session.known or scarce(tables) or selective:
+    if session.event is None or not session.known or scarce(tables, visible[0]) or selective:
         return True
     returned = [delivery.session.ended_ns + 1 for delivery in copy.deliveries if delivery.session.end]
     return rest_after(tables, max(visible[1], session.event.t1, *returned)) > session.lost_ns

@@ -1,51 +1,97 @@
 """Pressure: when memory may have been so scarce that a broker may rightly hold messages back.
 
-An upper bound of all that was ever sent is set against half of a limit; below that nothing can be scarce. A limit that
-an operator changed says nothing any more.
+An upper bound of what may have been in memory at a time is set against half of a limit; below that nothing can be
+scarce. A limit that an operator changed says nothing any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from brokerproof.conformance.experiment.history import Ack
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
-from brokerproof.conformance.facts.rows import Destination, Reading
+from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
 
 def mark_pressure(tables: Tables) -> None:
-    """Put marks ``memory`` where a limit may have been half reached: from the send that did it to the end."""
+    """Put marks ``memory`` where a limit may have been half reached."""
     limit = tables.declared.memory_limit_bytes
     if 0 < limit * PRESSURE_PERCENT < tables.sent_bytes * 100:
-        sent = 0
-        for send in tables.sends.values():
-            times = len(send.copies) if send.dest.kind in {"composite", "virtual"} else 1
-            sent += max(1, times) * (send.event.size + OVERHEAD_MAX_BYTES)
-            if sent * 100 > limit * PRESSURE_PERCENT:
-                tables.marks.put(marks.MEMORY, "", (send.event.t0, NEVER))
-                break
+        _mark(tables, "", limit, tables.sends.values())
     for dest in tables.destinations.values():
         own = dest.applied.memory_limit_bytes
         if 0 < own * PRESSURE_PERCENT < dest.sent_bytes * 100:
-            tables.marks.put(marks.MEMORY, dest.name, (dest.sends[0].event.t0, NEVER))
+            _mark(tables, dest.name, own, dest.sends)
 
 
-def scarce(tables: Tables, until_ns: int = NEVER) -> bool:
-    """Whether the broker's memory may have been scarce at any time before."""
+def _mark(tables: Tables, place: str, limit: int, sends: Iterable[Send]) -> None:
+    """From the send by which more may be there than the limit's half, until enough has certainly gone."""
+    changes: list[tuple[int, int]] = []
+    for send in sends:
+        times = max(1, len(send.copies)) if send.dest.kind in {"composite", "virtual"} and not place else 1
+        charge = times * (send.event.size + OVERHEAD_MAX_BYTES)
+        changes.append((send.event.t0, -charge))
+        freed_ns = _freed_ns(send)
+        if freed_ns < NEVER:
+            changes.append((freed_ns, charge))
+    changes.sort()
+    room, since_ns = limit * PRESSURE_PERCENT // 100, -1
+    for at_ns, freed in changes:
+        room += freed
+        if room < 0 and since_ns < 0:
+            since_ns = at_ns
+        elif room >= 0 and since_ns >= 0:
+            tables.marks.put(marks.MEMORY, place, (since_ns, at_ns))
+            since_ns = -1
+    if since_ns >= 0:
+        tables.marks.put(marks.MEMORY, place, (since_ns, NEVER))
+
+
+def _freed_ns(send: Send) -> int:
+    """By when a message was certainly in nobody's memory: refused, or acknowledged where it had been sent to."""
+    if send.event.result == "fail":
+        return send.event.t1
+    if send.dest.kind not in {"queue", "temporary"} or len(send.copies) != 1 or send.copy is None:
+        return NEVER
+    return _acknowledged_ns(send.copy)
+
+
+def _acknowledged_ns(copy: Copy) -> int:
+    bound = NEVER
+    for delivery in copy.deliveries:
+        if delivery.dest is not copy.dest:
+            return NEVER
+        if delivery.session.auto:
+            bound = min(bound, delivery.event.t1)
+        for event in delivery.settlements:
+            if isinstance(event, Ack) and event.result == "ok" and event.tx is None:
+                bound = min(bound, event.t1)
+    return NEVER if copy.dead_letters else bound
+
+
+def began_ns(dest: Destination) -> int:
+    """When a destination can have been used first; 0 of one that others than its senders may have brought messages."""
+    if not dest.sends or dest.kind == "dead-letters" or dest.purges:
+        return 0
+    first_ns = dest.sends[0].event.t0
+    return min([first_ns, *(session.opened[0] for session in dest.sessions[:1])])
+
+
+def scarce(tables: Tables, since_ns: int = 0, until_ns: int = NEVER) -> bool:
+    """Whether the broker's memory may have been scarce at any time between, or an operator had changed its limit."""
     if tables.limits and tables.limits[0].t0 <= until_ns:
         return True
-    return any(low <= until_ns for low, _ in tables.marks.spans(marks.MEMORY, ""))
+    return bool(tables.marks.on("", (since_ns, until_ns)) & marks.MEMORY)
 
 
 def pressed(tables: Tables, dest: Destination, reading: Reading) -> bool:
-    """Whether memory may have been scarce when a destination was read."""
-    limit, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
-    return (
-        (bool(tables.limits) and tables.limits[0].t0 <= reading.event.t1)
-        or 0 < limit * PRESSURE_PERCENT < reading.sent_bytes * 100
-        or 0 < own * PRESSURE_PERCENT < reading.sent_here_bytes * 100
-    )
+    """Whether memory may have been scarce when a destination was read, or before."""
+    changed = bool(tables.limits) and tables.limits[0].t0 <= reading.event.t1
+    return changed or scarce_ns(tables, dest) <= reading.event.t1
 
 
 def exceedable(tables: Tables) -> bool:
@@ -68,7 +114,9 @@ def limit_at(tables: Tables, reading: Reading) -> int:
 
 
 def scarce_ns(tables: Tables, dest: Destination) -> int:
-    """From when on a broker may rightly hold a destination's messages back for want of memory; ``NEVER``: never."""
-    return min(
-        [low for kind in (marks.MEMORY, marks.LIMIT) for low, _ in tables.marks.spans(kind, dest.name)], default=NEVER
-    )
+    """From when on a broker may rightly hold a destination's messages back for want of memory; ``NEVER``: never. What
+    was over before it was used does not matter.
+    """
+    first_ns = began_ns(dest)
+    spans = tables.marks.spans(marks.MEMORY, dest.name) + tables.marks.spans(marks.LIMIT, dest.name)
+    return min([low for low, high in spans if high >= first_ns], default=NEVER)

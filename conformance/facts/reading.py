@@ -35,6 +35,7 @@ def read(tables: Tables, event: Counters) -> None:
         reading.epoch = tables.epoch.copy()
         tables.destination(names.DEAD_LETTERS)
         reading.empty = _is_empty(tables, event)
+        reading.idle = sum(_is_idle(one) for one in tables.destinations.values() if one.name not in tables.uncommitted)
         tables.broker_readings.append(reading)
     else:
         reading.before = dest.readings[-1] if dest.readings else None
@@ -137,14 +138,22 @@ def _is_empty(tables: Tables, event: Counters) -> bool:
 
 def _is_drained(tables: Tables, dest: Destination) -> bool:
     """Whether a reading at rest since the last event found nothing there, or nothing can be there."""
-    shared_dead_letters = dest.name == names.DEAD_LETTERS
-    if not dest.sent_bytes and not shared_dead_letters:
+    if not dest.sent_bytes and dest.name != names.DEAD_LETTERS:
         return True
     event = dest.readings[-1].event if dest.readings else None
     if event is not None and event.at_rest and event.seq > tables.moved_seq and not event.scheduled:
         if dest.topic:
             return not dest.open and (event.scheduled == 0 or not dest.timed)
         return event.size == 0 and event.in_flight == 0
-    # Nobody read it, but somebody who would take anything holds nothing: that is how dead letters are known gone.
-    idle = any(s.known and not s.held and not s.doubted for s in dest.open.values())
-    return shared_dead_letters and idle
+    if dest.kind == "temporary":
+        return not (dest.ledger.held or dest.ledger.doubted)  # nobody reads its figures; the total includes them
+    return _is_idle(dest)
+
+
+def _is_idle(dest: Destination) -> bool:
+    """Nobody reads its figures, but somebody who would take anything holds nothing: that is how dead letters are known
+    gone, and what was sent to a temporary queue.
+    """
+    if dest.kind not in {"dead-letters", "temporary"} or dest.readings:
+        return False
+    return any(s.known and not (s.held or s.doubted or s.selective) for s in dest.open.values())

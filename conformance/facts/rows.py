@@ -384,9 +384,9 @@ class Reading:
 
     # fmt: off
     __slots__ = ("again", "arrived", "at_rest", "base", "before", "charged", "charged_elsewhere", "dest", "drain",
-                 "empty", "ended", "epoch", "event", "kept", "ledger", "marks", "most_elsewhere", "moved_seq", "parts",
-                 "rejected", "restarts", "sent_bytes", "sent_here_bytes", "timed", "uncommitted", "uncommitted_bytes",
-                 "unsure", "waiting", "wild", "windows")
+                 "empty", "ended", "epoch", "event", "idle", "kept", "ledger", "marks", "most_elsewhere", "moved_seq",
+                 "parts", "rejected", "restarts", "sent_bytes", "sent_here_bytes", "timed", "uncommitted",
+                 "uncommitted_bytes", "unsure", "waiting", "wild", "windows")
     # fmt: on
 
     def __init__(self, event: Counters, dest: Destination | None) -> None:
@@ -404,8 +404,10 @@ class Reading:
         #: It was read in the drain phase. The last event before it that was no reading.
         self.drain = False
         self.moved_seq = -1
-        #: The broker's own: the same settle found nothing on any destination.
+        #: The broker's own: the same settle found nothing on any destination; destinations that nobody reads, and that
+        #: are known to be empty.
         self.empty = False
+        self.idle = 0
         #: The broker's own at rest: those of destinations in the same settle.
         self.parts: list[Reading] = []
         #: Of its destination: a session had ended; arrivals, and those of copies that had arrived before; messages that

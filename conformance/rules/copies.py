@@ -31,7 +31,7 @@ def temporary(facts: Facts) -> list[Send | Delivery]:
 @rule("GEN-047", over=temporary, handles=KINDS)
 def its_own_and_gone(facts: Facts, row: Send | Delivery) -> Findings:
     """A temporary destination is consumed from by its own connection only, and is gone when that is."""
-    owner = facts.client(row.dest.name[1:])
+    owner = facts.client(facts.names.owner(row.dest.name))
     if isinstance(row, Send):
         if row.client is owner or not _is_gone(facts, owner, row.event):
             return

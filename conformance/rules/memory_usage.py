@@ -31,7 +31,8 @@ def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
         if event.memory_percent is None:
             return
         used = limit * event.memory_percent // 100
-    if used > limit + facts.epoch.largest:
+    largest = facts.epoch.largest if reading.dest is None else reading.dest.epoch.largest
+    if used > limit + largest:
         yield broken("over", reading, why=f"{used} bytes of memory are in use; the limit is {limit} bytes")
     elif used > limit:
         yield held("one-message-over", "the limit was exceeded by one message")
@@ -99,7 +100,7 @@ def _parts(reading: Reading) -> tuple[list[int], bool, bool]:
     destinations is wrong even if some were not read.
     """
     used = {one.event.dest: one.event.memory_bytes for one in reading.parts if one.event.memory_bytes is not None}
-    complete, total = len(used) == reading.event.destinations, sum(used.values())
+    complete, total = len(used) + reading.idle == reading.event.destinations, sum(used.values())
     broker = reading.event.memory_bytes or 0
     return list(used.values()), complete, total > broker or (complete and total != broker)
 

@@ -306,7 +306,7 @@ def _is_his(facts: Facts, delivery: Delivery) -> bool:
         return False
     taken = any(operation.t1 >= since_ns and operation.t0 <= until_ns for operation in delivery.dest.purges)
     own = delivery.dest.applied.memory_limit_bytes > 0
-    return not (taken or own or scarce(facts, until_ns)) and facts.credit.surely_free(
+    return not (taken or own or scarce(facts, since_ns, until_ns)) and facts.credit.surely_free(
         delivery.session, since_ns, until_ns
     )
 
@@ -335,7 +335,7 @@ def wildcard_flows_on(facts: Facts, session: Session) -> Findings:
     done = [one.settlement for one in session.deliveries if one.settlement is not None]
     settled = all(isinstance(one, Ack) and one.result == "ok" and one.tx is None for one in done) and len(done) == got
     last_ns = max([event.t1 for event in (*done, *owed)], default=0)
-    if not settled or scarce(facts) or session.selective:
+    if not settled or scarce(facts, session.opened[0]) or session.selective:
         return
     if got == session.prefetch < len(owed) and rest_after(facts, last_ns) < session.lost_ns:
         yield broken("stalls", session, why=f"it has settled all {got}; {len(owed)} were published for it")

@@ -153,7 +153,7 @@ def stamped_before_it_is_looked_at(facts: Facts, copy: Copy) -> Findings:
 def _owed(facts: Facts, copy: Copy, death: Death) -> bool:
     """Whether somebody must have got it by the end."""
     event, dest = copy.send.event, copy.dest
-    if not copy.send.confirmed or not drained(facts, dest) or scarce(facts) or copy.marks & RESTART:
+    if not copy.send.confirmed or not drained(facts, dest) or scarce(facts, event.t0) or copy.marks & RESTART:
         return False
     if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
         return False

@@ -1,0 +1,1 @@
+"""What has nothing to do with a program takes no violation away: ``python -m tests.metamorphic --help``."""
