@@ -197,11 +197,14 @@ class Consume(Event, tag="consume"):
 
 
 class Poll(Event, tag="poll"):
-    """A consumer without a prefetch asked, and got this message or none; ``answered``: the broker owes no answer."""
+    """A consumer without a prefetch asked, and got this message or none; ``answered``: the broker owes no answer.
+    ``timeout_ms``: how long the broker might wait for a message; null: not told.
+    """
 
     consumer: str
     message: str | None = None
     answered: bool = False
+    timeout_ms: int | None = None
 
 
 class Discard(Event, tag="discard"):

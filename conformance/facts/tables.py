@@ -26,6 +26,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.clock import Clock
 from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.ledger import Browser
@@ -69,13 +70,13 @@ class Tables:
     """One run's. Rows come in the order of the history."""
 
     # fmt: off
-    __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
-                 "clients", "clock_steps", "clocks", "copies", "declared", "deliveries", "destinations",
-                 "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "moved_seq", "names",
-                 "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests",
-                 "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
-                 "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "virtual_queues",
-                 "volatile", "wild")
+    __slots__ = ("acknowledges", "advisories", "asked", "broker", "broker_readings", "browsers", "browses",
+                 "browsings", "charged", "clients", "clock_steps", "clocks", "copies", "declared", "deliveries",
+                 "destinations", "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks",
+                 "moved_seq", "names", "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
+                 "queue_rests", "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes",
+                 "sessions", "settle", "simulated", "subscriptions", "transactions", "uncommitted", "unproved",
+                 "unsure", "virtual_queues", "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
@@ -102,6 +103,8 @@ class Tables:
         self.broker_readings: list[Reading] = []
         self.queue_readings: list[Reading] = []
         self.queue_rests: list[Reading] = []
+        #: What was asked of the broker: all that was not granted, and one that was of each kind and situation.
+        self.asked: list[Request] = []
         # -- events that are rows of their own
         self.ghosts: list[Arrive] = []
         self.advisories: list[Arrive] = []
@@ -109,6 +112,7 @@ class Tables:
         self.browses: list[Browse] = []
         #: Browsers that are there, or may be.
         self.lookers: dict[str, Browser] = {}
+        self.browsings: list[Browser] = []
         self.polls: list[Poll] = []
         self.probes: list[Probe] = []
         self.acknowledges: list[Acknowledge] = []
@@ -133,9 +137,7 @@ class Tables:
         #: Virtual topic -> the queues that consume from it, where such topics are promised.
         self.virtual_queues: dict[str, list[Destination]] = {}
         #: Rejected messages whose dead letter was not seen yet; bytes that queues are known to keep; bytes ever sent.
-        self.rejected = 0
-        self.charged = 0
-        self.sent_bytes = 0
+        self.rejected = self.charged = self.sent_bytes = 0
         #: Of these copies, those that a restart ends.
         self.volatile: list[Copy] = []
         self.epoch = Epoch()

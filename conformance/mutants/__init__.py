@@ -16,6 +16,7 @@ from brokerproof.conformance.mutants import (
     memory,
     monitors,
     reconnection,
+    refusals,
     routing,
     storage,
     time_to_live,
@@ -338,6 +339,7 @@ _MORE: tuple[Mutant, ...] = (
     *expirations.ALL,
     *acknowledgements.ALL,
     *timestamping.ALL,
+    *refusals.ALL,
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*_ALL, *_MORE)}
