@@ -450,7 +450,7 @@ class Recording:
                 continue
             delivery.transaction = None
             if not transaction.committed:
-                roll_back(delivery)
+                roll_back(delivery, mixed=transaction.mixed)
             elif not isinstance(delivery.settlement, Nack) or self._ends_by_reject(delivery):
                 settle(self.tables, delivery, SETTLED)
         for delivery in transaction.tried if transaction.committed is False else ():

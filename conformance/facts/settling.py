@@ -186,12 +186,14 @@ def enlist(delivery: Delivery, transaction: Transaction, result: str) -> None:
         pledge(delivery)
 
 
-def roll_back(delivery: Delivery) -> None:
-    """It was acknowledged in a transaction that was rolled back."""
+def roll_back(delivery: Delivery, *, mixed: bool = True) -> None:
+    """It was acknowledged in a transaction that was rolled back. ``mixed``: as far as anybody knows."""
     delivery.rollbacks += 1
     gives_up = delivery.session.traits.gives_up_after
     if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
         undo(delivery)
+        if delivery.session.end == "close" and delivery.fate == DOUBTFUL and not mixed:
+            delivery.fate = RETURNED  # it stayed with the transaction when its consumer left
 
 
 def give_back(delivery: Delivery, transaction: Transaction) -> None:

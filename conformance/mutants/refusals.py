@@ -21,6 +21,7 @@ from brokerproof.reference_broker.core.events import (
     Subscribe,
     Tick,
 )
+from brokerproof.reference_broker.core.flow import FlowControl
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.node import Node
 
@@ -205,6 +206,13 @@ class SilentPulls(Silent):
         return isinstance(event, Pull | Tick) and isinstance(effect, NoMessage)
 
 
+class ForgetsBlocked(Broker):
+    """A send that has to wait for room waits for ever."""
+
+    def _finish(self, flow: FlowControl) -> list[Effect]:  # noqa: ARG002 - it does not look
+        return self._region.finish()
+
+
 class EndlessBrowsing(Browsing):
     """Browsers are not told that they have seen everything."""
 
@@ -234,5 +242,6 @@ ALL = (
     Mutant("answers-no-durables", "GEN-110", "Durable subscribers wait for their receipt.", broker=SilentDurables),
     Mutant("answers-no-refusals", "GEN-110", "Who is refused is not told.", broker=SilentRefusals),
     Mutant("pulls-unanswered", "GEN-111", "A pull that finds nothing is not answered.", broker=SilentPulls),
+    Mutant("blocked-sends-forgotten", "GEN-113", "A send that waits for room waits for ever.", broker=ForgetsBlocked),
     Mutant("browses-without-end", "GEN-112", "A browse never ends.", "browsing", fresh(EndlessBrowsing)),
 )  # fmt: skip

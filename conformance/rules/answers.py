@@ -1,4 +1,4 @@
-"""Whoever asks is answered, every wait ends (GEN-110 to GEN-112). What may have kept an answer back:
+"""Whoever asks is answered, every wait ends (GEN-110 to GEN-113). What may have kept an answer back:
 ``facts/permission.py``.
 """
 
@@ -21,6 +21,7 @@ from brokerproof.conformance.experiment.history import (
     Subscribe,
     Unsubscribe,
 )
+from brokerproof.conformance.facts.absence import absent
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.ledger import Browser
@@ -102,3 +103,33 @@ def browses_end(facts: Facts, row: tuple[Browser, Browse | None]) -> Findings:
         return
     if kept_connection(facts, client, event.t0, until_ns):
         yield broken("never-told", event, why=f"not told in {facts.declared.lateness_ms} ms that it has seen all")
+
+
+def blocked(facts: Facts) -> list[Request]:
+    """Sends outside of transactions that were not answered in time where producers may have to wait for room."""
+    declared = facts.declared
+    wait = declared.generation.get("memory", "fair" if facts.simulated else "") != "fair"
+    if not wait and not declared.store_limit_bytes and not declared.temp_limit_bytes:
+        return []
+    return [one for one in facts.asked if isinstance(one.event, Send) and one.event.result == "unknown"]
+
+
+@rule("GEN-113", over=blocked)
+def blocked_sends_go_on(facts: Facts, request: Request) -> Findings:
+    """A send that waits for room goes through when there is room again."""
+    event, client, drain = request.event, request.client, facts.phases.get("drain")
+    send = facts.sends.get(event.message) if isinstance(event, Send) else None
+    if send is None or client is None or drain is None or not request.connected or send.event is not event:
+        return
+    if send.seen is not None:
+        if send.seen.t0 > event.t1:
+            yield held("went-through", "it came later")
+        return
+    fails = send.dest.applied.entry.send_fail_if_no_space or event.tx is not None or event.mortal() or event.again
+    undisturbed = not disturbed(facts, client, event.t0, drain.t1) and kept_connection(
+        facts, client, event.t0, drain.t1
+    )
+    if fails or not undisturbed or event.t1 - event.t0 < facts.declared.lateness_ms * NS_PER_MS:
+        return
+    if send.copies and all(absent(facts, copy) for copy in send.copies.values()):
+        yield broken("waits-for-ever", send, why="its destination was emptied, and it never came")

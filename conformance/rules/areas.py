@@ -33,6 +33,7 @@ from brokerproof.conformance.rules import (
     redelivery_marks,
     restamping,
     selection,
+    survival,
     timestamping,
     topics,
     transactions,
@@ -43,7 +44,7 @@ from brokerproof.conformance.rules.rule import RULES
 AREAS = (acceptance, acknowledgement, answers, contents, copies, dead_letters, delay, delay_asked, delay_release,
          delay_waiting, delivery, durability, durables, expiry, expiry_clients, expiry_counters, giving_up,
          inactivity, inflight, memory, memory_paging, memory_room, memory_usage, onlookers, prefetch, raw_peers,
-         redelivery, redelivery_marks, restamping, selection, timestamping, topics, transactions)
+         redelivery, redelivery_marks, restamping, selection, survival, timestamping, topics, transactions)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]

@@ -73,3 +73,15 @@ def test_a_browse_ends() -> None:
 @pytest.mark.parametrize(("prefetch", "expected"), [(2, SILENT), (3, FAILS)])
 def test_a_browser_that_acknowledges_nothing_may_have_a_full_window(prefetch: int, expected: VerdictKind) -> None:
     assert kind(browsing(ack="individual", prefetch=prefetch).at(1500).end(), "GEN-112") is expected
+
+
+def waiting(**fields: Any) -> Chronicle:
+    story = patient(generation={"memory": "G3"}, memory_limit_bytes=1000).send("p0/1", size=900)
+    return story.send("p0/2", result="unknown", **fields)
+
+
+def test_a_send_that_waits_for_room_goes_through() -> None:
+    assert kind(waiting().drain("q0").arrive("drain/1", "p0/1", "p0/2").end(), "GEN-113") is HOLDS
+    assert kind(waiting().drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is FAILS
+    assert kind(waiting().lose("p0").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
+    assert kind(waiting(tx="p0/tx1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
