@@ -140,7 +140,7 @@ def _held(session: Session | None, event: Ack | Nack) -> list[Delivery]:
     found: list[Delivery] = []
     for message in event.messages:
         delivery = settled_by(session, message, event)
-        if delivery is None or delivery.fate != HELD or delivery.event.t1 > event.t0:
+        if delivery is None or delivery.state != HELD or delivery.event.t1 > event.t0:
             return []
         found.append(delivery)
     return found

@@ -192,8 +192,8 @@ def roll_back(delivery: Delivery, *, mixed: bool = True) -> None:
     gives_up = delivery.session.traits.gives_up_after
     if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
         undo(delivery)
-        if delivery.session.end == "close" and delivery.fate == DOUBTFUL and not mixed:
-            delivery.fate = RETURNED  # it stayed with the transaction when its consumer left
+        if delivery.session.end == "close" and delivery.state == DOUBTFUL and not mixed:
+            delivery.state = RETURNED  # it stayed with the transaction when its consumer left
 
 
 def give_back(delivery: Delivery, transaction: Transaction) -> None:

@@ -85,7 +85,7 @@ def _is_open(facts: Facts, one: Subscription, send: Send, copy: Copy | None) -> 
         return False
     if copy is None:
         return True
-    unsettled = all(delivery.fate == RETURNED and not delivery.settlements for delivery in copy.deliveries)
+    unsettled = all(delivery.state == RETURNED and not delivery.settlements for delivery in copy.deliveries)
     return unsettled and not copy.dead_letters and not may_be_given_up(copy)
 
 

@@ -9,22 +9,22 @@ import pytest
 
 from brokerproof.conformance.experiment.peers import Heard, Said
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
-def told(**declared: Any) -> Chronicle:
-    return Chronicle(**declared).connect("p0").connect("c0")
+def told(**declared: Any) -> Builder:
+    return Builder(**declared).connect("p0").connect("c0")
 
 
-def without(story: Chronicle, capability: str) -> Chronicle:
+def without(story: Builder, capability: str) -> Builder:
     left = [one for one in story.header.capabilities if one != capability]
     story.header = msgspec.structs.replace(story.header, capabilities=left)
     return story
@@ -46,7 +46,7 @@ def test_a_send_that_nothing_forbids_may_not_be_refused(fields: dict[str, Any]) 
 
 
 def test_who_is_not_connected_may_not_send() -> None:
-    story = Chronicle().connect("p0", result="unknown").send("p0/1", result="fail", refusal="not connected")
+    story = Builder().connect("p0", result="unknown").send("p0/1", result="fail", refusal="not connected")
     assert kind(story, "GEN-100") is SILENT
     assert kind(told().closed("p0").send("p0/1", result="fail"), "GEN-100") is SILENT
     assert kind(told().lose("p0").send("p0/1", result="fail"), "GEN-100") is SILENT
@@ -71,7 +71,7 @@ def test_an_option_that_is_not_offered_may_be_refused() -> None:
 
 
 def test_a_send_may_be_refused_where_room_may_be_scarce() -> None:
-    def story(**declared: Any) -> Chronicle:
+    def story(**declared: Any) -> Builder:
         return told(**declared).send("p0/1", size=600).send("p0/2", result="fail")
 
     assert kind(story(memory_limit_bytes=1000), "GEN-100") is not FAILS
@@ -123,7 +123,7 @@ def test_what_does_not_fit_may_be_refused(fields: dict[str, Any]) -> None:
 
 
 def test_a_durable_subscription_in_use_may_be_refused() -> None:
-    def story() -> Chronicle:
+    def story() -> Builder:
         return told().subscribe("c0/1", "t0", durable="d")
 
     again = {"dest": "t0", "result": "fail", "durable": "d"}
@@ -136,7 +136,7 @@ def test_a_durable_subscription_in_use_may_be_refused() -> None:
 # -- GEN-102, GEN-103
 
 
-def held() -> Chronicle:
+def held() -> Builder:
     return told().subscribe("c0/1").send("p0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
 
 
@@ -177,7 +177,7 @@ def test_transactions_begin_and_end() -> None:
 
 
 def test_who_comes_again_is_let_in() -> None:
-    assert kind(Chronicle().connect("p0", result="fail"), "GEN-106") is FAILS
+    assert kind(Builder().connect("p0", result="fail"), "GEN-106") is FAILS
     assert kind(told().lose("p0").rest(None).connect("p0", result="fail"), "GEN-106") is FAILS
     # Nobody knows whether the broker had noticed the end.
     assert kind(told().lose("p0").connect("p0", result="fail"), "GEN-106") is HOLDS
@@ -185,10 +185,10 @@ def test_who_comes_again_is_let_in() -> None:
 
 def test_a_raw_peer_with_a_good_hello_is_let_in() -> None:
     said = Said("stomp", "good", (0, 0), hello_ns=(1, 2))
-    assert kind(Chronicle().probe(10, said, Heard(welcome_ns=5)), "GEN-106") is HOLDS
-    assert kind(Chronicle().probe(10, said, Heard(refused="full")), "GEN-106") is FAILS
+    assert kind(Builder().probe(10, said, Heard(welcome_ns=5)), "GEN-106") is HOLDS
+    assert kind(Builder().probe(10, said, Heard(refused="full")), "GEN-106") is FAILS
     bad = msgspec.structs.replace(said, hello="bad")
-    assert kind(Chronicle().probe(10, bad, Heard(refused="bad")), "GEN-106") is SILENT
+    assert kind(Builder().probe(10, bad, Heard(refused="bad")), "GEN-106") is SILENT
 
 
 # -- GEN-107

@@ -8,20 +8,20 @@ import pytest
 
 from brokerproof.conformance.experiment.history import Browse, Poll
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.chronicle import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return story.verdicts(requirement)[requirement].verdict
 
 
-def patient(ms: float = 1000, **declared: Any) -> Chronicle:
+def patient(ms: float = 1000, **declared: Any) -> Builder:
     """Requests take so long from the second one on."""
-    story = Chronicle(**declared).connect("p0").connect("c0")
+    story = Builder(**declared).connect("p0").connect("c0")
     story.request_ms = ms
     return story
 
@@ -43,8 +43,8 @@ def test_what_may_keep_an_answer_back() -> None:
                 "GEN-110") is HOLDS  # fmt: skip
 
 
-def polled(ms: float, timeout_ms: int | None, **fields: Any) -> Chronicle:
-    story = Chronicle().connect("c0", "jms").subscribe("c0/1", prefetch=0)
+def polled(ms: float, timeout_ms: int | None, **fields: Any) -> Builder:
+    story = Builder().connect("c0", "jms").subscribe("c0/1", prefetch=0)
     return story._add(Poll, "c0", ms, consumer="c0/1", timeout_ms=timeout_ms, **fields)
 
 
@@ -57,8 +57,8 @@ def test_a_pull_is_answered_when_its_time_is_over() -> None:
     assert kind(polled(1100, 100).at(500).lose("c0"), "GEN-111") is SILENT
 
 
-def browsing(**fields: Any) -> Chronicle:
-    story = Chronicle().connect("p0").connect("c0").send("p0/1").send("p0/2")
+def browsing(**fields: Any) -> Builder:
+    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2")
     return story.subscribe("c0/1", browser=True, **fields)
 
 
@@ -75,7 +75,7 @@ def test_a_browser_that_acknowledges_nothing_may_have_a_full_window(prefetch: in
     assert kind(browsing(ack="individual", prefetch=prefetch).at(1500).end(), "GEN-112") is expected
 
 
-def waiting(**fields: Any) -> Chronicle:
+def waiting(**fields: Any) -> Builder:
     story = patient(generation={"memory": "G3"}, memory_limit_bytes=1000).send("p0/1", size=900)
     return story.send("p0/2", result="unknown", **fields)
 

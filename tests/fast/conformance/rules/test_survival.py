@@ -10,35 +10,35 @@ from brokerproof.conformance.experiment.destinations import Destination, queues
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
-from tests.fast.chronicle import Chronicle
+from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
 SILENT = VerdictKind.NOT_EXERCISED
 
 
-def outcome(story: Chronicle, requirement: str) -> tuple[VerdictKind, str]:
+def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     verdict = story.verdicts(requirement)[requirement]
     return verdict.verdict, verdict.outcome
 
 
-def kind(story: Chronicle, requirement: str) -> VerdictKind:
+def kind(story: Builder, requirement: str) -> VerdictKind:
     return outcome(story, requirement)[0]
 
 
 # -- durable subscriptions
 
 
-def subscribed() -> Chronicle:
-    story = Chronicle(persistent=True).connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d")
+def subscribed() -> Builder:
+    story = Builder(persistent=True).connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d")
     return story.send("p0/1", "t0").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
 
 
-def back(story: Chronicle, how: str = "kill") -> Chronicle:
+def back(story: Builder, how: str = "kill") -> Builder:
     return story.restart(how).connect("c0").subscribe("c0/2", "t0", durable="d")
 
 
-def ended(story: Chronicle) -> Chronicle:
+def ended(story: Builder) -> Builder:
     return story.rest("t0").drain("q0").end()
 
 
@@ -62,7 +62,7 @@ def test_what_a_durable_has_not_settled_comes_again() -> None:
 
 
 def test_a_broker_that_remembers_nothing_promises_nothing() -> None:
-    story = Chronicle().connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d").send("p0/1", "t0")
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d").send("p0/1", "t0")
     left = [one for one in story.header.capabilities if one != "persistent"]
     story.header = msgspec.structs.replace(story.header, capabilities=left)
     assert kind(ended(back(story)), "GEN-084") is VerdictKind.NOT_APPLICABLE
@@ -71,8 +71,8 @@ def test_a_broker_that_remembers_nothing_promises_nothing() -> None:
 # -- transactions
 
 
-def committed() -> Chronicle:
-    story = Chronicle(persistent=True).connect("p0").connect("c0").subscribe("c0/1")
+def committed() -> Builder:
+    story = Builder(persistent=True).connect("p0").connect("c0").subscribe("c0/1")
     story.send("p0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1").begin("c0")
     return story.ack("c0/1", "p0/1", tx="c0/tx1").send("c0/1", "q1", tx="c0/tx1").commit("c0").restart()
 
@@ -89,7 +89,7 @@ def test_what_was_committed_is_there_and_what_was_acknowledged_is_not() -> None:
 
 def test_every_copy_survives() -> None:
     def story(*arrivals: int) -> VerdictKind:
-        told = Chronicle(persistent=True).connect("p0").send("p0/1", "both").restart().drain("q0", "q1")
+        told = Builder(persistent=True).connect("p0").send("p0/1", "both").restart().drain("q0", "q1")
         for number in arrivals:
             told.arrive(f"drain/{number}", "p0/1")
         told.end()
@@ -105,14 +105,14 @@ def test_every_copy_survives() -> None:
 # -- a rejected message
 
 
-def rejected(maximum: int = 3) -> Chronicle:
+def rejected(maximum: int = 3) -> Builder:
     policy = PolicySpec(redelivery=RedeliverySpec(maximum=maximum, initial_ms=1000, pause_ms=1000))
-    story = Chronicle(policies=[policy]).connect("p0").connect("c0").subscribe("c0/1", ack="individual")
+    story = Builder(policies=[policy]).connect("p0").connect("c0").subscribe("c0/1", ack="individual")
     return story.send("p0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1").at(100).nack("c0/1", "p0/1")
 
 
 def test_a_rejected_message_comes_again_when_its_pause_is_over() -> None:
-    def story(ms: float) -> Chronicle:
+    def story(ms: float) -> Builder:
         return rejected().at(ms).arrive("c0/1", "p0/1", redelivered=True, delivery_count=2).ack("c0/1", "p0/1")
 
     assert kind(story(1200), "RDL-025") is HOLDS
@@ -128,8 +128,8 @@ def test_a_rejected_message_does_not_vanish() -> None:
 
 
 def test_what_a_departed_consumer_acknowledged_in_vain_is_not_lost() -> None:
-    def story() -> Chronicle:
-        told = Chronicle().connect("p0").connect("c0").subscribe("c0/1").send("p0/1").arrive("c0/1", "p0/1")
+    def story() -> Builder:
+        told = Builder().connect("p0").connect("c0").subscribe("c0/1").send("p0/1").arrive("c0/1", "p0/1")
         told.consume("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1")
         return told.abort("c0").drain("q0")
 
