@@ -36,7 +36,8 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         dest = copy.dest
         if dest.topic or copy.subscription is not None:
             continue
-        copy.steady = event.persistent and not send.timed and not gets_expiration(tables.declared)
+        awaited = event.persistent or send.client.traits.awaits_receipt or send.transaction is not None
+        copy.steady = awaited and not send.timed and not gets_expiration(tables.declared)
         last = copy.deliveries[-1] if copy.deliveries else None
         # Frames can overtake the receipt: by now it may be held, or even be back.
         if copy.dead_letters or (last is not None and last.state not in {HELD, RETURNED}):

@@ -18,6 +18,7 @@ from brokerproof.conformance.mutants import (
     reconnection,
     refusals,
     routing,
+    starving,
     storage,
     time_to_live,
     timestamping,
@@ -340,6 +341,7 @@ _MORE: tuple[Mutant, ...] = (
     *acknowledgements.ALL,
     *timestamping.ALL,
     *refusals.ALL,
+    *starving.ALL,
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*_ALL, *_MORE)}

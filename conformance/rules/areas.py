@@ -22,6 +22,7 @@ from brokerproof.conformance.rules import (
     giving_up,
     inactivity,
     inflight,
+    liveness,
     memory,
     memory_paging,
     memory_room,
@@ -43,8 +44,8 @@ from brokerproof.conformance.rules.rule import RULES
 # fmt: off
 AREAS = (acceptance, acknowledgement, answers, contents, copies, dead_letters, delay, delay_asked, delay_release,
          delay_waiting, delivery, durability, durables, expiry, expiry_clients, expiry_counters, giving_up,
-         inactivity, inflight, memory, memory_paging, memory_room, memory_usage, onlookers, prefetch, raw_peers,
-         redelivery, redelivery_marks, restamping, selection, survival, timestamping, topics, transactions)
+         inactivity, inflight, liveness, memory, memory_paging, memory_room, memory_usage, onlookers, prefetch,
+         raw_peers, redelivery, redelivery_marks, restamping, selection, survival, timestamping, topics, transactions)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]
