@@ -97,13 +97,13 @@ def record(history: History, tables: Tables) -> None:
     requests = Requests(tables)
     for event in history.events:
         kind = type(event)
-        if kind not in _STILL and (kind is not Arrive or event.message):  # type: ignore[attr-defined] # as compared
-            tables.moved_seq = event.seq
         if kind in NOTED:
             requests.note(event)  # type: ignore[arg-type] # as compared
         handler = handlers.get(kind)
         if handler is not None:
             handler(event)
+        if kind not in _STILL and (kind is not Arrive or event.message):  # type: ignore[attr-defined] # as compared
+            tables.moved_seq = event.seq
 
 
 class Recording:

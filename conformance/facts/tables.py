@@ -72,7 +72,7 @@ class Tables:
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "asked", "broker", "broker_readings", "browsers", "browses",
                  "browsings", "charged", "clients", "clock_steps", "clocks", "copies", "declared", "deliveries",
-                 "destinations", "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks",
+                 "destinations", "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "measured",
                  "moved_seq", "names", "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
                  "queue_rests", "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes",
                  "sessions", "settle", "simulated", "subscriptions", "transactions", "uncommitted", "unproved",
@@ -117,6 +117,7 @@ class Tables:
         self.probes: list[Probe] = []
         self.acknowledges: list[Acknowledge] = []
         self.operations: list[Operate] = []
+        self.measured: list[tuple[Operate, Reading]] = []
         self.limits: list[Operate] = []
         self.resets: list[Operate] = []
         self.durable_ends: list[Unsubscribe] = []

@@ -13,6 +13,7 @@ from brokerproof.conformance.mutants import (
     dispatch,
     expirations,
     in_flight,
+    inventing,
     memory,
     monitors,
     reconnection,
@@ -342,6 +343,7 @@ _MORE: tuple[Mutant, ...] = (
     *timestamping.ALL,
     *refusals.ALL,
     *starving.ALL,
+    *inventing.ALL,
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*_ALL, *_MORE)}

@@ -19,6 +19,7 @@ from brokerproof.conformance.rules import (
     expiry,
     expiry_clients,
     expiry_counters,
+    figures,
     giving_up,
     inactivity,
     inflight,
@@ -43,7 +44,7 @@ from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
 AREAS = (acceptance, acknowledgement, answers, contents, copies, dead_letters, delay, delay_asked, delay_release,
-         delay_waiting, delivery, durability, durables, expiry, expiry_clients, expiry_counters, giving_up,
+         delay_waiting, delivery, durability, durables, expiry, expiry_clients, expiry_counters, figures, giving_up,
          inactivity, inflight, liveness, memory, memory_paging, memory_room, memory_usage, onlookers, prefetch,
          raw_peers, redelivery, redelivery_marks, restamping, selection, survival, timestamping, topics, transactions)
 # fmt: on
