@@ -26,7 +26,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns
-from brokerproof.conformance.facts.rows import Client, Transaction
+from brokerproof.conformance.facts.rows import Client, Destination, Transaction
 from brokerproof.conformance.facts.selectors import read
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.facts.tables import Tables
@@ -175,11 +175,17 @@ def _is_mixed(transaction: Transaction | None) -> bool:
 def _operate(tables: Tables, event: Operate) -> str:
     for name in (event.dest, event.to) if event.op == "move" else (event.dest,) if event.op != "limit" else ():
         dest = tables.destinations.get(name)
-        used = dest is not None and not dest.topic and dest.kind == "queue"
-        since_ns = max([restart.t0 for restart in tables.restarts if restart.t0 <= event.t0], default=0)
-        if dest is None or not used or not any(since_ns < s.event.t0 and s.accepted[1] < event.t0 for s in dest.sends):
+        if dest is None or dest.topic or dest.kind != "queue" or not _is_there(tables, dest, event.t0):
             return "the queue may not be there"
     return ""
+
+
+def _is_there(tables: Tables, dest: Destination, at_ns: int) -> bool:
+    """Whether somebody had sent to a destination, or consumed from it, since the broker's last start."""
+    since_ns = max([restart.t0 for restart in tables.restarts if restart.t0 <= at_ns], default=-1)
+    spans = [(send.event.t0, send.accepted[1]) for send in dest.sends]
+    spans += [session.opened for session in dest.sessions if session.known and not session.wild]
+    return any(since_ns < low and high < at_ns for low, high in spans)
 
 
 def _connect(tables: Tables, request: Request, event: Connect) -> str:

@@ -1,4 +1,4 @@
-"""GEN-130, GEN-131, GEN-140 to GEN-142 on hand-written histories: what nobody sent, and figures beside those of queues."""
+"""GEN-130, GEN-131, GEN-140 to GEN-142 on hand-written histories: what nobody sent, figures of everything."""
 
 from __future__ import annotations
 
