@@ -82,8 +82,10 @@ def pulls_are_answered(facts: Facts, poll: Poll) -> Findings:
 
 
 def browses(facts: Facts) -> list[tuple[Browser, Browse | None]]:
-    """Browsers that were let in, and how they were told that this was all."""
+    """Browsers that were let in, and how they were told that this was all; none if this observer may not see that."""
     told = {event.consumer: event for event in facts.browses if event.complete} if facts.browsings else {}
+    if not told and facts.header.world == "external":
+        return []
     return [(one, told.get(one.event.consumer)) for one in facts.browsings if one.event.result == "ok"]
 
 

@@ -70,6 +70,11 @@ def test_a_browse_ends() -> None:
     assert kind(browsing(ack="auto").leave("c0/1").at(1500).end(), "GEN-112") is SILENT
 
 
+def test_an_observer_that_never_sees_an_end_accuses_nobody() -> None:
+    story = Builder("external").connect("p0").connect("c0").send("p0/1").subscribe("c0/1", browser=True, ack="auto")
+    assert kind(story.at(1500).end(), "GEN-112") is SILENT
+
+
 @pytest.mark.parametrize(("prefetch", "expected"), [(2, SILENT), (3, FAILS)])
 def test_a_browser_that_acknowledges_nothing_may_have_a_full_window(prefetch: int, expected: VerdictKind) -> None:
     assert kind(browsing(ack="individual", prefetch=prefetch).at(1500).end(), "GEN-112") is expected
