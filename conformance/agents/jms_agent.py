@@ -389,6 +389,8 @@ class Agent:
                 group=None if body.getGroupID() is None else str(body.getGroupID()),
                 priority=int(body.getPriority()),
                 body=crc32(content),
+                persistent=bool(body.isPersistent()),
+                properties=sorted(str(name) for name in body.getProperties().keySet()),
             )
         )
 

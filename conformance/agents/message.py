@@ -67,6 +67,8 @@ def arrival_of(item: Delivered) -> dict[str, Any]:
         "group": item.group or None,
         "priority": item.priority,
         "body": crc32(item.body),
+        "persistent": item.persistent,
+        "properties": sorted(item.properties),
         "original_expiration_ms": number_in(dead, "originalExpiration"),
         "cause": str(dead.get("dlqDeliveryFailureCause", "")) or None,
         "original_id": str(item.properties.get(ORIGINAL_ID, "")) or None,

@@ -165,6 +165,9 @@ class Arrive(AgentEvent, tag="arrive", kw_only=True):
     cause: str | None = None
     #: Of an advisory: the broker's id of the message that it is about.
     original_id: str | None = None
+    #: Whether it is persistent; the names of its properties, sorted.
+    persistent: bool | None = None
+    properties: list[str] = []
     #: Where answers are asked for, if that is a temporary queue: a name that this agent can send to.
     reply_to: str | None = None
 

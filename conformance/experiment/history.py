@@ -187,6 +187,9 @@ class Arrive(Event, tag="arrive"):
     #: Of an advisory about a message: the broker's id of that message. Two are compared, nothing is read out of them.
     original_id: str | None = None
     delivery_time_ms: int | None = None
+    #: Whether it is persistent, null where nobody looked; the names of its properties, as far as anybody did.
+    persistent: bool | None = None
+    properties: list[str] = []
 
 
 class Consume(Event, tag="consume"):
@@ -197,11 +200,14 @@ class Consume(Event, tag="consume"):
 
 
 class Poll(Event, tag="poll"):
-    """A consumer without a prefetch asked, and got this message or none; ``answered``: the broker owes no answer."""
+    """A consumer without a prefetch asked, and got this message or none; ``answered``: the broker owes no answer.
+    ``timeout_ms``: how long the broker might wait for a message; null: not told.
+    """
 
     consumer: str
     message: str | None = None
     answered: bool = False
+    timeout_ms: int | None = None
 
 
 class Discard(Event, tag="discard"):

@@ -67,13 +67,16 @@ def absent(tables: Tables, copy: Copy) -> bool:
     return unexplained(tables, copy) and not maybe_timed_out(tables, copy, tables.end_ns)
 
 
-def unexplained(tables: Tables, copy: Copy, death: Death | None = None, *, stepped: bool = False) -> bool:
+def unexplained(
+    tables: Tables, copy: Copy, death: Death | None = None, *, stepped: bool = False, rejected: bool = False
+) -> bool:
     """Whether a copy can have left its drained queue in no way that nobody sees, by its expiry apart: no rejection,
     operator, restart, consumer that settles unseen (but while it was dead, by ``death``), starvation, delay.
-    ``stepped``: after a restart on a clock that was stepped a delay is no excuse either.
+    ``stepped``: after a restart on a clock that was stepped a delay is no excuse either; ``rejected``: no more is a
+    rejection.
     """
     event, dest = copy.send.event, copy.dest
-    if dest.topic or copy.rejected or not drained(tables, dest):
+    if dest.topic or (copy.rejected and not rejected) or not drained(tables, dest):
         return False
     kept = event.persistent and tables.remembers
     if tables.restarts and not kept and tables.restarted(event.t0, NEVER):

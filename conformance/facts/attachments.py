@@ -103,7 +103,7 @@ class Attachments:
         client.closes.append(event)
         client.connected = False
         client.connection += 1
-        self._look_away(name, None)
+        self._look_away(name, None, event)
         for session in list(client.open.values()):
             session.closed = event
             session.uncertain = True
@@ -123,7 +123,7 @@ class Attachments:
 
     def _host_gone(self, client: Client, how: str, event: Event) -> None:
         client.ends.append(event)
-        self._look_away(client.name, None)
+        self._look_away(client.name, None, event)
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
@@ -145,6 +145,8 @@ class Attachments:
         tables.uncommitted.clear()
         tables.unsure.clear()
         tables.epoch.restart()
+        for browser in tables.lookers.values():
+            browser.left_ns = min(browser.left_ns, event.t0)
         tables.lookers.clear()
         if not tables.declared.persistent:
             for key, subscription in self._current.items():
@@ -206,7 +208,8 @@ class Attachments:
             # What a browser over a library of its own holds is that library's affair.
             holds = event.ack != "auto" and client.traits.awaits_receipt
             sure = event.result == "ok" and client.traits.awaits_receipt and not names.is_pattern(event.dest)
-            tables.lookers[event.consumer] = Browser(event, holds=holds, sure=sure)
+            browser = tables.lookers[event.consumer] = Browser(event, holds=holds, sure=sure)
+            tables.browsings.append(browser)
             for dest in tables.destinations.values():
                 dest.ledger.browsed += looks_at(event, dest)
             tables.epoch.touched += 1
@@ -292,9 +295,10 @@ class Attachments:
             self._host_gone(self.tables.client(event.host), event.how, event)
             return
         if event.result == "ok":
-            self._look_away(event.host, event.consumer)
+            self._look_away(event.host, event.consumer, event)
         elif event.consumer in self.tables.lookers:
-            self.tables.lookers[event.consumer].sure = False
+            looker = self.tables.lookers[event.consumer]
+            looker.sure, looker.left_ns = False, min(looker.left_ns, event.t0)
         session = self.tables.sessions.get(event.consumer)
         if session is None:
             return
@@ -304,11 +308,12 @@ class Attachments:
         else:
             self._end(session, event.how, event.t0, event.t1, event)
 
-    def _look_away(self, host: str, name: str | None) -> None:
+    def _look_away(self, host: str, name: str | None, event: Event) -> None:
         """A browser left; ``name`` None: all of that host."""
         lookers = self.tables.lookers
         for one in [one for one, browser in lookers.items() if browser.event.host == host and name in {None, one}]:
             browser = lookers.pop(one)
+            browser.left_ns = min(browser.left_ns, event.t0)
             self.tables.destination(browser.event.dest).ledger.shown += browser.shown
 
     def _end(self, session: Session, how: str, low_ns: int, high_ns: int, event: Event) -> None:

@@ -16,14 +16,15 @@ class Browser:
     broker is known to count that.
     """
 
-    __slots__ = ("event", "holds", "shown", "sure")
+    __slots__ = ("event", "holds", "left_ns", "shown", "sure")
 
     def __init__(self, event: Subscribe, *, holds: bool, sure: bool) -> None:
         self.event = event
         self.holds = holds
         self.sure = sure
-        #: Messages that it was shown.
+        #: Messages that it was shown; when it left, or may have.
         self.shown = 0
+        self.left_ns = NEVER
 
 
 class Purge:

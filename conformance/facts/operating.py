@@ -25,6 +25,9 @@ def operate(tables: Tables, event: Operate) -> None:
         tables.marks.put(marks.LIMIT, "", (event.t0, NEVER))
         return
     source = tables.destination(event.dest)
+    reading = source.rested
+    if reading is not None and reading.moved_seq == tables.moved_seq and not reading.windows and not reading.wild:
+        tables.measured.append((event, reading))
     _disturb(tables, source, event)
     source.epoch.operate(event)
     if event.op == "reset":

@@ -45,11 +45,13 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.asked import NOTED
 from brokerproof.conformance.facts.attachments import Attachments, heard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.operating import operate
 from brokerproof.conformance.facts.policy import gets_expiration, surely_believes_clients
 from brokerproof.conformance.facts.reading import read
+from brokerproof.conformance.facts.requests import Requests
 from brokerproof.conformance.facts.rows import (
     DOUBTFUL,
     HELD,
@@ -93,13 +95,16 @@ def record(history: History, tables: Tables) -> None:
         if type(event) is SendEvent:
             announced.setdefault(event.message, event)
     handlers = Recording(tables, announced).handlers()
+    requests = Requests(tables)
     for event in history.events:
         kind = type(event)
-        if kind not in _STILL and (kind is not Arrive or event.message):  # type: ignore[attr-defined] # as compared
-            tables.moved_seq = event.seq
+        if kind in NOTED:
+            requests.note(event)  # type: ignore[arg-type] # as compared
         handler = handlers.get(kind)
         if handler is not None:
             handler(event)
+        if kind not in _STILL and (kind is not Arrive or event.message):  # type: ignore[attr-defined] # as compared
+            tables.moved_seq = event.seq
 
 
 class Recording:
@@ -451,7 +456,7 @@ class Recording:
                 continue
             delivery.transaction = None
             if not transaction.committed:
-                roll_back(delivery)
+                roll_back(delivery, mixed=transaction.mixed)
             elif not isinstance(delivery.settlement, Nack) or self._ends_by_reject(delivery):
                 settle(self.tables, delivery, SETTLED)
         for delivery in transaction.tried if transaction.committed is False else ():

@@ -126,7 +126,7 @@ class Copy:
         #: Its arrivals in order, but for those of its dead letters: ``dead_letters``.
         self.deliveries: list[Delivery] = []
         self.dead_letters: list[Delivery] = []
-        #: A confirmed, persistent message of a queue that no timer can touch: if nobody holds it, it is waiting.
+        #: A message that a queue has for certain and no timer can touch: if nobody holds it, it is waiting.
         self.steady = False
         #: Bytes that it is known to keep on its queue; when it was accepted, more than a limit had been.
         self.charged = 0

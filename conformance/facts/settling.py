@@ -36,7 +36,8 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         dest = copy.dest
         if dest.topic or copy.subscription is not None:
             continue
-        copy.steady = event.persistent and not send.timed and not gets_expiration(tables.declared)
+        awaited = event.persistent or send.client.traits.awaits_receipt or send.transaction is not None
+        copy.steady = awaited and not send.timed and not gets_expiration(tables.declared)
         last = copy.deliveries[-1] if copy.deliveries else None
         # Frames can overtake the receipt: by now it may be held, or even be back.
         if copy.dead_letters or (last is not None and last.state not in {HELD, RETURNED}):
@@ -186,12 +187,14 @@ def enlist(delivery: Delivery, transaction: Transaction, result: str) -> None:
         pledge(delivery)
 
 
-def roll_back(delivery: Delivery) -> None:
-    """It was acknowledged in a transaction that was rolled back."""
+def roll_back(delivery: Delivery, *, mixed: bool = True) -> None:
+    """It was acknowledged in a transaction that was rolled back. ``mixed``: as far as anybody knows."""
     delivery.rollbacks += 1
     gives_up = delivery.session.traits.gives_up_after
     if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
         undo(delivery)
+        if delivery.session.end == "close" and delivery.state == DOUBTFUL and not mixed:
+            delivery.state = RETURNED  # it stayed with the transaction when its consumer left
 
 
 def give_back(delivery: Delivery, transaction: Transaction) -> None:

@@ -27,6 +27,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.clock import Clock
 from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.ledger import Browser
@@ -70,13 +71,13 @@ class Tables:
     """One run's. Rows come in the order of the history."""
 
     # fmt: off
-    __slots__ = ("acknowledges", "advisories", "broker", "broker_readings", "browsers", "browses", "charged",
-                 "clients", "clock_steps", "clocks", "copies", "crashes", "declared", "delayed", "deliveries",
-                 "destinations", "durable_ends", "epoch", "ghosts", "header", "limits", "lookers", "marks", "mortal",
-                 "moved_seq", "names", "operations", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
-                 "queue_rests", "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes",
-                 "sessions", "settle", "simulated", "subscriptions", "transactions", "uncommitted", "unproved",
-                 "unsure", "virtual_queues", "volatile", "wild")
+    __slots__ = ("acknowledges", "advisories", "asked", "broker", "broker_readings", "browsers", "browses",
+                 "browsings", "charged", "clients", "clock_steps", "clocks", "copies", "crashes", "declared",
+                 "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header", "limits",
+                 "lookers", "marks", "measured", "mortal", "moved_seq", "names", "operations", "pauses", "phase",
+                 "phases", "polls", "probes", "queue_readings", "queue_rests", "readings", "rejected", "resets",
+                 "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle", "simulated", "subscriptions",
+                 "transactions", "uncommitted", "unproved", "unsure", "virtual_queues", "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:
@@ -106,6 +107,8 @@ class Tables:
         self.broker_readings: list[Reading] = []
         self.queue_readings: list[Reading] = []
         self.queue_rests: list[Reading] = []
+        #: What was asked of the broker: all that was not granted, and one that was of each kind and situation.
+        self.asked: list[Request] = []
         # -- events that are rows of their own
         self.ghosts: list[Arrive] = []
         self.advisories: list[Arrive] = []
@@ -113,10 +116,12 @@ class Tables:
         self.browses: list[Browse] = []
         #: Browsers that are there, or may be.
         self.lookers: dict[str, Browser] = {}
+        self.browsings: list[Browser] = []
         self.polls: list[Poll] = []
         self.probes: list[Probe] = []
         self.acknowledges: list[Acknowledge] = []
         self.operations: list[Operate] = []
+        self.measured: list[tuple[Operate, Reading]] = []
         self.limits: list[Operate] = []
         self.resets: list[Operate] = []
         self.durable_ends: list[Unsubscribe] = []

@@ -13,11 +13,14 @@ from brokerproof.conformance.mutants import (
     dispatch,
     expirations,
     in_flight,
+    inventing,
     memory,
     monitors,
     processes,
     reconnection,
+    refusals,
     routing,
+    starving,
     storage,
     time_to_live,
     timestamping,
@@ -340,6 +343,9 @@ _MORE: tuple[Mutant, ...] = (
     *acknowledgements.ALL,
     *timestamping.ALL,
     *processes.ALL,
+    *refusals.ALL,
+    *starving.ALL,
+    *inventing.ALL,
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*_ALL, *_MORE)}

@@ -7,7 +7,7 @@ from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.conformance.mutants.storage import NeverRemoves
 from brokerproof.reference_broker.core.advisory import AdvisoryPolicy
 from brokerproof.reference_broker.core.broker import Broker
-from brokerproof.reference_broker.core.broker_redelivery import RedeliveryPlugin
+from brokerproof.reference_broker.core.broker_redelivery import VANISHES, RedeliveryPlugin
 from brokerproof.reference_broker.core.browser import Browsing
 from brokerproof.reference_broker.core.config import INDIVIDUAL_STRATEGY, BrokerConfig, BrokerRedelivery
 from brokerproof.reference_broker.core.deadletter import DeadLetter
@@ -287,6 +287,22 @@ class HalfThePause(RedeliveryPlugin):
         return pause_ms // 2 if pause_ms > 0 else pause_ms
 
 
+class TooLate(RedeliveryPlugin):
+    """A redelivery by the broker comes three seconds later."""
+
+    def pause_ms(self, message: Message, source: str) -> int:
+        pause_ms = super().pause_ms(message, source)
+        return pause_ms + 3000 if pause_ms > 0 else pause_ms
+
+
+class DropsEarly(RedeliveryPlugin):
+    """What is rejected for the second time vanishes."""
+
+    def pause_ms(self, message: Message, source: str) -> int:
+        pause_ms = super().pause_ms(message, source)
+        return VANISHES if pause_ms > 0 and message.redelivery_count == 1 else pause_ms
+
+
 class NeverGivesUp(RedeliveryPlugin):
     """The broker redelivers once more than it may."""
 
@@ -404,6 +420,10 @@ ALL = (
            "redelivery_plugin", HalfThePause),
     Mutant("redelivery-pauses-alike", "RDL-023", "Pauses between redeliveries by the broker do not grow.",
            "redelivery_plugin", ForgetsPauses),
+    Mutant("redelivery-too-late", "RDL-025", "A redelivery by the broker comes three seconds later.",
+           "redelivery_plugin", TooLate),
+    Mutant("redelivery-vanishes", "RDL-025", "What is rejected for the second time vanishes.", "redelivery_plugin",
+           DropsEarly),
     Mutant("redelivery-once-more", "RDL-024", "The broker redelivers once more than it may.", "redelivery_plugin",
            NeverGivesUp),
     Mutant("virtual-topic-forgets-a-queue", "GEN-048", "The last queue of a virtual topic gets no copy.", "routing",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from brokerproof.conformance.mutants.registry import Mutant, fresh
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.effects import Effect, Journalled
+from brokerproof.reference_broker.core.events import Commit, Event, Send
+from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.journalling import Journalling
 from brokerproof.reference_broker.core.message import Message
-from brokerproof.reference_broker.core.records import MessageAdded, Record
+from brokerproof.reference_broker.core.records import MessageAdded, MessageRemoved, Record
 from brokerproof.reference_broker.core.region import Region
 
 
@@ -58,6 +62,55 @@ class ReadsBackwards(Journalling):
         return super().places(added)[::-1]
 
 
+class ForgetsDurableAcks(Journalling):
+    """What a durable subscription settles is not written down."""
+
+    def removed(self, region: Region, destination: str, message: Message, holder: str = "") -> None:
+        if not holder:
+            super().removed(region, destination, message, holder)
+
+
+class RemovesForAll(Journalling):
+    """What one durable subscription settles is removed for all."""
+
+    def removed(self, region: Region, destination: str, message: Message, holder: str = "") -> None:
+        super().removed(region, destination, message, "" if holder else holder)
+
+
+class Unwritten(Broker):
+    """Some records are not written."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        effects = super().handle(event, now)
+        return [e for e in effects if not (isinstance(e, Journalled) and self.forgets(event, e.record, effects))]
+
+    def forgets(self, event: Event, record: Record, effects: list[Effect]) -> bool:
+        """Whether it is one of these."""
+        raise NotImplementedError
+
+
+class ForgetsCommits(Unwritten):
+    """What is sent in transactions is not written down."""
+
+    def forgets(self, event: Event, record: Record, effects: list[Effect]) -> bool:  # noqa: ARG002 - each by itself
+        return isinstance(event, Commit) and isinstance(record, MessageAdded)
+
+
+class ForgetsCommittedAcks(Unwritten):
+    """What is acknowledged in transactions stays in the journal."""
+
+    def forgets(self, event: Event, record: Record, effects: list[Effect]) -> bool:  # noqa: ARG002 - each by itself
+        return isinstance(event, Commit) and isinstance(record, MessageRemoved)
+
+
+class KeepsOneCopy(Unwritten):
+    """Of several copies of a message only the first is written down."""
+
+    def forgets(self, event: Event, record: Record, effects: list[Effect]) -> bool:
+        added = [e.record for e in effects if isinstance(e, Journalled) and isinstance(e.record, MessageAdded)]
+        return isinstance(event, Send) and record in added[1:]
+
+
 # fmt: off
 ALL = (
     Mutant("journal-forgets-message", "GEN-080", "Every second message is not written down.", "journal",
@@ -70,5 +123,13 @@ ALL = (
            fresh(NeverRemoves)),
     Mutant("journal-backwards", "GEN-082", "A restart puts the messages back in reverse order.", "journal",
            fresh(ReadsBackwards)),
+    Mutant("journal-forgets-durable-acks", "GEN-083", "What a durable subscription settles is not written down.",
+           "journal", fresh(ForgetsDurableAcks)),
+    Mutant("journal-removes-for-all", "GEN-084", "What one durable subscription settles is removed for all.",
+           "journal", fresh(RemovesForAll)),
+    Mutant("journal-forgets-commits", "GEN-085", "What a commit sends is not written down.", broker=ForgetsCommits),
+    Mutant("journal-forgets-committed-acks", "GEN-085", "What a commit acknowledges stays in the journal.",
+           broker=ForgetsCommittedAcks),
+    Mutant("journal-keeps-one-copy", "GEN-086", "Of several copies one is written down.", broker=KeepsOneCopy),
 )
 # fmt: on

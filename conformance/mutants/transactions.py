@@ -12,6 +12,7 @@ from brokerproof.reference_broker.core.in_flight import Counters, InFlight
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, Message
 from brokerproof.reference_broker.core.redelivery import UNKNOWN, Redelivery
+from brokerproof.reference_broker.core.reference import ACK_PENDING
 from brokerproof.reference_broker.core.subscription import Consumer, Delivery
 from brokerproof.reference_broker.core.transaction import HeldSend, PendingAck, Resolution, Transaction
 
@@ -57,6 +58,14 @@ class LosesLast(Resolution):
     def committed(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
         sends = transaction.sends
         return transaction.pending_acks, sends[:-1] if len(sends) > 1 else sends
+
+
+class ForgetsTheDeparted(Resolution):
+    """A rollback settles what consumers that have left had acknowledged."""
+
+    def rolled_back(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
+        waits = ACK_PENDING
+        return [one for one in transaction.pending_acks if any(d.reference.state == waits for d in one.deliveries)], []
 
 
 class Reverses(Resolution):
@@ -237,6 +246,8 @@ ALL = (
            fresh(SendsAtOnce), live=True),
     Mutant("transaction-publishes-on-rollback", "GEN-061", "A rollback publishes what was sent.", "transaction",
            fresh(PublishesOnRollback)),
+    Mutant("rollback-forgets-the-departed", "GEN-065", "A rollback settles what consumers that left had acknowledged.",
+           "transaction", fresh(ForgetsTheDeparted)),
     Mutant("transaction-loses-last", "GEN-062", "A commit forgets the last of several sends.", "transaction",
            fresh(LosesLast)),
     Mutant("transaction-reverses", "GEN-063", "A commit publishes in reverse order.", "transaction", fresh(Reverses)),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from brokerproof.conformance.rules import (
+    acceptance,
     acknowledgement,
+    answers,
     contents,
     copies,
     dead_letters,
@@ -17,9 +19,11 @@ from brokerproof.conformance.rules import (
     expiry,
     expiry_clients,
     expiry_counters,
+    figures,
     giving_up,
     inactivity,
     inflight,
+    liveness,
     memory,
     memory_paging,
     memory_room,
@@ -32,6 +36,7 @@ from brokerproof.conformance.rules import (
     redelivery_marks,
     restamping,
     selection,
+    survival,
     timestamping,
     topics,
     transactions,
@@ -39,10 +44,11 @@ from brokerproof.conformance.rules import (
 from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
-AREAS = (acknowledgement, contents, copies, dead_letters, delay, delay_asked, delay_release, delay_waiting, delivery,
-         durability, durables, expiry, expiry_clients, expiry_counters, giving_up, inactivity, inflight, memory,
-         memory_paging, memory_room, memory_usage, onlookers, prefetch, processes, raw_peers, redelivery,
-         redelivery_marks, restamping, selection, timestamping, topics, transactions)
+AREAS = (acceptance, acknowledgement, answers, contents, copies, dead_letters, delay, delay_asked, delay_release,
+         delay_waiting, delivery, durability, durables, expiry, expiry_clients, expiry_counters, figures, giving_up,
+         inactivity, inflight, liveness, memory, memory_paging, memory_room, memory_usage, onlookers, prefetch,
+         processes, raw_peers, redelivery, redelivery_marks, restamping, selection, survival, timestamping, topics,
+         transactions)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]

@@ -1,11 +1,14 @@
-"""What a message carries (GEN-011)."""
+"""What a message carries, and nothing else (GEN-011, GEN-130, GEN-131)."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.contents import differences
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
-from brokerproof.conformance.facts.rows import Send
+from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
@@ -30,3 +33,43 @@ def as_it_was_sent(facts: Facts, send: Send) -> Findings:
     if whole:
         carries = bool(event.message_kind or event.group)
         yield held("as-sent", "with properties" if carries else "as a dead letter" if letter else "")
+
+
+#: Properties that protocols, brokers and the suite's own agents put on messages, by their beginnings.
+DOCUMENTED: Final = ("JMS", "AMQ_", "_", "x-", "X-", "brokerproof_", "content-", "original", "orignal",
+                     "dlqDeliveryFailureCause", "redeliveryDelay", "scheduledJobId", "transformation")  # fmt: skip
+
+
+def with_properties(facts: Facts) -> list[Delivery]:
+    """What arrived with properties, but for messages that only brokers send."""
+    return [one for one in facts.deliveries if one.event.properties]
+
+
+@rule("GEN-130", over=with_properties, handles=KINDS)
+def nothing_is_added(_facts: Facts, delivery: Delivery) -> Findings:
+    """A message arrives with no property that was not sent, but those that the protocol or the broker documents."""
+    sent = _sent(delivery.send.event)
+    strange = [one for one in delivery.event.properties if one not in sent and not one.startswith(DOCUMENTED)]
+    if strange:
+        yield broken("invented", delivery.send, delivery, why=f"nobody sent {', '.join(strange)}")
+    elif any(name in sent for name in delivery.event.properties):
+        yield held("as-sent", "a dead letter" if delivery.is_dead_letter else "")
+
+
+def _sent(event: SendEvent) -> list[str]:
+    return ["kind"] if event.message_kind else []
+
+
+def with_modes(facts: Facts) -> list[Delivery]:
+    """What arrived with a delivery mode that somebody looked at; dead letters have the mode of their strategy."""
+    return [one for one in facts.deliveries if one.event.persistent is not None and not one.is_dead_letter]
+
+
+@rule("GEN-131", over=with_modes, handles=KINDS)
+def mode_is_kept(_facts: Facts, delivery: Delivery) -> Findings:
+    """A message arrives with the delivery mode that it was sent with."""
+    sent, seen = delivery.send.event.persistent, delivery.event.persistent
+    if sent is not seen:
+        yield broken("changed", delivery.send, delivery, why=f"persistent is {seen}, and {sent} was sent")
+    else:
+        yield held("kept", "" if sent else "not persistent")

@@ -24,13 +24,13 @@ def _t0(event: Event) -> int:
     return event.t0
 
 
-def _down_after(facts: Facts, true_ns: int) -> Event | None:
+def down_after(facts: Facts, true_ns: int) -> Event | None:
     """The first time that the broker went down at or after an instant."""
     later = facts.restarts[bisect_left(facts.restarts, true_ns, key=_t0) :]
     return next((event for event in later if not isinstance(event, Start)), None)
 
 
-def _is_kill(down: Event) -> bool:
+def is_kill(down: Event) -> bool:
     return isinstance(down, Kill) or (isinstance(down, Fault) and down.how == "kill")
 
 
@@ -48,22 +48,27 @@ def confirmed_survives(facts: Facts, copy: Copy) -> Findings:
     """A persistent message whose sending was confirmed survives a restart of the broker, also after a kill at any
     instant.
     """
-    down = _down_after(facts, copy.send.accepted[1]) if copy.send.confirmed else None
+    down = down_after(facts, copy.send.accepted[1]) if copy.send.confirmed else None
     if down is None:
         return
     if missing(facts, copy):
         yield broken("lost", copy, down, why="nobody has seen it since")
     elif ended(facts) and (copy.deliveries or copy.dead_letters):
         waiting = all(delivery.event.t0 > down.t0 for delivery in copy.deliveries)
-        how = "killed" if _is_kill(down) else "stopped"
+        how = "killed" if is_kill(down) else "stopped"
         yield held("survived", f"{how} while it was waiting" if waiting else f"{how} after it had been delivered")
 
 
 @rule("GEN-081", over=persistent, handles=KINDS, faults=("restart",))
 def settled_stays_away(facts: Facts, copy: Copy) -> Findings:
     """A message whose acknowledgement was confirmed does not come back after a restart of the broker."""
+    return stays_away(facts, copy)
+
+
+def stays_away(facts: Facts, copy: Copy) -> Findings:
+    """The same for a copy of any kind."""
     for place, delivery in enumerate(copy.deliveries):
-        down = _down_after(facts, _settled_ns(facts, delivery))
+        down = down_after(facts, _settled_ns(facts, delivery))
         if down is None:
             continue
         for later in copy.deliveries[place + 1 :]:
@@ -71,7 +76,7 @@ def settled_stays_away(facts: Facts, copy: Copy) -> Findings:
                 yield broken("came-back", delivery, *delivery.settlements, down, later)
                 return
         if ended(facts):
-            yield held("stays-away", f"the broker was {'killed' if _is_kill(down) else 'stopped'}")
+            yield held("stays-away", f"the broker was {'killed' if is_kill(down) else 'stopped'}")
 
 
 def _settled_ns(facts: Facts, delivery: Delivery) -> int:

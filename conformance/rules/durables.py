@@ -37,7 +37,7 @@ def kept_while_away(facts: Facts, subscription: Subscription) -> Findings:
             continue
         copy = send.copies.get(subscription.name)
         if copy is None or not copy.deliveries:
-            if not any(_may_have_swallowed(facts, session, send) for session in sessions):
+            if not any(may_have_swallowed(facts, session, send) for session in sessions):
                 yield broken("missed", send, subscription, why=f"it had not come at rest at {ms(rests[-1])}")
                 return
             continue
@@ -46,7 +46,7 @@ def kept_while_away(facts: Facts, subscription: Subscription) -> Findings:
         yield held("complete", "a subscriber was there" if there else "nobody was connected to it")
 
 
-def _may_have_swallowed(facts: Facts, session: Session, send: Send) -> bool:
+def may_have_swallowed(facts: Facts, session: Session, send: Send) -> bool:
     """Whether the broker may have settled it by writing it to a subscriber that never got it."""
     if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
         return False

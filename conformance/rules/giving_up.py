@@ -1,5 +1,5 @@
 """How often a message is tried again, by its library or by the broker, and what then becomes of it (RDL-007, -012,
--013, -023, -024).
+-013, -023 to -025).
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from brokerproof.conformance.experiment.configuration import RedeliverySpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.experiment.traits import JMS_DELIVERIES
-from brokerproof.conformance.facts.absence import drained
+from brokerproof.conformance.facts.absence import drained, unexplained
 from brokerproof.conformance.facts.dead_letters import collected, is_told, owed
 from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, RESTART
 from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Transaction
-from brokerproof.conformance.facts.spans import NS_PER_MS
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 # -- by the library
@@ -155,7 +155,7 @@ def _rejections(copy: Copy) -> list[Nack]:
             return found if delivery is last else []
         if settlement.result != "ok" or settlement.tx is not None or not session.traits.awaits_receipt:
             return []
-        if not session.known or session.lost_ns < settlement.t1:
+        if not session.known:
             return []
         found.append(settlement)
     return found
@@ -244,3 +244,32 @@ def _stayed(facts: Facts, copy: Copy) -> bool:
         session.ended_ns >= drain.t0 and session.traits.awaits_receipt and not session.traits.gives_up_after
         for session in copy.dest.sessions
     )
+
+
+def _is_due(facts: Facts, rejection: Nack, pause_ms: int) -> int:
+    """By when a rejected message is due again; after a restart its pause may have begun anew. ``NEVER``: not known."""
+    later = [restart.t1 for restart in facts.restarts if restart.t1 >= rejection.t0]
+    stepped = any(fault.target == facts.broker and fault.t1 >= rejection.t0 for fault in facts.clock_steps)
+    return NEVER if stepped else max(rejection.t1, *later, 0) + pause_ms * NS_PER_MS
+
+
+@rule("RDL-025", over=tried_again, handles=[kind for kind in KINDS if kind != "pause"])
+def comes_again_in_time(facts: Facts, copy: Copy) -> Findings:
+    """A rejected message that the broker itself redelivers comes again when its pause is over, and is not lost."""
+    policy, rejections = copy.dest.applied.entry.redelivery, _rejections(copy)
+    if policy is None or not rejections or copy.deliveries[0].event.redelivered:
+        return
+    waits, again = pauses(policy, len(rejections)), copy.deliveries[1:]
+    late_ns = facts.declared.lateness_ms * NS_PER_MS
+    for rejection, pause_ms, delivery in zip(rejections, waits, again, strict=False):
+        due_ns, event = _is_due(facts, rejection, pause_ms), delivery.event
+        if event.t0 <= due_ns + late_ns:
+            yield held("comes-again", "after a restart" if facts.restarted(rejection.t0, event.t1) else "")
+        elif facts.credit.waited_for(delivery, due_ns):
+            why = f"the pause is {pause_ms} ms, and a consumer was waiting"
+            yield broken("late", rejection, delivery, why=why, slack_ns=due_ns + late_ns - event.t0)
+    if len(again) < len(rejections) and not 0 <= policy.maximum < len(rejections) and not copy.dead_letters:
+        over_ns = _is_due(facts, rejections[-1], waits[-1]) + late_ns
+        there = facts.end_ns < over_ns or maybe_timed_out(facts, copy, facts.end_ns)
+        if not there and unexplained(facts, copy, rejected=True):
+            yield broken("lost", rejections[-1], copy, why=f"the pause is {waits[-1]} ms, and nobody has seen it since")

@@ -107,6 +107,7 @@ class Recording:
                 consumer=operation.consumer,
                 message=outcome.message,
                 answered=outcome.answered,
+                timeout_ms=operation.deadline_ms,
             )
         return event
 

@@ -64,6 +64,8 @@ class ClientHost:
         #: The connection after which it calls itself; that of its predecessor if it has come back.
         self.named_after = 0
         self.connected = False
+        #: What its hello was refused with.
+        self.refusal = ""
         #: The library of the latest connection; None: there was none.
         self.library: Library | None = None
         #: Receipts that have come: name -> "" or the refusal.
@@ -95,6 +97,7 @@ class ClientHost:
         """Open a socket; whoever made the number brings the library that says hello."""
         self.connection = connection
         self.connected = False
+        self.refusal = ""
         self.answers = {}
         self._planned_ns = -1
         self.link.clear()
@@ -187,7 +190,9 @@ class ClientHost:
         elif isinstance(notice, Discarded):
             self._discarded(notice)
         elif isinstance(notice, Failed):
-            if notice.receipt:
+            if not self.connected:
+                self.refusal = notice.text or "refused"
+            elif notice.receipt:
                 self.answers[notice.receipt] = notice.text or "refused"
         elif isinstance(notice, Connected):
             self.connected = True

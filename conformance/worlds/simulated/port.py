@@ -174,8 +174,9 @@ class SimulatedPort:
 
     def _connected(self, host: ClientHost, t0: int) -> Outcome:
         assert host.library is not None
-        result: Result = "ok" if host.connected else "unknown"
-        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, traits=host.library.traits)
+        result: Result = "ok" if host.connected else "fail" if host.refusal else "unknown"
+        refusal = host.refusal or None
+        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=refusal, traits=host.library.traits)
 
     def _dial(self, host: ClientHost, *, returning: bool = False) -> None:
         """Open a socket and wait until the broker has let the host in; ``returning``: under its former name."""

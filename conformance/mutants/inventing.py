@@ -1,0 +1,82 @@
+"""Mutants that invent: properties, modes and figures."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.mutants.registry import Mutant
+from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.effects import Counted, Effect
+from brokerproof.reference_broker.core.events import Event, Send
+from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.topic import Topic
+
+
+class AddsProperty(Broker):
+    """Every second message gets a property that nobody sent."""
+
+    _sends = 0
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, Send):
+            self._sends += 1
+            if self._sends % 2 == 0:
+                event.message.properties = {**event.message.properties, "hops": 1}
+        return super().handle(event, now)
+
+
+class ForgetsMode(Broker):
+    """Every message becomes persistent."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, Send):
+            event.message.persistent = True
+        return super().handle(event, now)
+
+
+class TellsOneMore(Broker):
+    """Operators are told one message too many."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        effects = super().handle(event, now)
+        for effect in effects:
+            if isinstance(effect, Counted):
+                effect.count += 1
+        return effects
+
+
+class Miscounting(Broker):
+    """Counts publications wrongly."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        effects = super().handle(event, now)
+        topic = self._region.destinations.get(event.message.destination) if isinstance(event, Send) else None
+        if isinstance(topic, Topic) and isinstance(event, Send):
+            self.miscount(topic, event)
+        return effects
+
+    def miscount(self, topic: Topic, event: Send) -> None:
+        """After one of them."""
+        raise NotImplementedError
+
+
+class CountsTwice(Miscounting):
+    """A publication counts once for every subscriber beyond the first, too."""
+
+    def miscount(self, topic: Topic, event: Send) -> None:  # noqa: ARG002 - whichever it is
+        topic.counters.enqueued += max(0, len(topic.subscriptions) - 1)
+
+
+class CountsDown(Miscounting):
+    """A delayed publication is taken off the count, not added."""
+
+    def miscount(self, topic: Topic, event: Send) -> None:
+        if event.message.delay_ms > 0 and topic.counters.scheduled > 0:
+            topic.counters.scheduled -= 2
+
+
+ALL = (
+    Mutant("property-invented", "GEN-130", "Every second message gets a property.", broker=AddsProperty),
+    Mutant("mode-forgotten", "GEN-131", "Every message becomes persistent.", broker=ForgetsMode),
+    Mutant("operators-told-one-more", "GEN-140", "Operators are told one message too many.", broker=TellsOneMore),
+    Mutant("topics-count-twice", "GEN-141", "A publication counts for each subscriber.", broker=CountsTwice),
+    Mutant("scheduled-counts-down", "GEN-142", "Delayed publications count downwards.", broker=CountsDown),
+)  # fmt: skip

@@ -1,0 +1,137 @@
+"""Whoever asks is answered, every wait ends (GEN-110 to GEN-113). What may have kept an answer back:
+``facts/permission.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.experiment.history import (
+    Abort,
+    Ack,
+    Begin,
+    Browse,
+    Commit,
+    Connect,
+    Event,
+    Nack,
+    Operate,
+    Poll,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from brokerproof.conformance.facts.absence import absent
+from brokerproof.conformance.facts.asked import Request
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.ledger import Browser
+from brokerproof.conformance.facts.permission import disturbed, kept_back
+from brokerproof.conformance.facts.presence import kept_connection
+from brokerproof.conformance.facts.pressure import scarce_ns
+from brokerproof.conformance.facts.spans import NS_PER_MS, ms
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+#: What a request was about.
+KINDS: Final[dict[type[Event], str]] = {
+    Connect: "a connection",
+    Send: "a message",
+    Subscribe: "a consumer",
+    Unsubscribe: "a consumer",
+    Ack: "a settlement",
+    Nack: "a settlement",
+    Begin: "a transaction",
+    Commit: "a transaction",
+    Abort: "a transaction",
+}
+
+
+def requests(facts: Facts) -> list[Request]:
+    """What clients asked: one of each kind that was answered, and all that were not."""
+    return [one for one in facts.asked if not isinstance(one.event, Operate)]
+
+
+@rule("GEN-110", over=requests)
+def requests_are_answered(facts: Facts, request: Request) -> Findings:
+    """Every request is answered, with a receipt or with a refusal."""
+    event = request.event
+    if event.result != "unknown":
+        yield held("answered", KINDS[type(event)])
+    elif not kept_back(facts, request):
+        yield broken("unanswered", event, why=f"no answer in {ms(event.t1 - event.t0)}, over a link that flowed")
+
+
+def polls(facts: Facts) -> list[Poll]:
+    """What consumers without a prefetch asked for, where the time that the broker had is known."""
+    return [poll for poll in facts.polls if poll.timeout_ms is not None]
+
+
+@rule("GEN-111", over=polls)
+def pulls_are_answered(facts: Facts, poll: Poll) -> Findings:
+    """A consumer that asks for a message is given one, or told that there is none when its time is over."""
+    if poll.answered:
+        yield held("answered", "there was none" if poll.message is None else "there was one")
+        return
+    client = facts.client(poll.host)
+    patience_ns = ((poll.timeout_ms or 0) + facts.declared.lateness_ms) * NS_PER_MS
+    session = facts.sessions.get(poll.consumer)
+    there = session is not None and session.known and session.opened[1] <= poll.t0 and session.lost_ns > poll.t1
+    if poll.t1 - poll.t0 < patience_ns or not there or disturbed(facts, client, poll.t0, poll.t1):
+        return
+    if kept_connection(facts, client, poll.t0, poll.t1):
+        yield broken("unanswered", poll, why=f"no answer in {ms(poll.t1 - poll.t0)}, {poll.timeout_ms} ms were asked")
+
+
+def browses(facts: Facts) -> list[tuple[Browser, Browse | None]]:
+    """Browsers that were let in, and how they were told that this was all; none if this observer may not see that."""
+    told = {event.consumer: event for event in facts.browses if event.complete} if facts.browsings else {}
+    if not told and facts.header.world == "external":
+        return []
+    return [(one, told.get(one.event.consumer)) for one in facts.browsings if one.event.result == "ok"]
+
+
+@rule("GEN-112", over=browses)
+def browses_end(facts: Facts, row: tuple[Browser, Browse | None]) -> Findings:
+    """A browser is told when it has seen everything."""
+    browser, told = row
+    event, dest = browser.event, facts.destination(browser.event.dest)
+    if told is not None:
+        yield held("told", "it was shown some" if browser.shown else "")
+        return
+    until_ns = event.t1 + facts.declared.lateness_ms * NS_PER_MS
+    watched = until_ns <= min(browser.left_ns, facts.end_ns) and scarce_ns(facts, dest) > until_ns
+    room = event.ack == "auto" or len(dest.sends) < event.prefetch
+    client = facts.client(event.host)
+    if not watched or not room or dest.kind == "pattern" or disturbed(facts, client, event.t0, until_ns):
+        return
+    if kept_connection(facts, client, event.t0, until_ns):
+        yield broken("never-told", event, why=f"not told in {facts.declared.lateness_ms} ms that it has seen all")
+
+
+def blocked(facts: Facts) -> list[Request]:
+    """Sends outside of transactions that were not answered in time where producers may have to wait for room."""
+    declared = facts.declared
+    wait = declared.generation.get("memory", "fair" if facts.simulated else "") != "fair"
+    if not wait and not declared.store_limit_bytes and not declared.temp_limit_bytes:
+        return []
+    return [one for one in facts.asked if isinstance(one.event, Send) and one.event.result == "unknown"]
+
+
+@rule("GEN-113", over=blocked)
+def blocked_sends_go_on(facts: Facts, request: Request) -> Findings:
+    """A send that waits for room goes through when there is room again."""
+    event, client, drain = request.event, request.client, facts.phases.get("drain")
+    send = facts.sends.get(event.message) if isinstance(event, Send) else None
+    if send is None or client is None or drain is None or not request.connected or send.event is not event:
+        return
+    if send.seen is not None:
+        if send.seen.t0 > event.t1:
+            yield held("went-through", "it came later")
+        return
+    fails = send.dest.applied.entry.send_fail_if_no_space or event.tx is not None or event.mortal() or event.again
+    undisturbed = not disturbed(facts, client, event.t0, drain.t1) and kept_connection(
+        facts, client, event.t0, drain.t1
+    )
+    if fails or not undisturbed or event.t1 - event.t0 < facts.declared.lateness_ms * NS_PER_MS:
+        return
+    if send.copies and all(absent(facts, copy) for copy in send.copies.values()):
+        yield broken("waits-for-ever", send, why="its destination was emptied, and it never came")

@@ -1,0 +1,82 @@
+"""Figures beside those of queues: what operators are told, topics, and what no figure can be (GEN-140 to GEN-142)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Operate
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.expiration import may_die
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.policy import gets_expiration
+from brokerproof.conformance.facts.publishing import taken
+from brokerproof.conformance.facts.rows import Reading
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+#: The in-flight count has rules of its own.
+FIGURES: Final = ("size", "enqueued", "dequeued", "dispatched", "expired", "scheduled", "acknowledged", "wasted",
+                  "consumers", "memory_bytes", "memory_percent")  # fmt: skip
+
+
+def measured(facts: Facts) -> list[tuple[Operate, Reading]]:
+    """Purges and moves with a count, of queues that were read at rest just before and had no consumers then."""
+    return [
+        (operation, reading)
+        for operation, reading in facts.measured
+        if operation.op in {"purge", "move"} and operation.count is not None and reading.event.size is not None
+    ]
+
+
+@rule("GEN-140", over=measured)
+def operators_are_told(facts: Facts, row: tuple[Operate, Reading]) -> Findings:
+    """An operator is told how many messages a purge or a move concerned."""
+    operation, reading = row
+    dest, size = reading.destination, reading.event.size or 0
+    disturbing = marks.REDELIVERY | marks.RESTART
+    if reading.timed or gets_expiration(facts.declared) or (reading.event.scheduled or 0) or reading.event.in_flight:
+        return
+    if reading.uncommitted or reading.unsure or facts.marks.on(dest.name, (0, operation.t1)) & disturbing:
+        return
+    if operation.count != size:
+        yield broken("miscounted", operation, reading, why=f"{operation.count} of {size} messages, it was told")
+    elif size:
+        yield held("told", operation.op)
+
+
+def topic_readings(facts: Facts) -> list[Reading]:
+    """Counters of topics at rest, by a broker that was neither restarted nor reset."""
+    if facts.restarts or facts.resets:
+        return []
+    dests = [dest for dest in facts.destinations.values() if dest.topic and dest.kind in {"topic", "virtual"}]
+    return [reading for dest in dests for reading in dest.readings if reading.at_rest]
+
+
+@rule("GEN-141", over=topic_readings, handles=KINDS)
+def publications_are_counted(facts: Facts, reading: Reading) -> Findings:
+    """When nothing moves, the enqueued count of a topic is the number of messages that were published on it."""
+    event, low, high = reading.event, 0, 0
+    if event.enqueued is None:
+        return
+    for send in reading.destination.sends:
+        low += taken(send) and send.accepted[1] <= event.t0 and not send.timed and not may_die(facts, send)
+        high += not send.refused and send.event.t0 <= event.t1
+    if not low <= event.enqueued <= high:
+        yield broken("miscounted", reading, why=f"{low} to {high} messages were published")
+    elif low:
+        yield held("counted")
+
+
+def all_readings(facts: Facts) -> list[Reading]:
+    """All counters."""
+    return facts.readings
+
+
+@rule("GEN-142", over=all_readings, handles=KINDS)
+def no_figure_is_negative(_facts: Facts, reading: Reading) -> Findings:
+    """No counter but the in-flight one is ever negative."""
+    below = [name for name in FIGURES if (getattr(reading.event, name) or 0) < 0]
+    if below:
+        yield broken("negative", reading, why=f"{', '.join(below)} below 0")
+    else:
+        yield held("not-negative", "of a topic" if reading.dest is not None and reading.dest.topic else "")

@@ -1,0 +1,129 @@
+"""Who is entitled to a message and has room is given it (GEN-120 to GEN-122); plain consumers: ``prefetch.py``."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.history import Poll
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.absence import maybe_swallowed
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.permission import disturbed
+from brokerproof.conformance.facts.presence import gone_ns
+from brokerproof.conformance.facts.pressure import pressed, scarce_ns
+from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session, Window
+from brokerproof.conformance.facts.selectors import surely_wants
+from brokerproof.conformance.facts.spans import NS_PER_MS
+from brokerproof.conformance.facts.starvation import TRIES
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import queues_at_rest
+from brokerproof.conformance.rules.selection import PAGE
+
+#: Whatever an operator takes, or the broker itself brings again.
+BLIND = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED
+
+
+def with_owners(facts: Facts) -> list[Reading]:
+    """Counters of queues at rest that have had an exclusive consumer, and have consumers."""
+    exclusive = {s.dest.name: True for s in facts.sessions.values() if s.event is not None and s.event.exclusive}
+    if not exclusive:
+        return []
+    readings = [one for one in queues_at_rest(facts) if one.destination.name in exclusive]
+    return [one for one in readings if one.windows and not one.wild and _is_clear(facts, one)]
+
+
+def _is_clear(facts: Facts, reading: Reading) -> bool:
+    """Whether nothing but the broker decides who is given what: all that are there are known, and nothing is scarce."""
+    windows = (*reading.windows, *reading.wild)
+    known = all(window.session.known and window.session.event is not None for window in windows)
+    held_now = sum(window.held + window.doubted for window in windows)
+    return known and held_now + len(reading.waiting) < PAGE and not pressed(facts, reading.destination, reading)
+
+
+def _left_lying(facts: Facts, reading: Reading, windows: list[Window], *, groups: bool) -> Copy | None:
+    """A copy that waits for certain although every one of these windows has room for it and wants it."""
+    if not windows or not all(window.room() and window.session.prefetch > 0 for window in windows):
+        return None
+    dest, at_ns = reading.destination, reading.event.t1
+    for copy in reversed(reading.waiting[-TRIES:]):
+        if (copy.send.event.group != "") is not groups or maybe_swallowed(facts, copy):
+            continue
+        wanted = all(surely_wants(window.session, copy.send) for window in windows)
+        if wanted and not facts.marks.on(dest.name, (copy.send.event.t0, at_ns)) & BLIND:
+            return copy
+    return None
+
+
+@rule("GEN-120", over=with_owners, handles=KINDS)
+def owners_are_served(facts: Facts, reading: Reading) -> Findings:
+    """What waits on a queue with an exclusive consumer is given to it, and when it has left to its successor."""
+    owners = [window for window in reading.windows if window.session.event and window.session.event.exclusive]
+    copy = _left_lying(facts, reading, owners or reading.windows, groups=False)
+    if copy is not None:
+        session = (owners or reading.windows)[0].session
+        yield broken("idle", session, copy, reading, why="it has room, and nobody else has the right")
+    elif any(window.arrived for window in owners or reading.windows):
+        yield held("served", "an exclusive consumer" if owners else "who came after it")
+
+
+def with_groups(facts: Facts) -> list[Reading]:
+    """Counters of queues at rest that got messages of groups, and have consumers."""
+    readings = [one for one in queues_at_rest(facts) if one.destination.grouped and (one.windows or one.wild)]
+    return [one for one in readings if _is_clear(facts, one)]
+
+
+@rule("GEN-121", over=with_groups, handles=KINDS)
+def groups_are_served(facts: Facts, reading: Reading) -> Findings:
+    """A message of a group does not wait while every consumer of its queue has room for it."""
+    windows = [*reading.windows, *reading.wild]
+    copy = _left_lying(facts, reading, windows, groups=True)
+    if copy is not None:
+        why = f"it is of group {copy.send.event.group!r}, and all {len(windows)} consumers have room"
+        yield broken("idle", copy, windows[0].session, reading, why=why)
+    elif any(window.arrived for window in windows):
+        yield held("served", "its consumer had left" if reading.ended else "")
+
+
+def empty_polls(facts: Facts) -> list[Poll]:
+    """Pulls with some time that were answered, all of them."""
+    return [poll for poll in facts.polls if poll.answered and poll.timeout_ms]
+
+
+@rule("GEN-122", over=empty_polls)
+def pulls_are_served(facts: Facts, poll: Poll) -> Findings:
+    """A consumer that asks for a message, and gives the broker time, is given one that waits."""
+    session = facts.sessions.get(poll.consumer)
+    if poll.message is not None:
+        yield held("served")
+    elif session is not None and _is_owed(facts, session, poll):
+        for copy in session.dest.copies:
+            if copy.send.accepted[1] < poll.t0 and _waited(facts, copy, session, poll):
+                yield broken("empty-handed", poll, session, copy, why=f"it waited {poll.timeout_ms} ms")
+                return
+
+
+def _is_owed(facts: Facts, session: Session, poll: Poll) -> bool:
+    """Whether nothing but the broker kept messages from it."""
+    dest: Destination = session.dest
+    if not session.known or dest.topic or session.wild or scarce_ns(facts, dest) <= poll.t1:
+        return False
+    if (
+        poll.timeout_ms or 0
+    ) < facts.declared.lateness_ms or poll.t1 - poll.t0 < facts.declared.lateness_ms * NS_PER_MS:
+        return False
+    there = session.opened[1] <= poll.t0 and session.lost_ns > poll.t1
+    alone = not any(one.event is None or one.event.exclusive or not one.known for one in dest.sessions)
+    return there and alone and len(dest.copies) < PAGE and not disturbed(facts, session.client, poll.t0, poll.t1)
+
+
+def _waited(facts: Facts, copy: Copy, session: Session, poll: Poll) -> bool:
+    """Whether a copy lay on its queue, held by nobody, all the time of a pull, and was wanted."""
+    if not copy.steady or copy.send.event.group or copy.dead_letters or not surely_wants(session, copy.send):
+        return False
+    for delivery in copy.deliveries:
+        if delivery.event.t0 > poll.t1:
+            break
+        if delivery.settlements or gone_ns(facts, delivery.session) >= poll.t0:
+            return False
+    if facts.marks.on(copy.dest.name, (copy.send.event.t0, poll.t1)) & (BLIND | marks.RESTART):
+        return False
+    return bool(copy.deliveries) and copy.deliveries[-1].event.t0 > poll.t1 and not maybe_swallowed(facts, copy)

@@ -1,0 +1,200 @@
+"""GEN-100 to GEN-107 on hand-written histories: what nothing forbids is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from brokerproof.conformance.experiment.peers import Heard, Said
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from tests.fast.conformance.rules.history_builder import Builder
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def kind(story: Builder, requirement: str) -> VerdictKind:
+    return story.verdicts(requirement)[requirement].verdict
+
+
+def told(**declared: Any) -> Builder:
+    return Builder(**declared).connect("p0").connect("c0")
+
+
+def without(story: Builder, capability: str) -> Builder:
+    left = [one for one in story.header.capabilities if one != capability]
+    story.header = msgspec.structs.replace(story.header, capabilities=left)
+    return story
+
+
+# -- GEN-100
+
+
+def test_a_send_is_accepted_and_what_was_special_is_told() -> None:
+    verdict = told().send("p0/1", group="g", delay_ms=10).verdicts("GEN-100")["GEN-100"]
+    assert (verdict.verdict, verdict.situations) == (HOLDS, ["of a group", "with a delay"])
+
+
+@pytest.mark.parametrize("fields", [{}, {"group": "g"}, {"persistent": False}, {"delay_ms": 5}, {"priority": 9}])
+def test_a_send_that_nothing_forbids_may_not_be_refused(fields: dict[str, Any]) -> None:
+    verdict = told().send("p0/1", result="fail", refusal="no", **fields).verdicts("GEN-100")["GEN-100"]
+    assert verdict.verdict is FAILS
+    assert "'no'" in verdict.text
+
+
+def test_who_is_not_connected_may_not_send() -> None:
+    story = Builder().connect("p0", result="unknown").send("p0/1", result="fail", refusal="not connected")
+    assert kind(story, "GEN-100") is SILENT
+    assert kind(told().closed("p0").send("p0/1", result="fail"), "GEN-100") is SILENT
+    assert kind(told().lose("p0").send("p0/1", result="fail"), "GEN-100") is SILENT
+
+
+def test_the_error_that_closes_the_connection_is_the_refusal() -> None:
+    story = told().at(20).send("p0/1", result="fail").at(20.5).closed("p0", host="p0", reason="refused")
+    assert kind(story, "GEN-100") is FAILS
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"delay_ms": -1}, {"delay_ms": 5000}, {"size": 2 << 20}, {"tx": "p0/tx1"}, {"forged": 7}, {"network": True}],
+)
+def test_what_may_be_refused(fields: dict[str, Any]) -> None:
+    assert kind(told(delay_max_ms=1000).send("p0/1", result="fail", **fields), "GEN-100") is SILENT
+
+
+def test_an_option_that_is_not_offered_may_be_refused() -> None:
+    assert kind(without(told(), "groups").send("p0/1", result="fail", group="g"), "GEN-100") is SILENT
+    assert kind(without(told(), "groups").send("p0/1", result="fail"), "GEN-100") is FAILS
+
+
+def test_a_send_may_be_refused_where_room_may_be_scarce() -> None:
+    def story(**declared: Any) -> Builder:
+        return told(**declared).send("p0/1", size=600).send("p0/2", result="fail")
+
+    assert kind(story(memory_limit_bytes=1000), "GEN-100") is not FAILS
+    assert kind(story(store_limit_bytes=1000), "GEN-100") is not FAILS
+    assert kind(story(memory_limit_bytes=1_000_000), "GEN-100") is FAILS
+
+
+def test_after_a_rollback_and_a_restart_as_before() -> None:
+    story = told(persistent=True).begin("p0").send("p0/1", tx="p0/tx1").abort("p0")
+    assert kind(story.send("p0/2", result="fail"), "GEN-100") is FAILS
+    story = told(persistent=True).restart().connect("p0")
+    assert kind(story.send("p0/2", result="fail"), "GEN-100") is FAILS
+
+
+# -- GEN-101
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"selector": "kind = 'a'"},
+        {"selector": "JMSPriority > 4"},
+        {"exclusive": True},
+        {"browser": True, "ack": "auto"},
+        {"prefetch": 0},
+        {"dest": "t0", "durable": "d"},
+        {"dest": "q*"},
+        {"dest": "t0", "no_local": True},
+    ],
+)
+def test_a_consumer_that_nothing_forbids_may_not_be_refused(fields: dict[str, Any]) -> None:
+    assert kind(told().subscribe("c0/1", **fields), "GEN-101") is HOLDS
+    assert kind(told().subscribe("c0/1", result="fail", **fields), "GEN-101") is FAILS
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"selector": "JMSPriority >"},
+        {"selector": "anything = 'a'"},
+        {"dest": "t0", "browser": True},
+        {"no_local": True},
+        {"dest": "~p0"},
+    ],
+)
+def test_what_does_not_fit_may_be_refused(fields: dict[str, Any]) -> None:
+    assert kind(told().subscribe("c0/1", result="fail", **fields), "GEN-101") is SILENT
+
+
+def test_a_durable_subscription_in_use_may_be_refused() -> None:
+    def story() -> Builder:
+        return told().subscribe("c0/1", "t0", durable="d")
+
+    again = {"dest": "t0", "result": "fail", "durable": "d"}
+    assert kind(story().subscribe("c0/2", **again), "GEN-101") is not FAILS
+    assert kind(story().lose("c0").connect("c0").subscribe("c0/2", **again), "GEN-101") is not FAILS
+    assert kind(story().lose("c0").rest(None).connect("c0").subscribe("c0/2", **again), "GEN-101") is FAILS
+    assert kind(story().leave("c0/1").subscribe("c0/2", **again), "GEN-101") is FAILS
+
+
+# -- GEN-102, GEN-103
+
+
+def held() -> Builder:
+    return told().subscribe("c0/1").send("p0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
+
+
+def test_what_its_consumer_holds_can_be_settled() -> None:
+    assert kind(held().ack("c0/1", "p0/1"), "GEN-102") is HOLDS
+    assert kind(held().ack("c0/1", "p0/1", result="fail"), "GEN-102") is FAILS
+    assert kind(held().nack("c0/1", "p0/1"), "GEN-103") is HOLDS
+    assert kind(held().nack("c0/1", "p0/1", result="fail"), "GEN-103") is FAILS
+
+
+def test_what_was_rolled_back_can_be_acknowledged_again() -> None:
+    story = held().begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").abort("c0")
+    assert kind(story.ack("c0/1", "p0/1", result="fail"), "GEN-102") is FAILS
+
+
+def test_what_it_may_not_hold_any_more() -> None:
+    assert kind(held().ack("c0/1", "p0/1").ack("c0/1", "p0/1", result="fail"), "GEN-102") is HOLDS
+    assert kind(held().ack("c0/1", "p0/2", result="fail"), "GEN-102") is SILENT
+    assert kind(held().ack("c0/1", "p0/1", result="unknown").ack("c0/1", "p0/1", result="fail"), "GEN-102") is SILENT
+    assert kind(held().operate("purge", count=0).ack("c0/1", "p0/1", result="fail"), "GEN-102") is SILENT
+
+
+# -- GEN-104, GEN-105
+
+
+def test_transactions_begin_and_end() -> None:
+    assert kind(told().begin("p0").commit("p0"), "GEN-104") is HOLDS
+    assert kind(told().begin("p0", result="fail"), "GEN-104") is FAILS
+    assert kind(told().begin("p0").commit("p0", result="fail"), "GEN-104") is FAILS
+    assert kind(told().begin("p0").abort("p0").begin("p0", "x", result="fail"), "GEN-104") is FAILS
+    assert kind(told().begin("p0").begin("p0", "x", result="fail"), "GEN-104") is HOLDS
+    assert kind(told().commit("p0", result="fail"), "GEN-104") is SILENT
+    story = told().begin("p0").send("p0/1", tx="p0/tx1", result="unknown")
+    assert kind(story.commit("p0", result="fail"), "GEN-104") is HOLDS
+
+
+# -- GEN-106
+
+
+def test_who_comes_again_is_let_in() -> None:
+    assert kind(Builder().connect("p0", result="fail"), "GEN-106") is FAILS
+    assert kind(told().lose("p0").rest(None).connect("p0", result="fail"), "GEN-106") is FAILS
+    # Nobody knows whether the broker had noticed the end.
+    assert kind(told().lose("p0").connect("p0", result="fail"), "GEN-106") is HOLDS
+
+
+def test_a_raw_peer_with_a_good_hello_is_let_in() -> None:
+    said = Said("stomp", "good", (0, 0), hello_ns=(1, 2))
+    assert kind(Builder().probe(10, said, Heard(welcome_ns=5)), "GEN-106") is HOLDS
+    assert kind(Builder().probe(10, said, Heard(refused="full")), "GEN-106") is FAILS
+    bad = msgspec.structs.replace(said, hello="bad")
+    assert kind(Builder().probe(10, bad, Heard(refused="bad")), "GEN-106") is SILENT
+
+
+# -- GEN-107
+
+
+def test_operators_are_obeyed_where_the_queue_is() -> None:
+    assert kind(told().send("p0/1").operate("purge", count=1), "GEN-107") is HOLDS
+    assert kind(told().send("p0/1").operate("purge", result="fail"), "GEN-107") is FAILS
+    assert kind(told().operate("purge", result="fail"), "GEN-107") is SILENT

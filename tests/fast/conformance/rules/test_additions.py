@@ -1,0 +1,69 @@
+"""GEN-130, GEN-131, GEN-140 to GEN-142 on hand-written histories: what nobody sent, figures of everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from tests.fast.conformance.rules.history_builder import DLQ, Builder
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def kind(story: Builder, requirement: str) -> VerdictKind:
+    return story.verdicts(requirement)[requirement].verdict
+
+
+def arrived(sent: dict[str, Any], **seen: Any) -> Builder:
+    return Builder().connect("p0").connect("c0").subscribe("c0/1").send("p0/1", **sent).arrive("c0/1", "p0/1", **seen)
+
+
+def test_no_property_is_invented() -> None:
+    assert kind(arrived({}, properties=["hops"]), "GEN-130") is FAILS
+    assert kind(arrived({}, properties=["kind"]), "GEN-130") is FAILS
+    assert kind(arrived({"message_kind": "a"}, properties=["kind"]), "GEN-130") is HOLDS
+    assert kind(arrived({}, properties=["JMSXGroupFirstForConsumer", "originalDeliveryMode"]), "GEN-130") is SILENT
+    assert kind(arrived({}), "GEN-130") is SILENT
+
+
+def test_the_delivery_mode_is_kept() -> None:
+    assert kind(arrived({}, persistent=True), "GEN-131") is HOLDS
+    assert kind(arrived({}, persistent=False), "GEN-131") is FAILS
+    assert kind(arrived({"persistent": False}, persistent=True), "GEN-131") is FAILS
+    assert kind(arrived({"persistent": False}), "GEN-131") is SILENT
+    letter = arrived({"persistent": False}).subscribe("c0/2", DLQ).arrive("c0/2", "p0/1", persistent=True)
+    assert kind(letter, "GEN-131") is SILENT
+
+
+@pytest.mark.parametrize(("count", "expected"), [(2, HOLDS), (3, FAILS), (0, FAILS), (None, SILENT)])
+def test_operators_are_told_how_many(count: int | None, expected: VerdictKind) -> None:
+    story = Builder().connect("p0").send("p0/1").send("p0/2").rest("q0", size=2, in_flight=0)
+    assert kind(story.operate("purge", count=count), "GEN-140") is expected
+
+
+def test_an_operator_who_comes_later_may_find_something_else() -> None:
+    def story() -> Builder:
+        return Builder().connect("p0").connect("c0").send("p0/1")
+
+    late = story().rest("q0", size=1, in_flight=0).send("p0/2")
+    assert kind(late.operate("purge", count=2), "GEN-140") is SILENT
+    held = story().subscribe("c0/1").arrive("c0/1", "p0/1").rest("q0", size=1, in_flight=1)
+    assert kind(held.operate("purge", count=0), "GEN-140") is SILENT
+    dying = story().send("p0/2", expiration_ms=1).rest("q0", size=1, in_flight=0)
+    assert kind(dying.operate("purge", count=0), "GEN-140") is SILENT
+
+
+@pytest.mark.parametrize(("enqueued", "expected"), [(1, FAILS), (2, HOLDS), (3, HOLDS), (4, FAILS)])
+def test_a_topic_counts_what_is_published(enqueued: int, expected: VerdictKind) -> None:
+    story = Builder().connect("p0").send("p0/1", "t0").send("p0/2", "t0").send("p0/3", "t0", result="unknown")
+    assert kind(story.rest("t0", enqueued=enqueued), "GEN-141") is expected
+
+
+def test_no_figure_is_below_nothing() -> None:
+    assert kind(Builder().rest("t0", scheduled=-1), "GEN-142") is FAILS
+    assert kind(Builder().read("q0", size=-1), "GEN-142") is FAILS
+    assert kind(Builder().read("q0", in_flight=-1, size=0), "GEN-142") is HOLDS

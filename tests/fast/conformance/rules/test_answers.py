@@ -1,0 +1,92 @@
+"""GEN-110 to GEN-112 on hand-written histories: whoever asks is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.experiment.history import Browse, Poll
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from tests.fast.conformance.rules.history_builder import Builder
+
+HOLDS = VerdictKind.SATISFIED
+FAILS = VerdictKind.VIOLATED
+SILENT = VerdictKind.NOT_EXERCISED
+
+
+def kind(story: Builder, requirement: str) -> VerdictKind:
+    return story.verdicts(requirement)[requirement].verdict
+
+
+def patient(ms: float = 1000, **declared: Any) -> Builder:
+    """Requests take so long from the second one on."""
+    story = Builder(**declared).connect("p0").connect("c0")
+    story.request_ms = ms
+    return story
+
+
+def test_requests_are_answered_in_time() -> None:
+    assert kind(patient().send("p0/1", result="unknown"), "GEN-110") is FAILS
+    assert kind(patient().subscribe("c0/1", result="unknown"), "GEN-110") is FAILS
+    assert kind(patient().begin("p0").commit("p0", result="unknown"), "GEN-110") is FAILS
+    assert kind(patient(999).send("p0/1", result="unknown"), "GEN-110") is HOLDS  # the connections were answered
+
+
+def test_what_may_keep_an_answer_back() -> None:
+    assert kind(patient().stall("p0").send("p0/1", result="unknown"), "GEN-110") is HOLDS
+    assert kind(patient().send("p0/1", result="unknown").at(500).closed("p0"), "GEN-110") is HOLDS
+    assert kind(patient().send("p0/1", result="unknown").at(500).pause("b", 100), "GEN-110") is HOLDS
+    assert kind(patient(memory_limit_bytes=500).send("p0/1", result="unknown", size=400), "GEN-110") is HOLDS
+    assert kind(patient(store_limit_bytes=500).send("p0/1", result="unknown"), "GEN-110") is HOLDS
+    assert kind(patient().subscribe("c0/1", ack="auto").ack("c0/1", "p0/1", result="unknown", mode="auto"),
+                "GEN-110") is HOLDS  # fmt: skip
+
+
+def polled(ms: float, timeout_ms: int | None, **fields: Any) -> Builder:
+    story = Builder().connect("c0", "jms").subscribe("c0/1", prefetch=0)
+    return story._add(Poll, "c0", ms, consumer="c0/1", timeout_ms=timeout_ms, **fields)
+
+
+def test_a_pull_is_answered_when_its_time_is_over() -> None:
+    assert kind(polled(10, 0, answered=True), "GEN-111") is HOLDS
+    assert kind(polled(1100, 100), "GEN-111") is FAILS
+    assert kind(polled(1099, 100), "GEN-111") is SILENT
+    assert kind(polled(5000, None), "GEN-111") is SILENT
+    assert kind(polled(1100, 100).at(500).stall("c0"), "GEN-111") is SILENT
+    assert kind(polled(1100, 100).at(500).lose("c0"), "GEN-111") is SILENT
+
+
+def browsing(**fields: Any) -> Builder:
+    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2")
+    return story.subscribe("c0/1", browser=True, **fields)
+
+
+def test_a_browse_ends() -> None:
+    seen = browsing(ack="auto")._add(Browse, "c0", dest="q0", messages=[], consumer="c0/1", complete=True)
+    assert kind(seen, "GEN-112") is HOLDS
+    assert kind(browsing(ack="auto").at(1500).end(), "GEN-112") is FAILS
+    assert kind(browsing(ack="auto").at(900).end(), "GEN-112") is SILENT
+    assert kind(browsing(ack="auto").leave("c0/1").at(1500).end(), "GEN-112") is SILENT
+
+
+def test_an_observer_that_never_sees_an_end_accuses_nobody() -> None:
+    story = Builder("external").connect("p0").connect("c0").send("p0/1").subscribe("c0/1", browser=True, ack="auto")
+    assert kind(story.at(1500).end(), "GEN-112") is SILENT
+
+
+@pytest.mark.parametrize(("prefetch", "expected"), [(2, SILENT), (3, FAILS)])
+def test_a_browser_that_acknowledges_nothing_may_have_a_full_window(prefetch: int, expected: VerdictKind) -> None:
+    assert kind(browsing(ack="individual", prefetch=prefetch).at(1500).end(), "GEN-112") is expected
+
+
+def waiting(**fields: Any) -> Builder:
+    story = patient(generation={"memory": "G3"}, memory_limit_bytes=1000).send("p0/1", size=900)
+    return story.send("p0/2", result="unknown", **fields)
+
+
+def test_a_send_that_waits_for_room_goes_through() -> None:
+    assert kind(waiting().drain("q0").arrive("drain/1", "p0/1", "p0/2").end(), "GEN-113") is HOLDS
+    assert kind(waiting().drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is FAILS
+    assert kind(waiting().lose("p0").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
+    assert kind(waiting(tx="p0/tx1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
