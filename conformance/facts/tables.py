@@ -80,7 +80,7 @@ class Tables:
                  "transactions", "uncommitted", "unproved", "unsure", "virtual_queues", "volatile", "wild")
     # fmt: on
 
-    def __init__(self, header: Header) -> None:
+    def __init__(self, header: Header) -> None:  # noqa: PLR0915 - one table a line
         self.header = header
         #: What the destinations are, by name.
         self.names = names.Destinations(header.destinations)
