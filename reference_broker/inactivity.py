@@ -38,8 +38,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 
@@ -137,7 +135,6 @@ def stomp_periods(generation: str, incoming_ms: int, outgoing_ms: int, grace: fl
     return Periods(read, (outgoing_ms + factor - 1) // factor, delay)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Monitor:
     """What both generations share: the connect check, the bookkeeping and the words.
 
@@ -318,7 +315,6 @@ class Monitor:
         return "DEBUG", f"{EXCEPTION}: {reason}"
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class DocumentedMonitor(Monitor):
     """Closes R after the last byte, but not before D + R after the handshake; beats W after the last frame written."""
 
@@ -359,7 +355,6 @@ class DocumentedMonitor(Monitor):
         return _BEAT
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicMonitor(Monitor):
     """ActiveMQ's algorithm: checks at D, D + R, D + 2R …; two quiet intervals with no complete frame between close."""
 

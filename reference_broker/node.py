@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
 from brokerproof.reference_broker.core.effects import (
@@ -55,7 +53,6 @@ TRANSPORT_LOGGER: Final = "org.apache.activemq.broker.TransportConnection.Transp
 BrokerFactory = Callable[[BrokerConfig, Policies | None], Broker]
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Node:
     """A broker with its connections. See the module's header for the rules that an edge follows."""
 
@@ -181,13 +178,6 @@ class Node:
         if state is not None:
             state.monitor.write_resumed()
 
-    def is_idle(self, connection: int, frame: object) -> bool:
-        """Whether a frame only proves that its sender lives, and nobody waits for what the node has to say: what it
-        causes needs no ``take_actions`` and moves no timer forward.
-        """
-        state = self._connections.get(connection)
-        return state is not None and not self._actions and state.session.is_idle(frame)
-
     def receive(self, connection: int, frame: object, now: Now) -> None:
         """One decoded frame or command, keep-alives included. What comes after a close is ignored."""
         state = self._connections.get(connection)
@@ -309,10 +299,6 @@ class Node:
     def resources(self) -> dict[str, int]:
         """What connections cost this process: how many there are, and planned times of monitors."""
         return {"connections": len(self._connections), "timers": len(self._timers)}
-
-    def has_actions(self) -> bool:
-        """Whether ``take_actions`` gives any."""
-        return bool(self._actions)
 
     def take_actions(self) -> list[Action]:
         """What is to be done since the last call, in order."""

@@ -24,8 +24,6 @@ Known exceptions
 
 from __future__ import annotations
 
-from mypy_extensions import mypyc_attr
-
 from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.inactivity import Monitor, negotiate
@@ -75,7 +73,6 @@ from brokerproof.reference_broker.session.notice import (
 CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ClientSession(Requests):
     """See the module's header. ``consumer_expiry_check`` is ActiveMQ's option of the same name (AMQ-5406)."""
 
@@ -385,12 +382,6 @@ class ClientSession(Requests):
             self._transactions.setdefault(transaction, []).append(TakenMessages(holder, messages))
 
     # -- answers
-
-    def heard(self, frame: object, now_ns: int) -> bool:
-        if type(frame) is not KeepAliveInfo or frame.response_required or self.closed:
-            return False
-        self.monitor.frame_received(now_ns)
-        return True
 
     def receive(self, command: object, now: Now) -> list[Notice]:
         """One command from the broker.

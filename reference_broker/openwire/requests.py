@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, TEMP_QUEUE, TEMP_TOPIC, Message, Property
 from brokerproof.reference_broker.inactivity import Monitor
@@ -33,7 +31,6 @@ DELIVERY_TIME: Final = "JMSDeliveryTime"
 LAST_MS: Final = 2**63 - 1
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Requests(Client):
     """The half of a client's session that needs no memory of messages."""
 
@@ -78,6 +75,12 @@ class Requests(Client):
         self._messages = 0
         self._temporaries = 0
         self._own_queue = ""
+
+    def heard(self, frame: object, now_ns: int) -> bool:
+        if type(frame) is not KeepAliveInfo or frame.response_required or self.closed:
+            return False
+        self.monitor.frame_received(now_ns)
+        return True
 
     def connect(self) -> str:
         """Say hello and announce the one session and the one producer; returns the receipt's name."""

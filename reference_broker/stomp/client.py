@@ -12,8 +12,6 @@ Known exception: unlike the JMS client it never looks at the expiration of what 
 
 from __future__ import annotations
 
-from mypy_extensions import mypyc_attr
-
 from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, Property, property_text
 from brokerproof.reference_broker.inactivity import Monitor, stomp_periods
 from brokerproof.reference_broker.session.notice import Connected, Delivered, Empty, Failed, Notice, Receipt
@@ -32,7 +30,6 @@ from brokerproof.reference_broker.stomp.frames import (
 from brokerproof.reference_broker.stomp.headers import MESSAGE_HEADERS
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ClientSession(Client):
     """See the module's header.
 

@@ -21,6 +21,7 @@ from brokerproof.reference_broker.session.actions import Answered, Close, Log, O
 if TYPE_CHECKING:
     from brokerproof.conformance.worlds.port import Recorder
     from brokerproof.reference_broker.core.events import Operation
+    from brokerproof.reference_broker.session.actions import Action as NodeAction
     from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 #: Time that the storage needs for one sync: long enough that a program can kill the broker in it.
@@ -178,11 +179,13 @@ class BrokerHost:
             self._unread[connection].append(frame)
             return
         now, node = self.now(), self.node
-        idle = node.is_idle(connection, frame)
+        state = node.connection_state(connection)
+        idle = state is not None and state.session.is_idle(frame)
         node.bytes_received(connection, now)
         node.receive(connection, frame, now)
-        if not idle or node.has_actions():
-            self.after()
+        actions = node.take_actions()
+        if actions or not idle:  # what only proves that its sender lives moves no timer forward
+            self._follow(actions)
 
     def reports(self, connection: int) -> int:
         """How often an operator was told that this connection was given up."""
@@ -328,8 +331,9 @@ class BrokerHost:
         if self.node.has_output(connection):
             self._plan_write(connection, action)
         # Writing starts no timer: expiry and delay begin when a message comes or comes back.
-        if self.node.has_actions():
-            self._act()
+        actions = self.node.take_actions()
+        if actions:
+            self._act(actions)
 
     def resume(self, connection: int) -> None:
         """The link takes frames again."""
@@ -363,17 +367,20 @@ class BrokerHost:
 
     def after(self) -> None:
         """Do what the node asked for, then plan its next timer."""
-        if self.node.has_actions():
-            self._act()
+        self._follow(self.node.take_actions())
+
+    def _follow(self, actions: list[NodeAction]) -> None:
+        if actions:
+            self._act(actions)
         due_ns = self.node.next_due_ns()
         if due_ns is not None and (self._planned_ns < 0 or due_ns < self._planned_ns):
             self._planned_ns = due_ns
             self._agenda.plan(due_ns, self._tick)
 
-    def _act(self) -> None:
+    def _act(self, actions: list[NodeAction]) -> None:
         """Do what the node asked for."""
         again = False
-        for action in self.node.take_actions():
+        for action in actions:
             kind = type(action)
             if kind is OutputReady:
                 assert isinstance(action, OutputReady)
