@@ -116,7 +116,7 @@ def test_a_sample_is_that_of_its_seed() -> None:
 
 
 def test_a_pattern_that_matches_nothing_is_refused() -> None:
-    with pytest.raises(UsageError, match="matches no file.*core/queue.py"):
+    with pytest.raises(UsageError, match=r"matches no file.*core/queue\.py"):
         source_files("queue")
 
 

@@ -93,9 +93,7 @@ def test_another_run_or_a_promise_excuses(kind: VerdictKind) -> None:
 def test_a_run_whose_requirements_fell_silent_ends_with_3(
     mutant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "brokerproof.conformance.running.suite.programs", lambda: {REJECTING: programs()[REJECTING]}
-    )
+    monkeypatch.setattr("brokerproof.conformance.running.suite.programs", lambda: {REJECTING: programs()[REJECTING]})
     lost = sorted(lost_voice(run_program(programs()[REJECTING], REJECTING, mutant=mutant)))
     run = ["run", "--tier", "simulated", "--programs", "0", "--requirement", lost[0], "--inconclusive-max", "100"]
     assert main([*run, "--out", str(tmp_path / "sound")]) == OK
