@@ -88,7 +88,7 @@ def usage() -> str:
         "",
         "`brokerproof COMMAND --help` shows a command's options.",
         "exit codes: 0 nothing violated beyond what is known; 1 something violated; 2 bad usage;",
-        "            3 more inconclusive than allowed; 4 the suite or its environment failed",
+        "            3 more inconclusive than allowed, or a MUST fell silent; 4 the suite or its environment failed",
     ]
     return "\n".join(lines) + "\n"
 

@@ -18,6 +18,7 @@ from brokerproof.conformance.experiment.exits import OK
 from tests.guards.tree import ROOT
 
 CLI = "tests/fast/conformance/commands/test_cli.py"
+AUTOMATIC = "tests/fast/conformance/commands/test_automatic.py"
 PLAN = "tests/fast/conformance/running/test_live_plan.py"
 CLOCKS = "tests/fast/conformance/operating/test_clocks.py"
 SERVER = "tests/live/test_server.py"
@@ -66,6 +67,11 @@ TESTS: dict[str, dict[str, str]] = {
         "--seed": f"{CLI}::test_mutants_command",
         "--jobs": f"{CLI}::test_mutants_command",
         "--canary": f"{CLI}::test_the_canary_sings",
+        "--automatic": f"{AUTOMATIC}::test_each_flag_changes_something",
+        "--sample": f"{AUTOMATIC}::test_each_flag_changes_something",
+        "--file": f"{AUTOMATIC}::test_each_flag_changes_something",
+        "--random-only": f"{AUTOMATIC}::test_each_flag_changes_something",
+        "--out": f"{AUTOMATIC}::test_each_flag_changes_something",
         "--json": f"{CLI}::test_json_output_is_json",
     },
     "parity": {

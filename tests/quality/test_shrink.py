@@ -8,6 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.program import Program, read_program
 from brokerproof.conformance.experiment.steps import Advance, Send
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.polish import polish
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.generate.shrink import Shrinker
@@ -27,6 +28,8 @@ def test_a_planted_defect_shrinks_to_a_short_story(name: str, tmp_path: Path) ->
     requirement = MUTANTS[name].requirement
     shrunk = shrink_violation(kill.result.program, requirement, name)
     assert len(shrunk.result.program.steps) <= STORIES[name]
+    violated = {v.requirement for v in shrunk.result.verdicts if v.verdict is VerdictKind.VIOLATED}
+    assert requirement in violated, "what does not fail is no shrunk failure"
     path = tmp_path / "program.json"
     path.write_bytes(shrunk.result.program.encode())
     again = run_program(read_program(path), shrunk.result.name, mutant=name)

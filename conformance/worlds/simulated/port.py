@@ -22,7 +22,7 @@ from brokerproof.conformance.brokers.translation import CAPABILITIES, Names, bro
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.history import ClockSample, Leave, Result
-from brokerproof.conformance.mutants import build
+from brokerproof.conformance.mutants import Build, build, check_mutant
 from brokerproof.conformance.worlds.naming import address
 from brokerproof.conformance.worlds.port import Outcome
 from brokerproof.conformance.worlds.recording import RAW_PEER, record_connect
@@ -73,7 +73,9 @@ class SimulatedPort:
         self._lingered = False
         #: Hosts whose link is not stalled any more, as soon as that is written down.
         self._resumed: list[ClientHost] = []
-        self._parts = build(self._mutant, broker_config(program))
+        #: What the broker was built of; None: it could not be.
+        self._parts: Build | None = None
+        check_mutant(self._mutant)
         #: What outlives the broker's process; None: nothing does.
         self._journal = MemoryJournal() if program.broker.persistent else None
         self.broker = BrokerHost(
@@ -84,6 +86,7 @@ class SimulatedPort:
             journal=self._journal,
         )
         try:
+            self._parts = build(self._mutant, broker_config(program))
             self.broker.node = self._parts.node(self._journal)
         except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
             fail(self.broker, error)
@@ -166,6 +169,8 @@ class SimulatedPort:
     def connect(self, client: ClientState) -> Outcome:
         host = self._hosts[client.name]
         t0 = self.agenda.now_ns
+        if self._parts is None:
+            return Outcome(t0=t0, t1=t0, result="fail", refusal="nothing listens")
         try:
             self._dial(host)
         except Exception as error:  # noqa: BLE001 - whatever the library does wrong
@@ -197,14 +202,16 @@ class SimulatedPort:
         """A new library session that has said hello."""
         generation, wanted = self._program.monitor_generation(), host.state.link.monitor
         address = f"tcp://broker:{host.connection}"
-        monitor = self._parts.client_monitor(generation, address, self.agenda.now_ns)
+        parts = self._parts
+        assert parts is not None, "who is built is dialled"
+        monitor = parts.client_monitor(generation, address, self.agenda.now_ns)
         name = host.state.name
         # The same on every connection if durable subscriptions hang on it.
         client_id = name if self._state.durable else f"{name}-{host.named_after}"
         library: Library
         if host.state.via == "jms":
             check = host.state.spec.expiry_check
-            session = self._parts.jms_client(
+            session = parts.jms_client(
                 client_id,
                 monitor,
                 max_inactivity_ms=wanted.read_ms if wanted is not None else 0,

@@ -147,3 +147,13 @@ def test_the_program_is_shrunk() -> None:
     name = "operators-unanswered"
     shrunk = shrink_violation(programs()[plain()], "GEN-091", name)
     assert len(shrunk.result.program.steps) == 1
+
+
+def test_a_broker_that_cannot_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(*_: object) -> None:
+        raise ValueError("no such setting")
+
+    monkeypatch.setattr("brokerproof.conformance.worlds.simulated.port.build", build)
+    result = run_program(programs()[plain()], plain())
+    assert [event.evidence.splitlines()[-1] for event in crashes(result)] == ["ValueError: no such setting"]
+    assert "GEN-092" not in violated(result)
