@@ -182,10 +182,10 @@ def _operate(tables: Tables, event: Operate) -> str:
 
 def _is_there(tables: Tables, dest: Destination, at_ns: int) -> bool:
     """Whether somebody had sent to a destination, or consumed from it, since the broker's last start."""
-    since_ns = max([restart.t0 for restart in tables.restarts if restart.t0 <= at_ns], default=-1)
+    since_ns = max([restart.t1 for restart in tables.restarts if restart.t0 <= at_ns], default=0)
     spans = [(send.event.t0, send.accepted[1]) for send in dest.sends]
     spans += [session.opened for session in dest.sessions if session.known and not session.wild]
-    return any(since_ns < low and high < at_ns for low, high in spans)
+    return any(since_ns <= low and high < at_ns for low, high in spans)
 
 
 def _connect(tables: Tables, request: Request, event: Connect) -> str:

@@ -147,6 +147,8 @@ TABLES: dict[str, dict[str, str]] = {
         "open_start": BOOL,
         "wrong_end": BOOL,
         "answered": BOOL,
+        "timeout_ms": INT,
+        "properties": STRINGS,
         "delivery_time_ms": INT,
         "preset_ms": INT,
         "again": BOOL,

@@ -96,9 +96,15 @@ def test_an_auto_acknowledging_window_is_always_open() -> None:
 
 
 def test_messages_with_timers_do_not_wait_for_certain() -> None:
-    for fields in ({"delay_ms": 5}, {"expiration_ms": EPOCH_MS + 5}, {"persistent": False}, {"result": "unknown"}):
+    for fields in ({"delay_ms": 5}, {"expiration_ms": EPOCH_MS + 5}, {"result": "unknown"}):
         story = Builder().connect("p0").connect("c0").send("p0/1", **fields).subscribe("c0/1")
         assert kinds(story.rest())["PRE-002"] is SILENT
+
+
+@pytest.mark.parametrize(("via", "expected"), [("stomp", FAILS), ("jms", SILENT)])
+def test_what_is_not_persistent_waits_where_the_broker_said_that_it_has_it(via: str, expected: VerdictKind) -> None:
+    story = Builder().connect("p0", via).connect("c0").send("p0/1", persistent=False).subscribe("c0/1")
+    assert kinds(story.rest())["PRE-002"] is expected
 
 
 def test_a_message_that_came_back_waits_again() -> None:
