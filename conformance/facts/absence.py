@@ -13,7 +13,7 @@ from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of, is_delayed
 from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, rest_after
-from brokerproof.conformance.facts.pressure import scarce
+from brokerproof.conformance.facts.pressure import began_ns, scarce
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, LATE, SETTLED, Copy, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
@@ -97,7 +97,7 @@ def _is_due(tables: Tables, copy: Copy, *, stepped: bool) -> bool:
 
 def is_stuck(tables: Tables, dest: Destination) -> bool:
     """The broker says that something is still there; where memory was scarce, that is starvation and not loss."""
-    if not scarce(tables, dest.sends[0].event.t0 if dest.sends else 0):
+    if not scarce(tables, began_ns(dest)):
         return False
     event = dest.readings[-1].event if dest.readings else None
     return event is not None and event.seq > tables.drain_seq and bool(event.size)

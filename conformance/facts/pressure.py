@@ -73,6 +73,14 @@ def _acknowledged_ns(copy: Copy) -> int:
     return NEVER if copy.dead_letters else bound
 
 
+def began_ns(dest: Destination) -> int:
+    """When a destination can have been used first; 0 of one that others than its senders may have brought messages."""
+    if not dest.sends or dest.kind == "dead-letters" or dest.purges:
+        return 0
+    first_ns = dest.sends[0].event.t0
+    return min([first_ns, *(session.opened[0] for session in dest.sessions[:1])])
+
+
 def scarce(tables: Tables, since_ns: int = 0, until_ns: int = NEVER) -> bool:
     """Whether the broker's memory may have been scarce at any time between, or an operator had changed its limit."""
     if tables.limits and tables.limits[0].t0 <= until_ns:
@@ -107,8 +115,8 @@ def limit_at(tables: Tables, reading: Reading) -> int:
 
 def scarce_ns(tables: Tables, dest: Destination) -> int:
     """From when on a broker may rightly hold a destination's messages back for want of memory; ``NEVER``: never. What
-    was over before anything was sent there does not matter.
+    was over before it was used does not matter.
     """
-    first_ns = dest.sends[0].event.t0 if dest.sends else 0
+    first_ns = began_ns(dest)
     spans = tables.marks.spans(marks.MEMORY, dest.name) + tables.marks.spans(marks.LIMIT, dest.name)
     return min([low for low, high in spans if high >= first_ns], default=NEVER)

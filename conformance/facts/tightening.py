@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from brokerproof.conformance.experiment.history import Discard, Nack
 from brokerproof.conformance.facts.presence import leaving_ns
-from brokerproof.conformance.facts.pressure import mark_pressure
+from brokerproof.conformance.facts.pressure import began_ns, mark_pressure
 from brokerproof.conformance.facts.rows import Copy, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
@@ -80,4 +80,5 @@ def _mark_rows(tables: Tables) -> None:
     for session in tables.sessions.values():
         session.marks = on(session.dest.name, (session.opened[0], min(session.ended_ns, NEVER)))
     for reading in tables.readings:
-        reading.marks = on(reading.dest.name if reading.dest is not None else "", (0, reading.event.t1))
+        dest, end_ns = reading.dest, reading.event.t1
+        reading.marks = on("", (0, end_ns)) if dest is None else on(dest.name, (min(began_ns(dest), end_ns), end_ns))

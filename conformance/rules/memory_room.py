@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
 from brokerproof.conformance.facts.pressure import exceedable
 from brokerproof.conformance.facts.rows import Reading, Send
 from brokerproof.conformance.facts.spans import Span
@@ -97,17 +97,13 @@ def _limited_by(facts: Facts, until_ns: int) -> bool:
 
 
 def large(facts: Facts) -> list[tuple[Send, bool]]:
-    """Messages larger than the broker's limit, and whether much had been sent before, so that memory may be scarce."""
+    """Messages larger than the broker's limit, and whether memory may have been scarce without them."""
     limit, declared = facts.declared.memory_limit_bytes, facts.declared
     if not 0 < limit < facts.epoch.largest or declared.store_limit_bytes or declared.temp_limit_bytes:
         return []
-    found: list[tuple[Send, bool]] = []
-    sent = 0
-    for send in facts.sends.values():
-        if send.event.size > limit:
-            found.append((send, sent * 100 > limit * PRESSURE_PERCENT))
-        sent += send.event.size + OVERHEAD_MAX_BYTES
-    return found
+    spans = facts.marks.spans(marks.MEMORY, "")
+    sends = [send for send in facts.sends.values() if send.event.size > limit]
+    return [(send, any(low < send.event.t0 <= high for low, high in spans)) for send in sends]
 
 
 @rule("MEM-018", over=large)

@@ -31,7 +31,8 @@ def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
         if event.memory_percent is None:
             return
         used = limit * event.memory_percent // 100
-    if used > limit + facts.epoch.largest:
+    largest = facts.epoch.largest if reading.dest is None else reading.dest.epoch.largest
+    if used > limit + largest:
         yield broken("over", reading, why=f"{used} bytes of memory are in use; the limit is {limit} bytes")
     elif used > limit:
         yield held("one-message-over", "the limit was exceeded by one message")

@@ -167,6 +167,7 @@ ADDITIONS: Final[dict[str, dict[str, Addition]]] = {
         "unsettled": neighbour(Subscribe(prefetch=10), Send(priority=9), Send(priority=0), Send(group="g1")),
         "lost": neighbour(Subscribe(prefetch=10), Send(count=2), Take(deadline_ms=10), Leave(how="drop")),
         "rejecting": neighbour(Subscribe(prefetch=10), Send(), Take(deadline_ms=10), Nack()),
+        "busy": neighbour(Subscribe(prefetch=1), *_ONE * 20),
         "heavy": neighbour(
             Subscribe(prefetch=50), Send(count=40, size=1_000_000), Take(deadline_ms=10, count=40), Ack(upto=39)
         ),
@@ -194,6 +195,6 @@ ADDITIONS: Final[dict[str, dict[str, Addition]]] = {
 }
 #: Forms that leave messages behind, which take memory from all others where that is scarce.
 FILLING: Final = {
-    "selective", "browser", "unsettled", "lost", "rejecting", "late", "that sent", "a composite name is used",
+    "selective", "browser", "unsettled", "lost", "rejecting", "heavy", "late", "that sent", "a composite name is used",
     "a transaction stays open",
 }  # fmt: skip

@@ -8,15 +8,11 @@ from brokerproof.conformance.commands.mutants import CANARY
 from brokerproof.conformance.mutants import MUTANTS
 from brokerproof.conformance.requirements.catalogue import AREAS, default_catalogue
 from brokerproof.conformance.running.failure import failure_text
-from brokerproof.conformance.running.hunt import Kill, hunt
+from brokerproof.conformance.running.hunt import hunt
+from tests.metamorphic import losing as metamorphic
 
 #: Programs within which a mutant must be found; the seeds are fixed, so this is no lottery.
 BUDGET = 1500
-
-
-@pytest.fixture(scope="module")
-def kills() -> dict[str, Kill]:
-    return {}
 
 
 @pytest.mark.parametrize("name", list(MUTANTS))
@@ -24,6 +20,10 @@ def test_mutant_dies(name: str) -> None:
     kill = hunt(MUTANTS[name], programs_max=BUDGET)
     assert kill is not None, f"{name} survived {BUDGET} programs: {MUTANTS[name].requirement} cannot fail"
     assert MUTANTS[name].requirement in kill.killers
+    # What has nothing to do with a program takes no violation away; other names, other clocks and a worse view add none.
+    plain = metamorphic.Kill(name, kill.result.name, kill.result.program, kill.result.seed)
+    assert list(metamorphic.lost(plain, first=True)) == []
+    assert list(metamorphic.changed(plain)) == []
 
 
 def test_every_judged_requirement_names_a_mutant_that_targets_it() -> None:
