@@ -1,1 +1,1 @@
-"""Silence is a defect: what has nothing to do with a program takes no violation away. ``python -m tests.metamorphic``."""
+"""What has nothing to do with a program takes no violation away: ``python -m tests.metamorphic --help``."""

@@ -1,4 +1,4 @@
-"""Judge every mutant's kill again beside each addition, under other names and clocks, and as blurred observers saw it.
+"""Judge every mutant's kill again beside each addition, under other names and clocks, and as seen by worse observers.
 
 Run: ``python -m tests.metamorphic [--mutants ID ...] [--first]``. One line for each violation that an addition takes
 away, or that a relation changes; the exit code is 1 if there was one. ``--first``: one form of each kind of addition.

@@ -1,4 +1,4 @@
-"""What is lost of a mutant's kill beside an addition, and what a relation or a blur changes."""
+"""What is lost of a mutant's kill beside an addition, and what a relation or a weakening changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import seldom_collected
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
-from tests.alarms.blurs import BLURS, blurred
+from tests.false_positives.weakening import WEAKENINGS, weakened
 from tests.metamorphic.additions import ADDITIONS, FILLING, Larger, resolved
 from tests.metamorphic.relations import clocks_shifted, renamed
 
@@ -85,7 +85,7 @@ def _is_scarce(program: Program) -> bool:
 
 
 def changed(kill: Kill) -> Iterator[tuple[str, str]]:
-    """A relation under which, or a blur by which, a requirement is violated that was not, and that requirement; or
+    """A relation under which, or a weakening by which, a requirement is violated that was not, and that requirement; or
     that is violated no more, though the relation changes nothing.
     """
     history = kill.run(kill.program)
@@ -95,6 +95,6 @@ def changed(kill: Kill) -> Iterator[tuple[str, str]]:
             continue
         for requirement in sorted(plain ^ violated(kill.run(relation(kill.program)))):
             yield name, requirement
-    for number, (world, blurs) in enumerate(BLURS):
-        for requirement in sorted(violated(blurred(history, world, kill.seed or 0, *blurs)) - plain):
-            yield f"blur {number}", requirement
+    for number, (world, weakenings) in enumerate(WEAKENINGS):
+        for requirement in sorted(violated(weakened(history, world, kill.seed or 0, *weakenings)) - plain):
+            yield f"weakening {number}", requirement

@@ -20,7 +20,7 @@ def test_mutant_dies(name: str) -> None:
     kill = hunt(MUTANTS[name], programs_max=BUDGET)
     assert kill is not None, f"{name} survived {BUDGET} programs: {MUTANTS[name].requirement} cannot fail"
     assert MUTANTS[name].requirement in kill.killers
-    # What has nothing to do with a program takes no violation away; other names, other clocks and a worse view add none.
+    # What has nothing to do with a program takes no violation away; other names and clocks change none.
     plain = metamorphic.Kill(name, kill.result.name, kill.result.program, kill.result.seed)
     assert list(metamorphic.lost(plain, first=True)) == []
     assert list(metamorphic.changed(plain)) == []
