@@ -301,6 +301,8 @@ def listeners(facts: Facts) -> list[Listener]:
 def expiries_are_told(facts: Facts, row: Listener) -> Findings:
     """An advisory with the original message id is published for every expiry."""
     dest, told = row.dest, row.told
+    if not told and not dest.applied.entry.advisories:
+        return  # nobody has promised any
     named: dict[str, Arrive] = {}
     for advisory in told:
         name = advisory.original_id or ""
