@@ -31,11 +31,13 @@ class RunResult:
 
     ``broker`` is the column of the matrix (``reference``, ``activemq 5.17.2``); ``name`` is the corpus name or
     ``seed-N``. ``problem`` is not empty when the suite or its environment failed (exit code 4); ``not_run`` when a tool
-    or broker is missing. Then ``history`` may be None and ``verdicts`` hold *not run*.
+    or broker is missing. Then ``history`` may be None and ``verdicts`` hold *not run*. ``chosen``: the options of
+    ``replay`` that choose this broker.
     """
 
     __slots__ = (
         "broker",
+        "chosen",
         "history",
         "mutant",
         "name",
@@ -62,6 +64,7 @@ class RunResult:
         seconds: float = 0.0,
         problem: str = "",
         not_run: str = "",
+        chosen: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.broker = broker
@@ -74,6 +77,7 @@ class RunResult:
         self.seconds = seconds
         self.problem = problem
         self.not_run = not_run
+        self.chosen = chosen
 
     @property
     def run(self) -> str:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
+
 from brokerproof.chaos.brokers.jars import NotAHome, UnknownRelease
 from brokerproof.chaos.brokers.jolokia import JolokiaFailed
 from brokerproof.chaos.channels import ChannelError
@@ -34,6 +36,7 @@ from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.known import apply_known
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.options import SuiteOptions
@@ -72,9 +75,7 @@ class LiveRuns:
 def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
     try:
-        adapter = make_adapter(
-            options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client
-        )
+        adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
     except (UnknownRelease, NotAHome) as error:
         raise UsageError(str(error)) from None
     except (ToolMissing, ToolFailed) as error:
@@ -102,7 +103,7 @@ def _refused(adapter: Adapter, name: str, program: Program, why: str, wanted: tu
     shown = run_program(program, name, wanted=wanted).verdicts
     exercised = tuple(v.requirement for v in shown if v.verdict in {VerdictKind.SATISFIED, VerdictKind.VIOLATED})
     verdicts = _all(exercised, VerdictKind.NOT_APPLICABLE, why)
-    return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None)
+    return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None, chosen=adapter.chosen)
 
 
 def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
@@ -180,7 +181,8 @@ def run_live(
         problem = f"{name} on {adapter.label}: {error}"
         verdicts = _all(wanted, VerdictKind.NOT_RUN, problem)
     else:
-        verdicts, stale = apply_known(name, judge_history(history, wanted=wanted), adapter.known())
+        judged = [explained(adapter, verdict) for verdict in judge_history(history, wanted=wanted)]
+        verdicts, stale = apply_known(name, judged, adapter.known())
         problem = "; ".join(stale)
     return RunResult(
         name,
@@ -194,7 +196,23 @@ def run_live(
         seconds=time.monotonic() - started,
         problem=problem,
         not_run=not_run,
+        chosen=adapter.chosen,
     )
+
+
+def explained(adapter: Adapter, verdict: Verdict) -> Verdict:
+    """A verdict in the light of what the broker promises: what it does not promise does not apply, and what does not
+    apply says what would switch it on.
+    """
+    requirement = default_catalogue()[verdict.requirement]
+    why = adapter.unpromised(requirement)
+    if why:
+        return Verdict(requirement.id, VerdictKind.NOT_APPLICABLE, text=why)
+    if verdict.verdict is not VerdictKind.NOT_APPLICABLE:
+        return verdict
+    offered, lines = adapter.capabilities(), adapter.lines()
+    missing = [lines[need] for need in requirement.needs if need not in offered and need in lines]
+    return msgspec.structs.replace(verdict, text="; ".join(dict.fromkeys([verdict.text, *missing])))
 
 
 def _not_run(

@@ -22,7 +22,6 @@ class SuiteOptions:
         "requirement",
         "seed",
         "tier",
-        "url",
     )
 
     def __init__(
@@ -36,7 +35,6 @@ class SuiteOptions:
         requirement: str | None = None,
         jobs: int = 2,
         mutant: str | None = None,
-        url: str | None = None,
         home: str | None = None,
         client: str = "as-written",
     ) -> None:
@@ -48,6 +46,5 @@ class SuiteOptions:
         self.requirement = requirement
         self.jobs = jobs
         self.mutant = mutant
-        self.url = url
         self.home = home
         self.client = client

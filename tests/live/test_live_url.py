@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 
 from brokerproof.chaos.brokers.activemq import ActiveMQ
 from brokerproof.conformance.brokers.probing import probe, read_clock
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
-from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.history import ClockSample, Counters, Skipped

@@ -6,13 +6,14 @@ import tomllib
 
 import msgspec
 import pytest
+from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 
 from brokerproof.conformance.brokers import ADAPTERS, find_adapter, make_adapter
 from brokerproof.conformance.brokers.activemq import generation_of, options_of, release_of
 from brokerproof.conformance.brokers.base import Endpoint
 from brokerproof.conformance.brokers.probing import Found
-from brokerproof.conformance.brokers.reference import ReferenceAdapter, configuration, policy_pattern
-from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
+from brokerproof.conformance.brokers.reference import ReferenceAdapter, configuration
+from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.brokers.through import ThroughEndpoint
 from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus import programs
@@ -57,12 +58,12 @@ def test_a_url_that_cannot_be_used(url: str, shows: str) -> None:
     ("match", "covers"), [(">", "q0.bp1"), ("q0", "q0.bp1"), ("*", "q0.bp1"), ("ActiveMQ.DLQ", "ActiveMQ.DLQ")]
 )
 def test_a_policy_covers_the_runs_own_names(match: str, covers: str) -> None:
-    assert matches(policy_pattern(match), f"queue://{covers}")
+    assert matches(pattern(match), f"queue://{covers}")
 
 
 def test_a_policy_covers_nothing_else() -> None:
-    assert not matches(policy_pattern("q0"), "queue://q1.bp1")
-    assert not matches(policy_pattern("q0"), "queue://q00.bp1")
+    assert not matches(pattern("q0"), "queue://q1.bp1")
+    assert not matches(pattern("q0"), "queue://q00.bp1")
 
 
 def test_the_servers_file_says_what_the_simulated_broker_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 
 from brokerproof.chaos.tools import ToolMissing
 from brokerproof.conformance.brokers import make_adapter
@@ -10,7 +11,6 @@ from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
-from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
