@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from brokerproof.conformance.brokers.placeholders import filled
-from brokerproof.conformance.brokers.probing import ANSWER_MS, Line, ProbeError
+from brokerproof.conformance.brokers.probing import Line, ProbeError
 from brokerproof.conformance.brokers.profile import revealed
 from brokerproof.reference_broker.core.message import QUEUE
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.profile import Located
 
 _TIMEOUT_S = 5.0
+#: How long after its receipt a request for statistics may wait for its answer.
+_LATE_MS = 100
 
 
 class Figures(ABC):
@@ -77,13 +79,10 @@ class StatisticsFigures(Figures):
         self._lock = threading.Lock()
         self._line: Line | None = None
         self._reply = f"/temp-queue/{secrets.token_hex(4)}"
-        #: Who does not answer once is not waited for again.
-        self._silent = False
+        self._requests = 0
 
     def ask(self, name: str) -> dict[str, Any] | None:
         with self._lock:
-            if self._silent:
-                return None
             try:
                 return self._asked(name)
             except (OSError, ProbeError):
@@ -94,10 +93,13 @@ class StatisticsFigures(Figures):
         if self._line is None:
             self._line = Line(self.access)
             self._line.subscribe(self._reply, transformation="jms-map-json")
-        self._line.send(self.place(name), "", **{"reply-to": self._reply})
-        answer = self._line.message(ANSWER_MS)
-        self._silent = answer is None
-        return None if answer is None else _entries(json.loads(answer.body))
+        self._requests += 1
+        request = str(self._requests)
+        self._line.send(self.place(name), "", **{"reply-to": self._reply, "correlation-id": request})
+        while (answer := self._line.message(_LATE_MS)) is not None:
+            if answer.headers.get("correlation-id") == request:
+                return _entries(json.loads(answer.body))
+        return None  # of what does not exist nothing is told
 
     def close(self) -> None:
         line, self._line = self._line, None
