@@ -159,8 +159,9 @@ class Adapter(ABC):
     #: What ``--broker`` calls it, and the column in the report: the name with the release.
     name: str
     label: str
-    #: How many runs it bears side by side.
+    #: How many runs it bears side by side: of the corpus, and of random programs, which are less about timing.
     workers: int = 1
+    lanes: int = 1
     #: The options of a command by which it was chosen.
     chosen: tuple[str, ...] = ()
     #: Whether there are releases to choose from (``NAME@RELEASE``), and whether it can be started from a home folder.

@@ -124,10 +124,22 @@ class Line:
 class Found:
     """What the probes found."""
 
-    __slots__ = ("capabilities", "server", "stamps")
+    __slots__ = ("asked", "capabilities", "marks", "server", "stamps")
 
-    def __init__(self, capabilities: list[str], *, stamps: bool, server: str = "") -> None:
+    def __init__(
+        self,
+        capabilities: list[str],
+        *,
+        stamps: bool,
+        marks: bool = True,
+        server: str = "",
+        asked: tuple[str, ...] = (),
+    ) -> None:
         self.capabilities = capabilities
+        #: What was tried.
+        self.asked = asked
+        #: A message that comes again says so.
+        self.marks = marks
         #: What it calls itself, the headings of reports want it.
         self.server = server
         #: The broker replaces the timestamp that a client sends.
@@ -165,13 +177,17 @@ def probe(access: Access) -> Found:
             capabilities.append(name)
     if "nack" in capabilities:
         capabilities.append("dead-letter")
-    stamps = False
     try:
         with Line(access) as line:
-            stamps = _stamps(line, f"stamp.{run}")
+            stamped = stamps(line, f"stamp.{run}")
     except (ProbeError, OSError):
-        stamps = False
-    return Found(sorted(capabilities), stamps=stamps, server=server)
+        stamped = False
+    try:
+        marked = _marks(access, f"/queue/marks.{run}")
+    except (ProbeError, OSError):
+        marked = False
+    asked = ("monitor", *questions, "dead-letter")
+    return Found(sorted(capabilities), stamps=stamped, marks=marked, server=server, asked=asked)
 
 
 def read_clock(access: Access) -> ClockReading | None:
@@ -294,7 +310,7 @@ def _transactions(line: Line, name: str) -> bool:
     return found is not None and found.body == b"committed"
 
 
-def _stamps(line: Line, name: str) -> bool:
+def stamps(line: Line, name: str) -> bool:
     """The client's timestamp is replaced."""
     queue = f"/queue/{name}"
     sent_ms = _now_ms() - 3_600_000
@@ -302,6 +318,19 @@ def _stamps(line: Line, name: str) -> bool:
     line.send(queue, "stamped", timestamp=str(sent_ms))
     found = line.message(ANSWER_MS)
     return found is not None and found.headers.get("timestamp") not in {None, str(sent_ms)}
+
+
+def _marks(access: Access, queue: str) -> bool:
+    """What a consumer leaves unsettled comes again, and says so."""
+    with Line(access) as line:
+        line.send(queue, "again")
+        line.subscribe(queue, "client-individual")
+        if line.message(ANSWER_MS) is None:
+            return False
+    with Line(access) as line:
+        line.subscribe(queue)
+        found = line.message(ANSWER_MS)
+        return found is not None and found.headers.get("redelivered") == "true"
 
 
 def _settlement(message: Frame) -> dict[str, str]:

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from brokerproof.conformance.requirements.catalogue import Requirement
 
 _COMMAND_S = 30
+#: Random programs at once: they wait most of their time.
+LANES = 12
 #: A greeting that may be anything, also nothing.
 ANY = "*"
 DEFAULT_PORTS = {STOMP: 61613, OPENWIRE: 61616}
@@ -151,7 +153,8 @@ class ProfileAdapter(Adapter):
         skewed = start is not None and start.clock == "libfaketime"
         self._shares = profile.promises.reject in {"redeliver", "drop"}
         self.servers = Servers(profile.name, skewed=skewed, shared=self._shares)
-        self.workers = 3 if start is not None or self._shares else 1
+        alone = start is None and not self._shares
+        self.workers, self.lanes = (1, 1) if alone else (3, LANES)
         self.label = " ".join(filter(None, (profile.name, self._version())))
 
     # -- who it is
@@ -205,7 +208,7 @@ class ProfileAdapter(Adapter):
     def found(self) -> Found:
         """What the probes found; they are made once, on a broker of its own. Raises ``SuiteProblem``."""
         if self._found is None:
-            server = self._server(BrokerSpec(), 0, alone=True) if self.located.profile.start is not None else None
+            server = self.server(BrokerSpec(), 0, alone=True) if self.located.profile.start is not None else None
             access = self.access(STOMP, server)
             try:
                 self._found = probe(access)
@@ -254,7 +257,14 @@ class ProfileAdapter(Adapter):
         for glob in promises.requirements:
             if fnmatchcase(requirement.id, glob.removeprefix("-")):
                 applies, why = not glob.startswith("-"), f"[promises] requirements excludes it: {glob!r}"
+        if applies and not self._marks() and any(one.name == "unmarked" for one in requirement.outcomes):
+            applies, why = False, "names.stomp.headers redelivered: it does not mark what it delivers again"
         return "" if applies else why
+
+    def _marks(self) -> bool:
+        """Whether a message that comes again says so."""
+        header = self.located.profile.names.stomp.headers.get("redelivered")
+        return self.found().marks if header is None else bool(header)
 
     # -- what is played on it
 
@@ -313,9 +323,9 @@ class ProfileAdapter(Adapter):
             self.found()
             return ProfileEndpoint(self, None)
         offset_ms = program.broker_host().clock.offset_ms
-        return ProfileEndpoint(self, self._server(program.broker, offset_ms, alone=self.owns(program)))
+        return ProfileEndpoint(self, self.server(program.broker, offset_ms, alone=self.owns(program)))
 
-    def _server(self, spec: BrokerSpec, offset_ms: int, *, alone: bool) -> Server:
+    def server(self, spec: BrokerSpec, offset_ms: int, *, alone: bool) -> Server:
         arguments = self._settings.arguments(spec)
         told = {
             name: getattr(spec, name) for name in spec.__struct_fields__ if name in self._settings or name == "policies"

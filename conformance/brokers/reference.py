@@ -161,6 +161,7 @@ class ReferenceAdapter(Adapter):
     name = "reference"
     label = "reference"
     workers = 3
+    lanes = 8
 
     def __init__(self, mutant: str | None = None) -> None:
         self.mutant = mutant

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.launching import Launcher
 
 #: Idle processes that are kept.
-IDLE_MAX = 8
+IDLE_MAX = 16
 
 
 class Server:

@@ -82,6 +82,7 @@ class ThroughOpenWire(Adapter):
         self.name = inner.name
         self.label = inner.label + THROUGH_OPENWIRE
         self.workers = inner.workers
+        self.lanes = inner.lanes
 
     def capabilities(self) -> list[str]:
         return sorted({*self._inner.capabilities(), *OFFERED})

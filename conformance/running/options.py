@@ -17,6 +17,7 @@ class SuiteOptions:
         "client",
         "home",
         "jobs",
+        "live_programs",
         "mutant",
         "programs",
         "requirement",
@@ -31,6 +32,7 @@ class SuiteOptions:
         tier: str = "both",
         seed: int = 0,
         programs: int = PROGRAMS,
+        live_programs: int = 0,
         budget_s: float | None = None,
         requirement: str | None = None,
         jobs: int = 2,
@@ -42,6 +44,8 @@ class SuiteOptions:
         self.tier = tier
         self.seed = seed
         self.programs = programs
+        #: Random programs of the live tier.
+        self.live_programs = live_programs
         self.budget_s = budget_s
         self.requirement = requirement
         self.jobs = jobs

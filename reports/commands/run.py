@@ -28,6 +28,8 @@ from brokerproof.reports.render.terminal import make_console, print_report
 
 #: All cells.
 PERCENT_MAX = 100
+#: Random programs of a live run that is bounded by its budget only.
+UNBOUNDED = 100_000
 
 
 def main(argv: Sequence[str]) -> int:
@@ -90,9 +92,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed of the seeded driver")
     parser.add_argument(
-        "--programs", type=int, default=PROGRAMS, metavar="N", help=f"seeded programs (default {PROGRAMS})"
+        "--programs",
+        type=int,
+        metavar="N",
+        help=f"random programs (default {PROGRAMS} in virtual time; live none, or as many as --budget allows)",
     )
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop starting seeded programs after this time")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop starting random programs after this time")
     parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match, for example 'EXP-*'")
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default {OUT})")
     parser.add_argument(
@@ -125,8 +130,12 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         )
     if options.client != "as-written" and options.tier != "live" and options.broker == REFERENCE:
         raise UsageError(f"--client {options.client} is for the live world; add --tier live")
-    if options.programs < 0 or options.jobs < 1:
-        raise UsageError(f"--programs {options.programs} must be at least 0 and --jobs {options.jobs} at least 1")
+    live = options.tier == "live" or options.broker != REFERENCE
+    drawn = options.programs
+    if drawn is None:
+        drawn = (UNBOUNDED if options.budget is not None else 0) if live else PROGRAMS
+    if drawn < 0 or options.jobs < 1:
+        raise UsageError(f"--programs {drawn} must be at least 0 and --jobs {options.jobs} at least 1")
     if options.budget is not None and not options.budget >= 0:
         raise UsageError(f"--budget {options.budget} must be a number of seconds, 0 or more")
     if not 0 <= options.inconclusive_max <= PERCENT_MAX:
@@ -137,7 +146,8 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         broker=options.broker,
         tier=options.tier,
         seed=options.seed,
-        programs=options.programs,
+        programs=0 if live else drawn,
+        live_programs=drawn if live else 0,
         budget_s=options.budget,
         requirement=options.requirement,
         jobs=options.jobs,
