@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from brokerproof.conformance.brokers.chosen import Chosen, hidden, is_place
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.results import REFERENCE
@@ -26,29 +27,6 @@ CLIENTS: dict[str, str] = {
 }
 
 
-class Chosen:
-    """How a broker was chosen; what a class that does all of a profile is made from. ``release`` and ``home`` None: its
-    own.
-    """
-
-    __slots__ = ("client", "home", "mutant", "release", "text")
-
-    def __init__(self, text: str, *, home: str | None = None, mutant: str | None = None, client: str = "as-written"):
-        self.text = text
-        self.release = None if is_place(text) else text.partition("@")[2] or None
-        self.home = None if home is None else Path(home)
-        self.mutant = mutant
-        self.client = client
-
-    def words(self) -> tuple[str, ...]:
-        """The same as options of a command, without a passcode."""
-        from brokerproof.conformance.brokers.profiled import hidden
-
-        words: tuple[str, ...] = () if self.text == REFERENCE else ("--broker", hidden(self.text))
-        words += () if self.home is None else ("--home", str(self.home))
-        return words if self.client == "as-written" else (*words, "--client", self.client)
-
-
 def shipped() -> dict[str, str]:
     """The names of the profiles that come with the suite, and what each is."""
     from brokerproof.conformance.brokers.profile import read_profile
@@ -59,11 +37,6 @@ def shipped() -> dict[str, str]:
 @cache
 def _names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in HERE.glob("*.toml")))
-
-
-def is_place(text: str) -> bool:
-    """Whether it is a file or a URL, and no name."""
-    return "://" in text or text.endswith(".toml") or "/" in text
 
 
 def check_broker(text: str, home: str | None = None) -> None:
@@ -128,7 +101,7 @@ def _of_url(url: str) -> Located:
         StompAt,
         Version,
     )
-    from brokerproof.conformance.brokers.profiled import SCHEMES, hidden, parse_url
+    from brokerproof.conformance.brokers.profiled import SCHEMES, parse_url
 
     shown = hidden(url)
     bare = Located(Profile(name="broker", endpoints=Endpoints()), shown, Path.cwd())
@@ -138,4 +111,4 @@ def _of_url(url: str) -> Located:
     profile = Profile(
         name="broker", version=Version(greeting="*"), endpoints=Endpoints(stomp=StompAt(url=url)), promises=Promises()
     )
-    return Located(profile, shown, Path.cwd())
+    return Located(profile, shown, Path.cwd(), probed=True)

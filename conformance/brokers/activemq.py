@@ -35,8 +35,8 @@ from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile, ClockReading
-    from brokerproof.conformance.brokers import Chosen
     from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
     from brokerproof.conformance.experiment.program import Program
 

@@ -28,7 +28,7 @@ from brokerproof.conformance.known import load_known
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.chaos.processes import Supervisor
-    from brokerproof.conformance.brokers import Chosen
+    from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known

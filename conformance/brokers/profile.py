@@ -179,12 +179,15 @@ class Profile(_Table, frozen=True):
 
 
 class Located:
-    """A profile and where it is from: ``place`` heads its errors, ``here`` is the folder of its files."""
+    """A profile and where it is from: ``place`` heads its errors, ``here`` is the folder of its files. ``probed``:
+    there is no file, only a URL, so what no probe can prove is not promised.
+    """
 
-    __slots__ = ("here", "place", "profile")
+    __slots__ = ("here", "place", "probed", "profile")
 
-    def __init__(self, profile: Profile, place: str, here: Path) -> None:
+    def __init__(self, profile: Profile, place: str, here: Path, *, probed: bool = False) -> None:
         self.profile = profile
+        self.probed = probed
         self.place = place
         self.here = here
 

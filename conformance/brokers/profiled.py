@@ -23,6 +23,7 @@ from brokerproof.chaos.processes import Supervisor
 from brokerproof.conformance.agents.kinds import JMS, OPENWIRE, STOMP
 from brokerproof.conformance.brokers import casting
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
+from brokerproof.conformance.brokers.chosen import hidden
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
 from brokerproof.conformance.brokers.placeholders import filled
@@ -31,7 +32,7 @@ from brokerproof.conformance.brokers.profile import PYTHON, Located, revealed
 from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.experiment.configuration import BrokerSpec
-from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
+from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.steps import Clock, Operate, Pause, Probe, Restart
 from brokerproof.conformance.experiment.stomp_names import StompNames
@@ -264,7 +265,9 @@ class ProfileAdapter(Adapter):
     def _marks(self) -> bool:
         """Whether a message that comes again says so."""
         header = self.located.profile.names.stomp.headers.get("redelivered")
-        return self.found().marks if header is None else bool(header)
+        if header is None:
+            return not self.located.probed or self.found().marks
+        return bool(header)
 
     # -- what is played on it
 
@@ -403,11 +406,6 @@ def parse_url(url: str, kind: str, located: Located, line: str) -> tuple[str, in
     return parts.hostname, port or DEFAULT_PORTS[kind], login, passcode, parts.scheme == SECURE
 
 
-def hidden(url: str) -> str:
-    """A URL without its passcode."""
-    return re.sub(r"//[^@/]*@", "//…@", url)
-
-
 def _settings(located: Located) -> Settings:
     table = located.profile.settings
     if isinstance(table, str):
@@ -438,4 +436,4 @@ def loaded(located: Located) -> type[Adapter] | None:
     return found
 
 
-__all__: Sequence[str] = ["ProfileAdapter", "ProfileEndpoint", "UsageError", "hidden", "loaded", "parse_url"]
+__all__: Sequence[str] = ["ProfileAdapter", "ProfileEndpoint", "loaded", "parse_url"]

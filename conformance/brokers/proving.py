@@ -40,7 +40,10 @@ class Proof(NamedTuple):
 def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
     """Every line that the profile has, in the order of the file. Raises what a broker that does not start raises."""
     profile = adapter.located.profile
-    questions: list[tuple[str, Callable[[ProfileAdapter], Proof]]] = [("endpoints.stomp", _answers)]
+    questions: list[tuple[str, Callable[[ProfileAdapter], Proof]]] = [
+        ("endpoints.stomp", _answers),
+        ("names.stomp.headers", _marks),
+    ]
     if profile.start is not None and profile.start.clock != "none":
         questions.append(("start.clock", _clock))
     if profile.start is not None and profile.start.restart:
@@ -76,6 +79,14 @@ class _Running:
     def __exit__(self, *_: object) -> None:
         if self.server is not None:
             self._adapter.servers.give_back(self.server, spoilt=True)
+
+
+def _marks(adapter: ProfileAdapter) -> Proof:
+    if adapter.found().marks:
+        return Proof("names.stomp.headers", "ok", "what comes again says so")
+    said = adapter.located.profile.names.stomp.headers.get("redelivered")
+    text = 'what comes again does not say so: headers = { redelivered = "" }, or the name of the header'
+    return Proof("names.stomp.headers", "ok" if said == "" else "wrong", "no header says it" if said == "" else text)
 
 
 def _answers(adapter: ProfileAdapter) -> Proof:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from brokerproof.chaos.clocks import ClockFile
     from brokerproof.chaos.processes import Process
-    from brokerproof.conformance.brokers import Chosen
     from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
     from brokerproof.conformance.experiment.configuration import BrokerSpec
     from brokerproof.conformance.experiment.program import Program

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from brokerproof.conformance.brokers import check_broker, make_adapter
+from brokerproof.conformance.brokers.chosen import hidden
 from brokerproof.conformance.brokers.profile import FORMAT
-from brokerproof.conformance.brokers.profiled import ProfileAdapter, hidden
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import prove
 from brokerproof.conformance.experiment.exits import OK, VIOLATED, UsageError
 from brokerproof.conformance.requirements.catalogue import default_catalogue
@@ -37,14 +38,17 @@ _LINES = (
 def main(argv: Sequence[str]) -> int:
     """``init URL`` writes a profile, ``check FILE`` proves one."""
     parser = argparse.ArgumentParser(prog="brokerproof profile", description=__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    init = verbs.add_parser("init", help="probe a running broker and write a first profile")
-    init.add_argument("url", metavar="URL", help="for example stomp://127.0.0.1:61613")
-    init.add_argument("--out", type=Path, metavar="FILE", help="where it goes (default: standard output)")
-    check = verbs.add_parser("check", help="start the broker of a profile and prove each line by doing it")
-    check.add_argument("file", metavar="FILE", help="a profile, or the name of one that comes with the suite")
+    parser.add_argument("verb", choices=["init", "check"], help="write a first profile, or prove each line of one")
+    parser.add_argument(
+        "broker", metavar="BROKER", help="init: the URL of a running broker (stomp://127.0.0.1:61613); check: FILE.toml"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="init: where it goes (default: standard output)")
     options = parser.parse_args(argv)
-    return _init(options.url, options.out) if options.verb == "init" else _check(options.file)
+    if options.verb == "init":
+        return _init(options.broker, options.out)
+    if options.out is not None:
+        raise UsageError(f"--out {options.out} is for init; check writes nothing")
+    return _check(options.broker)
 
 
 def _init(url: str, out: Path | None) -> int:

@@ -92,11 +92,13 @@ def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple
     if options.tier == "simulated":
         return run_program(program, name, seed=options.seed, mutant=options.mutant, wanted=wanted)
     from brokerproof.conformance.brokers import make_adapter
+    from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.running.live import run_all
 
     adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
     result = next(iter(run_all(adapter, [(name, adapter.cast(program))], wanted, options.mutant)))
     result.seed = options.seed
+    result.chosen = Chosen(options.broker, home=options.home, client=options.client).words()
     return result
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 
 from brokerproof.chaos.tools import ToolMissing
 from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.probing import Found
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
@@ -70,13 +70,11 @@ def test_brokers_can_be_shared_in_this_order() -> None:
         seen[settings] = offset_ms
 
 
-def test_a_broker_known_by_its_url_is_not_asked_for_jms(monkeypatch: pytest.MonkeyPatch) -> None:
-    adapter = StompUrlAdapter("stomp://127.0.0.1:61613")
-    monkeypatch.setattr(adapter, "found", lambda: Found([], stamps=False))
-    names = {name for name, _ in plan_of(adapter)}
-    assert names
-    written = programs()
-    assert all({host.via for host in written[name].clients()} <= {"stomp"} for name in names)
+def test_a_broker_known_by_its_url_is_played_over_stomp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found([], stamps=False))
+    plan = plan_of(make_adapter("stomp://127.0.0.1:61613"))
+    assert plan
+    assert {host.via for _, program in plan for host in program.clients()} == {"stomp"}
 
 
 def test_clients_are_cast_before_the_plan_is_made() -> None:
