@@ -172,13 +172,11 @@ def run_all(
             laboratory = free.get()
             try:
                 result = run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
-                for _ in range(again):
-                    if not _violated(result):
-                        break
+                for _ in range(again if _violated(result) else 0):
                     second = run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
                     if _confirms(result, second):
-                        break
-                else:
+                        return result
+                if again:
                     result.verdicts = [_doubted(verdict, again + 1) for verdict in result.verdicts]
                 return result
             finally:
