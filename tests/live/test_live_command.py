@@ -108,8 +108,8 @@ def test_a_home_folder_without_a_broker_is_refused(tmp_path: Path) -> None:
 
 def profile_of(url: str, folder: Path) -> str:
     """A running broker that promises what a STOMP broker does."""
-    path = folder / "stranger.toml"
-    path.write_text(f'name = "stranger"\n[endpoints]\nstomp = {{ url = "{url}" }}\n', encoding="utf-8")
+    path = folder / "foreign.toml"
+    path.write_text(f'name = "foreign"\n[endpoints]\nstomp = {{ url = "{url}" }}\n', encoding="utf-8")
     return str(path)
 
 

@@ -140,9 +140,9 @@ def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_requirements_that_are_not_promised_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
     catalogue = default_catalogue()
-    picky = adapter('[promises]\nprofiles = ["core"]\nrequirements = ["-EXP-*", "EXP-001"]', monkeypatch, [])
-    assert picky.unpromised(catalogue["EXP-001"]) == ""
-    assert "'-EXP-*'" in picky.unpromised(catalogue["EXP-002"])
+    narrow = adapter('[promises]\nprofiles = ["core"]\nrequirements = ["-EXP-*", "EXP-001"]', monkeypatch, [])
+    assert narrow.unpromised(catalogue["EXP-001"]) == ""
+    assert "'-EXP-*'" in narrow.unpromised(catalogue["EXP-002"])
     plain = adapter("", monkeypatch, [])
     unmarked = adapter('[names.stomp.headers]\nredelivered = ""', monkeypatch, [])
     assert plain.unpromised(catalogue["RDL-002"]) == ""
