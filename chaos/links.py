@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
+from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.chaos.taps import Flow, Tap
 
 Toward = Literal["client", "broker", "both"]
@@ -87,10 +88,10 @@ class LinkEnd:
 class LinkProxy(ABC):
     """One link; clients connect to `port`. Subclasses say only how the line is made and asked for faults."""
 
-    def __init__(self, name: str, broker_port: int) -> None:
+    def __init__(self, name: str, broker_port: int, broker_host: str = LOOPBACK) -> None:
         self.name = name
         self.broker_port = broker_port
-        self._broker_tap = Tap(broker_port)
+        self._broker_tap = Tap(broker_port, broker_host)
         try:
             self._client_tap = Tap(self._make_line(self._broker_tap.port))
         except BaseException:

@@ -107,10 +107,12 @@ class _Connection:
 
 
 class Tap:
-    """A forwarder from a loopback port of its own to a target port, in a thread of its own. A context manager."""
+    """A forwarder from a loopback port of its own to a target, in a thread of its own. A context manager."""
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, target_host: str = LOOPBACK) -> None:
         self.target_port = target_port
+        # A name is looked up once, here: the thread must not wait for it.
+        self._target = (socket.gethostbyname(target_host), target_port)
         self.out = Flow()
         self.back = Flow()
         self.ends: deque[End] = deque(maxlen=MARKS)
@@ -175,7 +177,7 @@ class Tap:
         connection = _Connection(self.opened, near, far, self.out, self.back)
         self._connections.add(connection)
         # A refusal can be known at once, and then the socket forgets it.
-        if far.connect_ex((LOOPBACK, self.target_port)) in {0, errno.EINPROGRESS}:
+        if far.connect_ex(self._target) in {0, errno.EINPROGRESS}:
             self._watch(connection)
         else:
             self._fail(connection, "far", "refused")

@@ -104,9 +104,9 @@ class ToxiproxyServer:
             server.process.kill()
         raise ProcessDiedAtStart("toxiproxy", server.process.argv, server.process.poll(), server.process.log_tail())
 
-    def link(self, name: str, broker_port: int) -> ToxiproxyLink:
+    def link(self, name: str, broker_port: int, broker_host: str = LOOPBACK) -> ToxiproxyLink:
         """A link through this server to a broker's port; names must differ."""
-        return ToxiproxyLink(self, name, broker_port)
+        return ToxiproxyLink(self, name, broker_port, broker_host)
 
     def get(self, path: str) -> Any:
         """Read the server's API without `toxiproxy-python`: what is really set."""
@@ -148,13 +148,13 @@ class ToxiproxyServer:
 class ToxiproxyLink(LinkProxy):
     """A link whose line is a proxy of the Toxiproxy server."""
 
-    def __init__(self, server: ToxiproxyServer, name: str, broker_port: int) -> None:
+    def __init__(self, server: ToxiproxyServer, name: str, broker_port: int, broker_host: str = LOOPBACK) -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(
                 f"link name {name!r}: only letters, digits, points and hyphens, for it becomes part of a path"
             )
         self.server = server
-        super().__init__(name, broker_port)
+        super().__init__(name, broker_port, broker_host)
 
     def _make_line(self, target_port: int) -> int:
         with _CLIENT_LOCK:

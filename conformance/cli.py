@@ -22,6 +22,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conformance.commands.mutants:main",
         "prove that every rule can fail: plant each defect and find it",
     ),
+    "profile": (
+        "conformance.commands.profile:main",
+        "describe a broker of one's own in a file, and prove each line of it",
+    ),
     "parity": (
         "conformance.commands.parity:main",
         "compare the simulated and the live world on the reference broker",

@@ -22,8 +22,9 @@ from brokerproof.conformance.running.items import EXAMPLES, OUT, PROPERTY, ItemV
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Our options."""
     group = parser.getgroup("brokerproof", "message broker conformance")
-    group.addoption("--brokerproof-broker", default="reference", metavar="NAME", help="reference, activemq or stomp")
-    group.addoption("--brokerproof-url", default=None, metavar="URL", help="URL of a running broker, for NAME stomp")
+    group.addoption(
+        "--brokerproof-broker", default="reference", metavar="BROKER", help="a name, a profile (FILE.toml) or a URL"
+    )
     group.addoption(
         "--brokerproof-tier", default="simulated", choices=["simulated", "live", "both"], help="which worlds"
     )

@@ -45,6 +45,7 @@ from brokerproof.conformance.agents.protocol import (
     Request,
     parse_request,
 )
+from brokerproof.conformance.agents.secure import secured
 from brokerproof.conformance.agents.stamps import (
     ANCILLARY_BYTES,
     NS_PER_MS,
@@ -177,9 +178,12 @@ class Agent(ABC):
             sock = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)
         except OSError as error:
             raise RefusedError("unreachable", f"{operation.url}: {error}") from None
-        sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        ask_for_stamps(sock)
+        if operation.secure:
+            sock = secured(sock, operation)
+        else:
+            ask_for_stamps(sock)
+        sock.setblocking(False)
         wire = self._wire = self.open(operation, sock, f"tcp://{host}:{port}")
         self._selector.register(sock, selectors.EVENT_READ)
         traits = {"traits": msgspec.to_builtins(wire.library.traits)}

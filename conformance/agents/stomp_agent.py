@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.agents.loop import Agent
 from brokerproof.conformance.agents.protocol import FEATURES
 from brokerproof.conformance.agents.stomp_library import StompLibrary
@@ -17,7 +18,7 @@ from brokerproof.conformance.agents.wire import Wire
 from brokerproof.conformance.experiment.operations import Connect
 from brokerproof.reference_broker.inactivity import DocumentedMonitor
 from brokerproof.reference_broker.stomp.client import ClientSession
-from brokerproof.reference_broker.stomp.frames import HEARTBEAT
+from brokerproof.reference_broker.stomp.frames import HEARTBEAT, VERSIONS
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 
@@ -30,8 +31,16 @@ class StompAgent(Agent):
 
     def open(self, request: Connect, sock: socket.socket, address: str) -> Wire:
         session = ClientSession(DocumentedMonitor(address, time.monotonic_ns()))
-        session.connect(heart_beat_ms=request.heartbeat_ms, client_id=request.client_id)
-        return Wire(sock, StompFraming(), StompLibrary(session))
+        session.connect(
+            heart_beat_ms=request.heartbeat_ms,
+            client_id=request.client_id,
+            host=request.virtual_host or "localhost",
+            login=request.login,
+            passcode=request.passcode,
+            versions=request.versions or VERSIONS,
+        )
+        framing = StompFraming() if request.names is None else DialectFraming(Dialect(request.names))
+        return Wire(sock, framing, StompLibrary(session))
 
     def last_of(self, frames: Sequence[object]) -> int:
         # A broker ends a frame with an end of line, which reads as a beat but came with the frame.

@@ -1,45 +1,25 @@
-"""The kinds of brokers that can be tested, by the name that ``--broker`` takes, and how one is made from the options.
+"""The brokers that can be tested, by what ``--broker`` takes: the name of a profile beside this file (``NAME`` or
+``NAME@RELEASE``), a profile of one's own (``FILE.toml``), or the URL of a running broker.
 
-To add one: a module here with an ``Adapter``, a line in ``ADAPTERS`` and a branch in ``make_adapter``.
+Nothing else in ``conformance`` knows a broker by its name; a new one is a new profile (docs/profiles.md).
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from brokerproof.conformance.brokers.chosen import Chosen, hidden, is_place
 from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.nearest import suggestion
+from brokerproof.conformance.experiment.results import REFERENCE
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.base import Adapter
+    from brokerproof.conformance.brokers.profile import Located
 
-#: Name -> what it is.
-ADAPTERS: dict[str, str] = {
-    "reference": "the embedded reference broker, in virtual time and as a server process",
-    "activemq": "Apache ActiveMQ Classic: Debian's release, another one (activemq@5.12.3), or a folder (--home DIR)",
-    "stomp": "any running STOMP broker with ActiveMQ's header conventions (--url stomp://127.0.0.1:PORT)",
-}
-
-
-def find_adapter(name: str) -> str:
-    """The kind of a broker's name (``activemq@5.12.3`` is of kind ``activemq``). Raises ``UsageError``."""
-    kind, at, version = name.partition("@")
-    if kind not in ADAPTERS or (at and (kind != "activemq" or not version)):
-        raise UsageError(f"broker {name!r} is not known; one of {', '.join(ADAPTERS)}, or activemq@VERSION")
-    return kind
-
-
-def check_place(name: str, *, url: str | None, home: str | None) -> None:
-    """Raises ``UsageError`` for a place that this broker has no use for: somebody would take the result for that of a
-    broker that was never asked.
-    """
-    kind = find_adapter(name)
-    if url is not None and kind != "stomp":
-        raise UsageError(f"--url {url} is a running broker, but {name!r} is started by the suite; add --broker stomp")
-    if home is not None and kind != "activemq":
-        raise UsageError(f"--home {home} is ActiveMQ's home folder; add --broker activemq")
-
-
+HERE: Final = Path(__file__).parent
 #: Who plays a program's hosts: name -> what it is.
 CLIENTS: dict[str, str] = {
     "as-written": "each host by the library that its program names: STOMP by ours, JMS by ActiveMQ's Java client",
@@ -47,35 +27,88 @@ CLIENTS: dict[str, str] = {
 }
 
 
+def shipped() -> dict[str, str]:
+    """The names of the profiles that come with the suite, and what each is."""
+    from brokerproof.conformance.brokers.profile import read_profile
+
+    return {path.stem: read_profile(path).profile.about for path in sorted(HERE.glob("*.toml"))}
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in HERE.glob("*.toml")))
+
+
+def check_broker(text: str, home: str | None = None) -> None:
+    """Raises ``UsageError`` for a broker that cannot exist, and for a home folder of one that has none."""
+    from brokerproof.conformance.brokers.profile import read_profile
+    from brokerproof.conformance.brokers.profiled import loaded
+
+    if "://" in text:
+        adapter = None
+        _of_url(text)
+    elif is_place(text):
+        adapter = loaded(read_profile(Path(text)))
+    else:
+        name, at, release = text.partition("@")
+        if name not in _names():
+            near = suggestion(name, _names())
+            raise UsageError(
+                f"broker {text!r} is not known; {near}one of {', '.join(_names())}, a profile (FILE.toml) or a URL "
+                "(stomp://HOST:PORT)"
+            )
+        adapter = loaded(read_profile(HERE / f"{name}.toml"))
+        if at and (adapter is None or not adapter.releases or not release):
+            raise UsageError(f"broker {text!r}: {name} has no releases to choose from; write {name}")
+    if home is not None and (adapter is None or not adapter.homes):
+        raise UsageError(f"--home {home} is the home folder of a broker, but {text!r} is not started from one")
+
+
 def make_adapter(
-    name: str,
-    *,
-    url: str | None = None,
-    home: str | None = None,
-    mutant: str | None = None,
-    client: str = "as-written",
+    text: str = REFERENCE, *, home: str | None = None, mutant: str | None = None, client: str = "as-written"
 ) -> Adapter:
     """An adapter for a broker. Raises ``UsageError``, ``ToolMissing`` or what ``chaos.brokers`` raises."""
-    kind = find_adapter(name)
+    from brokerproof.conformance.brokers.profile import read_profile
+    from brokerproof.conformance.brokers.profiled import ProfileAdapter, loaded
+
+    check_broker(text, home)
     if client not in CLIENTS:
         raise UsageError(f"client {client!r} is not known; one of {', '.join(CLIENTS)}")
+    chosen = Chosen(text, home=home, mutant=mutant, client=client)
+    if "://" in text:
+        located = _of_url(text)
+    else:
+        located = read_profile(Path(text) if is_place(text) else HERE / f"{text.partition('@')[0]}.toml")
+    if client == "openwire" and located.profile.endpoints.openwire is None:
+        raise UsageError(f"--client openwire: {text!r} has no OpenWire endpoint; leave it out")
+    kind = loaded(located)
+    adapter = ProfileAdapter(located) if kind is None else kind.of_profile(located, chosen)
     if client == "openwire":
         from brokerproof.conformance.brokers.through import ThroughOpenWire
 
-        if kind == "stomp":
-            raise UsageError("--broker stomp is reached over STOMP only; leave --client openwire out")
-        return ThroughOpenWire(make_adapter(name, url=url, home=home, mutant=mutant))
-    if kind == "reference":
-        from brokerproof.conformance.brokers.reference import ReferenceAdapter
+        adapter = ThroughOpenWire(adapter)
+    adapter.chosen = chosen.words()
+    return adapter
 
-        return ReferenceAdapter(mutant)
-    if kind == "stomp":
-        from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 
-        if url is None:
-            raise UsageError("--broker stomp needs --url stomp://127.0.0.1:PORT of a running broker")
-        return StompUrlAdapter(url)
-    from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
+def _of_url(url: str) -> Located:
+    """The profile of a running broker of which only the URL is known. Raises ``UsageError``."""
+    from brokerproof.conformance.brokers.profile import (
+        Endpoints,
+        Located,
+        Profile,
+        Promises,
+        StompAt,
+        Version,
+    )
+    from brokerproof.conformance.brokers.profiled import SCHEMES, parse_url
 
-    version = name.partition("@")[2] or None
-    return ActiveMQAdapter(version, None if home is None else Path(home))
+    shown = hidden(url)
+    bare = Located(Profile(name="broker", endpoints=Endpoints()), shown, Path.cwd())
+    if url.partition("://")[0] not in SCHEMES["stomp"]:
+        raise UsageError(f"{shown} is not a STOMP address; give stomp://HOST:PORT, or a profile (FILE.toml)")
+    parse_url(url, "stomp", bare, "the URL")
+    profile = Profile(
+        name="broker", version=Version(greeting="*"), endpoints=Endpoints(stomp=StompAt(url=url)), promises=Promises()
+    )
+    return Located(profile, shown, Path.cwd(), probed=True)

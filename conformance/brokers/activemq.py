@@ -29,13 +29,15 @@ from brokerproof.chaos.brokers.stomp import StompRefused, clock
 from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
-from brokerproof.conformance.brokers.reference import policy_pattern
+from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
 from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.brokers.chosen import Chosen
+    from brokerproof.conformance.brokers.profile import Located
     from brokerproof.conformance.experiment.program import Program
 
 CAPABILITIES = [
@@ -133,6 +135,12 @@ class ActiveMQAdapter(Adapter):
     """``version``: a release that ``chaos.brokers.jars`` knows; ``home``: a folder instead; neither: Debian's."""
 
     name = "activemq"
+    releases = homes = True
+
+    @classmethod
+    def of_profile(cls, located: Located, chosen: Chosen) -> ActiveMQAdapter:
+        del located  # what a release promises is told apart by its number
+        return cls(chosen.release, chosen.home)
 
     def __init__(self, version: str | None = None, home: Path | None = None) -> None:
         """Raises ``ToolMissing``, ``ToolFailed``, ``UnknownRelease`` or ``NotAHome``."""
@@ -269,7 +277,7 @@ def _attributes(entry: PolicySpec, kind: str) -> dict[str, str]:
 def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
     return [
         PolicyEntry(
-            policy_pattern(entry.match),
+            pattern(entry.match),
             kind,
             entry.expire_period_ms,
             entry.memory_limit_bytes,

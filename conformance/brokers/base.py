@@ -17,15 +17,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+import msgspec
+
+from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.conformance.experiment.stomp_names import StompNames
 from brokerproof.conformance.known import load_known
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.chaos.processes import Supervisor
+    from brokerproof.conformance.brokers.chosen import Chosen
+    from brokerproof.conformance.brokers.profile import Located
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
+    from brokerproof.conformance.requirements.catalogue import Requirement
 
 
 class NotApplicableError(Exception):
@@ -48,6 +55,22 @@ class Laboratory(Protocol):
 
     def fresh_name(self, stem: str) -> str:
         """A name that was never given before."""
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """Where and as whom clients of a kind connect; ``names`` None: ActiveMQ's. ``secure``: the name in the broker's
+    certificate, "" without TLS.
+    """
+
+    host: str = LOOPBACK
+    port: int
+    login: str = ""
+    passcode: str = ""
+    virtual_host: str = ""
+    versions: tuple[str, ...] = ()
+    names: StompNames | None = None
+    secure: str = ""
+    ca: str = ""
 
 
 class Operated:
@@ -73,6 +96,10 @@ class Endpoint(ABC):
     @abstractmethod
     def port(self, via: str) -> int:
         """The loopback port for clients of a kind (``stomp``, ``jms``). Raises ``NotApplicableError``."""
+
+    def access(self, via: str) -> Access:
+        """The same with everything that a client must know. Raises ``NotApplicableError``."""
+        return Access(port=self.port(via))
 
     @abstractmethod
     def counters(self, dest: str | None) -> dict[str, int] | None:
@@ -132,8 +159,19 @@ class Adapter(ABC):
     #: What ``--broker`` calls it, and the column in the report: the name with the release.
     name: str
     label: str
-    #: How many runs it bears side by side.
+    #: How many runs it bears side by side: of the corpus, and of random programs, which are less about timing.
     workers: int = 1
+    lanes: int = 1
+    #: The options of a command by which it was chosen.
+    chosen: tuple[str, ...] = ()
+    #: Whether there are releases to choose from (``NAME@RELEASE``), and whether it can be started from a home folder.
+    releases: ClassVar[bool] = False
+    homes: ClassVar[bool] = False
+
+    @classmethod
+    def of_profile(cls, located: Located, chosen: Chosen) -> Adapter:
+        """The one that a profile names as its ``adapter``."""
+        raise located.wrong("adapter", f"{cls.__name__} cannot be made for {chosen.text}")
 
     @abstractmethod
     def capabilities(self) -> list[str]:
@@ -147,6 +185,20 @@ class Adapter(ABC):
     def cast(self, program: Program) -> Program:
         """The program as it is played here: its hosts may be played by another client library."""
         return program
+
+    def owns(self, program: Program) -> bool:
+        """Whether the program must have the broker to itself."""
+        del program
+        return True
+
+    def lines(self) -> dict[str, str]:
+        """Capability -> the line of the profile that would switch it on."""
+        return {}
+
+    def unpromised(self, requirement: Requirement) -> str:
+        """Why a requirement does not apply to this broker; "" if it does."""
+        del requirement
+        return ""
 
     def known(self) -> Known:
         """Its known deviations. Raises ``SuiteProblem``."""

@@ -18,10 +18,16 @@ import secrets
 import socket
 import time
 from collections import deque
+from typing import TYPE_CHECKING
 
 from brokerproof.chaos.clocks import ClockReading, reading
-from brokerproof.reference_broker.stomp.codec import FrameDecoder, encode
-from brokerproof.reference_broker.stomp.frames import V12, Frame, StompProtocolError
+from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
+from brokerproof.conformance.agents.secure import context_of
+from brokerproof.reference_broker.stomp.frames import Frame, StompProtocolError
+from brokerproof.reference_broker.stomp.framing import StompFraming
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.base import Access
 
 CONNECT_MS = 5000
 #: How long an answer, or a message that should come, may take.
@@ -41,17 +47,19 @@ class ProbeError(Exception):
 class Line:
     """One STOMP connection, used step by step."""
 
-    def __init__(
-        self, host: str, port: int, heart_beat: str = "0,0", credentials: tuple[str, str] | None = None
-    ) -> None:
-        """``credentials``: login and passcode."""
-        self._socket = socket.create_connection((host, port), timeout=CONNECT_MS / 1000)
-        self._decoder = FrameDecoder()
+    def __init__(self, access: Access, heart_beat: str = "0,0") -> None:
+        """Connect, as whom and in which words ``access`` says."""
+        sock = socket.create_connection((access.host, access.port), timeout=CONNECT_MS / 1000)
+        self._socket = context_of(access.ca).wrap_socket(sock, server_hostname=access.secure) if access.secure else sock
+        self._framing = StompFraming() if access.names is None else DialectFraming(Dialect(access.names))
         self._frames: deque[Frame] = deque()
         self._receipts = 0
-        headers = {"accept-version": "1.1,1.2", "host": "localhost", "heart-beat": heart_beat}
-        if credentials is not None:
-            headers |= {"login": credentials[0], "passcode": credentials[1]}
+        headers = {
+            "accept-version": ",".join(access.versions or ("1.1", "1.2")),
+            "host": access.virtual_host or "localhost",
+            "heart-beat": heart_beat,
+        }
+        headers |= {"login": access.login, "passcode": access.passcode} if access.login or access.passcode else {}
         self._put(Frame("CONNECT", headers))
         greeting = self._next(ANSWER_MS, "CONNECTED")
         if greeting is None:
@@ -85,7 +93,7 @@ class Line:
         return self._next(wait_ms, "MESSAGE")
 
     def _put(self, frame: Frame) -> None:
-        self._socket.sendall(encode(frame, V12))
+        self._socket.sendall(self._framing.encode(frame))
 
     def _next(self, wait_ms: int, command: str) -> Frame | None:
         """The next frame of a kind; others are kept. Raises ``ProbeError`` for ERROR and a closed connection."""
@@ -108,7 +116,7 @@ class Line:
             if not part:
                 raise ProbeError(f"the broker closed the connection while {command} was waited for")
             try:
-                self._frames += [frame for frame in self._decoder.feed(part) if isinstance(frame, Frame)]
+                self._frames += [frame for frame in self._framing.feed(part) if isinstance(frame, Frame)]
             except StompProtocolError as error:
                 raise ProbeError(f"the broker breaks STOMP: {error.text}") from None
 
@@ -116,21 +124,36 @@ class Line:
 class Found:
     """What the probes found."""
 
-    __slots__ = ("capabilities", "stamps")
+    __slots__ = ("asked", "capabilities", "marks", "server", "stamps")
 
-    def __init__(self, capabilities: list[str], *, stamps: bool) -> None:
+    def __init__(
+        self,
+        capabilities: list[str],
+        *,
+        stamps: bool,
+        marks: bool = True,
+        server: str = "",
+        asked: tuple[str, ...] = (),
+    ) -> None:
         self.capabilities = capabilities
+        #: What was tried.
+        self.asked = asked
+        #: A message that comes again says so.
+        self.marks = marks
+        #: What it calls itself, the headings of reports want it.
+        self.server = server
         #: The broker replaces the timestamp that a client sends.
         self.stamps = stamps
 
 
-def probe(host: str, port: int) -> Found:
+def probe(access: Access) -> Found:
     """Ask everything; about six seconds.
 
     Raises ``OSError`` when nothing listens, ``ProbeError`` when it is no STOMP.
     """
     run = f"bp{secrets.token_hex(4)}"
-    with Line(host, port, f"{_BEAT_MS},{_BEAT_MS}") as line:
+    with Line(access, f"{_BEAT_MS},{_BEAT_MS}") as line:
+        server = line.greeting.get("server", "")
         monitored = "0" not in line.greeting.get("heart-beat", "0,0").replace(" ", "").split(",")
     questions = {
         "ttl": _ttl,
@@ -145,7 +168,7 @@ def probe(host: str, port: int) -> Found:
     capabilities = ["monitor"] if monitored else []
     for name, question in questions.items():
         try:
-            with Line(host, port) as line:
+            with Line(access) as line:
                 offered = question(line, f"{name}.{run}")
         except (ProbeError, OSError):
             # A broker that refuses the question does not offer the answer.
@@ -154,20 +177,24 @@ def probe(host: str, port: int) -> Found:
             capabilities.append(name)
     if "nack" in capabilities:
         capabilities.append("dead-letter")
-    stamps = False
     try:
-        with Line(host, port) as line:
-            stamps = _stamps(line, f"stamp.{run}")
+        with Line(access) as line:
+            stamped = stamps(line, f"stamp.{run}")
     except (ProbeError, OSError):
-        stamps = False
-    return Found(sorted(capabilities), stamps=stamps)
+        stamped = False
+    try:
+        marked = _marks(access, f"/queue/marks.{run}")
+    except (ProbeError, OSError):
+        marked = False
+    asked = ("monitor", *questions, "dead-letter")
+    return Found(sorted(capabilities), stamps=stamped, marks=marked, server=server, asked=asked)
 
 
-def read_clock(host: str, port: int) -> ClockReading | None:
+def read_clock(access: Access) -> ClockReading | None:
     """The broker's wall clock: the stamp that it puts on a message without one. None if it puts none."""
     queue = f"/queue/clock.bp{secrets.token_hex(4)}"
     try:
-        with Line(host, port) as line:
+        with Line(access) as line:
             line.subscribe(queue)
             t0_ns, real0_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
             line.send(queue, "clock")
@@ -283,7 +310,7 @@ def _transactions(line: Line, name: str) -> bool:
     return found is not None and found.body == b"committed"
 
 
-def _stamps(line: Line, name: str) -> bool:
+def stamps(line: Line, name: str) -> bool:
     """The client's timestamp is replaced."""
     queue = f"/queue/{name}"
     sent_ms = _now_ms() - 3_600_000
@@ -291,6 +318,19 @@ def _stamps(line: Line, name: str) -> bool:
     line.send(queue, "stamped", timestamp=str(sent_ms))
     found = line.message(ANSWER_MS)
     return found is not None and found.headers.get("timestamp") not in {None, str(sent_ms)}
+
+
+def _marks(access: Access, queue: str) -> bool:
+    """What a consumer leaves unsettled comes again, and says so."""
+    with Line(access) as line:
+        line.send(queue, "again")
+        line.subscribe(queue, "client-individual")
+        if line.message(ANSWER_MS) is None:
+            return False
+    with Line(access) as line:
+        line.subscribe(queue)
+        found = line.message(ANSWER_MS)
+        return found is not None and found.headers.get("redelivered") == "true"
 
 
 def _settlement(message: Frame) -> dict[str, str]:

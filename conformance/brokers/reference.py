@@ -27,6 +27,7 @@ from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.brokers.translation import ADVISORIES, CAPABILITIES, monitor_settings, redelivery_settings
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.reference_broker.core.config import resolve_generation
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile
     from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.brokers.chosen import Chosen
+    from brokerproof.conformance.brokers.profile import Located
     from brokerproof.conformance.experiment.configuration import BrokerSpec
     from brokerproof.conformance.experiment.program import Program
 
@@ -158,9 +161,15 @@ class ReferenceAdapter(Adapter):
     name = "reference"
     label = "reference"
     workers = 3
+    lanes = 8
 
     def __init__(self, mutant: str | None = None) -> None:
         self.mutant = mutant
+
+    @classmethod
+    def of_profile(cls, located: Located, chosen: Chosen) -> ReferenceAdapter:
+        del located  # the embedded broker is what it is
+        return cls(chosen.mutant)
 
     def capabilities(self) -> list[str]:
         return list(CAPABILITIES)
@@ -217,7 +226,7 @@ def configuration(broker: BrokerSpec) -> str:
     for entry in broker.policies:
         lines += [
             "[[broker.destinations]]",
-            f"match = {_toml(policy_pattern(entry.match))}",
+            f"match = {_toml(pattern(entry.match))}",
             f"expire_period_ms = {entry.expire_period_ms}",
             f"high_water_percent = {entry.high_water_percent}",
             f"max_page_size = {entry.max_page_size}",
@@ -248,11 +257,6 @@ def configuration(broker: BrokerSpec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def policy_pattern(match: str) -> str:
-    """A policy for ``q0`` must cover ``q0.RUN``; so must ``*``."""
-    return match if match.endswith(">") else f"{match}.>"
-
-
 def _quoted(table: dict[str, str]) -> dict[str, str]:
     return {json.dumps(key): value for key, value in table.items()}
 
@@ -280,4 +284,4 @@ def _port(line: bytes, wanted: str, process: Process) -> int:
     return int(found[1])
 
 
-__all__ = ["Admin", "ReferenceAdapter", "ReferenceEndpoint", "configuration", "policy_pattern"]
+__all__ = ["Admin", "ReferenceAdapter", "ReferenceEndpoint", "configuration"]

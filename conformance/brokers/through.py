@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
-from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, Operated
 from brokerproof.conformance.experiment.results import THROUGH_OPENWIRE
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
+    from brokerproof.conformance.requirements.catalogue import Requirement
 
 #: What the client can be asked for, whatever the broker's own adapter says: JMS consumers choose how they are served.
 OFFERED = ("expiry-check", "nack", "pull", "sync-dispatch")
@@ -41,6 +42,9 @@ class ThroughEndpoint(Endpoint):
 
     def port(self, via: str) -> int:
         return self._inner.port(via)
+
+    def access(self, via: str) -> Access:
+        return self._inner.access(via)
 
     def counters(self, dest: str | None) -> dict[str, int] | None:
         return self._inner.counters(dest)
@@ -78,6 +82,7 @@ class ThroughOpenWire(Adapter):
         self.name = inner.name
         self.label = inner.label + THROUGH_OPENWIRE
         self.workers = inner.workers
+        self.lanes = inner.lanes
 
     def capabilities(self) -> list[str]:
         return sorted({*self._inner.capabilities(), *OFFERED})
@@ -96,6 +101,15 @@ class ThroughOpenWire(Adapter):
 
     def effective(self, program: Program) -> Program:
         return self._inner.effective(program)
+
+    def owns(self, program: Program) -> bool:
+        return self._inner.owns(program)
+
+    def lines(self) -> dict[str, str]:
+        return self._inner.lines()
+
+    def unpromised(self, requirement: Requirement) -> str:
+        return self._inner.unpromised(requirement)
 
     def known(self) -> Known:
         return self._inner.known().through_openwire()

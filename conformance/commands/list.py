@@ -37,9 +37,9 @@ def _rows(what: str, pattern: str | None) -> list[dict[str, str]]:
         from brokerproof.conformance.mutants import MUTANTS
 
         return [{"id": m.id, "requirement": m.requirement, "sentence": m.sentence} for m in MUTANTS.values()]
-    from brokerproof.conformance.brokers import ADAPTERS
+    from brokerproof.conformance.brokers import shipped
 
-    return [{"name": name, "about": text} for name, text in ADAPTERS.items()]
+    return [{"name": name, "about": text} for name, text in shipped().items()]
 
 
 def _requirements(pattern: str | None) -> list[dict[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from brokerproof.conformance.brokers import check_place
+from brokerproof.conformance.brokers import check_broker
 from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.commands.judge import exit_code
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
@@ -43,10 +43,9 @@ def main(argv: Sequence[str]) -> int:
         "--tier", choices=["simulated", "live"], default="simulated", help="which world (default simulated)"
     )
     parser.add_argument(
-        "--broker", default=REFERENCE, metavar="NAME", help="as for `run`; others than reference need --tier live"
+        "--broker", default=REFERENCE, metavar="BROKER", help="as for `run`; others than reference need --tier live"
     )
-    parser.add_argument("--url", metavar="URL", help="a running broker, for --broker stomp")
-    parser.add_argument("--home", metavar="DIR", help="the broker's home folder, for --broker activemq")
+    parser.add_argument("--home", metavar="DIR", help="the broker's home folder, where it is started from one")
     parser.add_argument("--client", default=AS_WRITTEN, metavar="WHO", help="as for `run`; needs --tier live")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect (`brokerproof list mutants`)")
     parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match")
@@ -56,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one verdict per line, as JSON")
     options = parser.parse_args(argv)
     check_mutant(options.mutant)
-    check_place(options.broker, url=options.url, home=options.home)
+    check_broker(options.broker, options.home)
     name, program = _program(options.program, options.seed)
     catalogue = default_catalogue()
     wanted = catalogue.select(options.requirement)
@@ -93,13 +92,13 @@ def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple
     if options.tier == "simulated":
         return run_program(program, name, seed=options.seed, mutant=options.mutant, wanted=wanted)
     from brokerproof.conformance.brokers import make_adapter
+    from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.running.live import run_all
 
-    adapter = make_adapter(
-        options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client
-    )
+    adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
     result = next(iter(run_all(adapter, [(name, adapter.cast(program))], wanted, options.mutant)))
     result.seed = options.seed
+    result.chosen = Chosen(options.broker, home=options.home, client=options.client).words()
     return result
 
 
@@ -113,14 +112,7 @@ def _watch(result: RunResult, model: type[Model], wanted: Sequence[str]) -> None
 
 def _same_line(result: RunResult, options: argparse.Namespace) -> str:
     """The line that was given, without what concerns only its output."""
-    return replay_line(
-        result,
-        broker=None if options.broker == REFERENCE else options.broker,
-        url=options.url,
-        home=options.home,
-        client=None if options.client == AS_WRITTEN else options.client,
-        machine=options.machine,
-    )
+    return replay_line(result, machine=options.machine)
 
 
 def _program(name: str | None, seed: int | None) -> tuple[str, Program]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
+from brokerproof.conformance.experiment.stomp_names import StompNames
+
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.
 MS_MAX: Final = 10_000_000_000
@@ -61,6 +63,8 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
 
     ``heartbeat_ms``: STOMP's (what the client sends, what it wants). ``monitor_ms``: OpenWire's (read period, initial
     delay); null: the library's default. ``expiry_check`` False is JMS ``consumerExpiryCheckEnabled=false``.
+    ``virtual_host``, ``versions`` and ``names`` are STOMP's: whom CONNECT names, what it offers, and what the broker
+    calls things. ``secure``: the name that the broker's certificate must have; ``ca`` a file with who may vouch for it.
     """
 
     host: str = ""
@@ -69,6 +73,13 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     monitor_ms: tuple[int, int] | None = None
     expiry_check: bool = True
     client_id: str = ""
+    login: str = ""
+    passcode: str = ""
+    virtual_host: str = ""
+    versions: tuple[str, ...] = ()
+    names: StompNames | None = None
+    secure: str = ""
+    ca: str = ""
 
 
 class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,10 +45,12 @@ class RunResult:
     ``seed-N``. ``problem`` is not empty when the suite or its environment failed (exit code 4); ``not_run`` when a tool
     or broker is missing. Then ``history`` may be None and ``verdicts`` hold *not run*. ``lost``: requirement that only
     the reference broker's run of the program speaks of -> the first answer that differed, its and this one's.
+    ``chosen``: the options of ``replay`` that choose this broker.
     """
 
     __slots__ = (
         "broker",
+        "chosen",
         "history",
         "lost",
         "mutant",
@@ -76,6 +78,7 @@ class RunResult:
         seconds: float = 0.0,
         problem: str = "",
         not_run: str = "",
+        chosen: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.broker = broker
@@ -89,6 +92,7 @@ class RunResult:
         self.problem = problem
         self.not_run = not_run
         self.lost: dict[str, tuple[str, str]] = {}
+        self.chosen = chosen
 
     @property
     def run(self) -> str:

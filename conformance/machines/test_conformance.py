@@ -87,7 +87,6 @@ def test_live(live_tier: str, request: pytest.FixtureRequest) -> None:
         tier=live_tier,
         requirement=option("--brokerproof-requirement"),
         mutant=mutant,
-        url=option("--brokerproof-url"),
     )
     _conclude(live_runs_for(options, wanted), request)
 
@@ -105,7 +104,7 @@ def _conclude(runs: Iterable[RunResult], request: pytest.FixtureRequest) -> None
             pytest.fail(f"suite: {result.problem}", pytrace=False)
         for verdict in result.verdicts:
             if concluded(verdict, catalogue[verdict.requirement].level).verdict is VerdictKind.VIOLATED:
-                pytest.fail("\n" + _explain(result, verdict, request), pytrace=False)
+                pytest.fail("\n" + _explain(result, verdict), pytrace=False)
     missing = [result.not_run for result in results if result.not_run]
     if missing and under_ci():
         pytest.fail(f"not run: {missing[0]}", pytrace=False)
@@ -113,10 +112,9 @@ def _conclude(runs: Iterable[RunResult], request: pytest.FixtureRequest) -> None
         pytest.skip(f"not run: {missing[0]}")
 
 
-def _explain(result: RunResult, verdict: Verdict, request: pytest.FixtureRequest) -> str:
+def _explain(result: RunResult, verdict: Verdict) -> str:
     """The failure text, of the shrunk program where shrinking is possible; the replay line is the original's."""
-    broker, url = (request.config.getoption(f"--brokerproof-{name}") for name in ("broker", "url"))
-    replay = replay_line(result, broker=None if broker == REFERENCE else broker, url=url)
+    replay = replay_line(result)
     if result.world == "simulated":
         shrunk = shrink_violation(result.program, verdict.requirement, result.mutant, SECONDS).result
         smaller = next(v for v in shrunk.verdicts if v.requirement == verdict.requirement)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from brokerproof.chaos.brokers.jolokia import JolokiaFailed
+from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.brokers.probing import Line, ProbeError
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.operating import advice, measuring
@@ -78,9 +79,14 @@ def _by_messages(where: Address, way: str | None) -> tuple[Offset, str | None]:
     if where.scheme in OPENWIRE:
         with OpenWireExchange(where.host, where.port, where.credentials) as messages:
             return _by_exchange(messages, way)
-    line, exchange = measuring.stomp_exchange(lambda: Line(where.host, where.port, credentials=where.credentials))
+    line, exchange = measuring.stomp_exchange(lambda: Line(_access(where)))
     with line:
         return _by_exchange(exchange, way)
+
+
+def _access(where: Address) -> Access:
+    login, passcode = where.credentials or ("", "")
+    return Access(host=where.host, port=where.port, login=login, passcode=passcode)
 
 
 def _by_exchange(exchange: Exchange, way: str | None) -> tuple[Offset, str | None]:

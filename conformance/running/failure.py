@@ -55,11 +55,12 @@ def culprit(result: RunResult, verdict: Verdict) -> str:
 
 def replay_line(result: RunResult, **chosen: str | None) -> str:
     """One line that runs this program again, in its world and with its mutant. ``chosen`` are further options of
-    ``replay`` by name (``url="stomp://127.0.0.1:61613"``); one that is None is left out.
+    ``replay`` by name (``machine="expiry"``); one that is None is left out.
     """
-    options = {"tier": None if result.world == "simulated" else result.world, **chosen, "mutant": result.mutant}
+    options = {**chosen, "mutant": result.mutant}
     what = [result.name] if result.seed is None else ["--seed", str(result.seed)]
-    given = [word for name, value in options.items() if value is not None for word in (f"--{name}", value)]
+    given = [] if result.world == "simulated" else ["--tier", result.world, *result.chosen]
+    given += [word for name, value in options.items() if value is not None for word in (f"--{name}", value)]
     return shlex.join(["brokerproof", "replay", *what, *given])
 
 

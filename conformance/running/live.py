@@ -1,8 +1,9 @@
 """The live tier: which corpus programs run on a broker, in which order, and what comes of each.
 
 Rules
-* The plan: corpus programs that the broker can run at all and that take little real time. It is ordered so that brokers
-  can be shared: by settings, then by the broker's clock, never backwards.
+* The plan: corpus programs that the broker can run at all and that take little real time, then random ones. The corpus
+  is ordered so that brokers can be shared: by settings, then by the broker's clock, never backwards.
+* A random program that shows a violation is run again; what nobody sees twice is inconclusive.
 * A missing tool makes runs *not run*, by name. What the suite or its environment did wrong is a ``problem`` (exit code
   4) and spoils the broker that was in use, so that the next run gets a fresh one.
 * Known deviations of the broker are marked after judging; one that no longer fails is a problem too.
@@ -14,8 +15,12 @@ import contextlib
 import itertools
 import queue
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import msgspec
 
 from brokerproof.chaos.brokers.jars import NotAHome, UnknownRelease
 from brokerproof.chaos.brokers.jolokia import JolokiaFailed
@@ -33,7 +38,9 @@ from brokerproof.conformance.experiment.steps.consume import Take
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.generate.live import live_program
 from brokerproof.conformance.known import apply_known
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.options import SuiteOptions
@@ -43,6 +50,10 @@ from brokerproof.conformance.worlds.live.world import LiveWorld
 #: Programs that let more real time pass than this run in the simulated world only.
 REAL_MS_MAX = 15_000
 PATIENCE_MS = 5_000
+#: How often a random program that showed a violation is run again, to see it again.
+AGAIN = 2
+#: Of so many drawn programs at least one must fit the broker.
+MISFITS = 20
 #: What goes wrong around a broker: nobody's verdict.
 TROUBLE = (
     SuiteProblem,
@@ -72,9 +83,7 @@ class LiveRuns:
 def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
     try:
-        adapter = make_adapter(
-            options.broker, url=options.url, home=options.home, mutant=options.mutant, client=options.client
-        )
+        adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
     except (UnknownRelease, NotAHome) as error:
         raise UsageError(str(error)) from None
     except (ToolMissing, ToolFailed) as error:
@@ -84,9 +93,25 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     refused = refused_by(adapter)
     runs = itertools.chain(
         (_refused(adapter, name, program, why, wanted) for name, program, why in refused),
-        run_all(adapter, plan, wanted, options.mutant),
+        run_all(adapter, plan, wanted, options.mutant, random_plan(adapter, options)),
     )
-    return LiveRuns(adapter.label, len(plan) + len(refused), runs)
+    # What a budget lets run is not known beforehand.
+    drawn = options.live_programs if options.budget_s is None else 0
+    return LiveRuns(adapter.label, len(plan) + len(refused) + drawn, runs)
+
+
+def random_plan(adapter: Adapter, options: SuiteOptions) -> Iterator[tuple[str, Program]]:
+    """Random programs that fit a broker, until there are as many as were asked for, or the budget is spent."""
+    started, found, seed = time.monotonic(), 0, options.seed
+    # A broker that fits none of so many fits none at all.
+    while found < options.live_programs and seed < options.seed + MISFITS * (options.live_programs + 1):
+        if options.budget_s is not None and time.monotonic() - started > options.budget_s:
+            return
+        program = adapter.cast(live_program(seed))
+        if not adapter.refusal(program):
+            found += 1
+            yield f"live-seed-{seed}", program
+        seed += 1
 
 
 def refused_by(adapter: Adapter) -> list[tuple[str, Program, str]]:
@@ -102,7 +127,7 @@ def _refused(adapter: Adapter, name: str, program: Program, why: str, wanted: tu
     shown = run_program(program, name, wanted=wanted).verdicts
     exercised = tuple(v.requirement for v in shown if v.verdict in {VerdictKind.SATISFIED, VerdictKind.VIOLATED})
     verdicts = _all(exercised, VerdictKind.NOT_APPLICABLE, why)
-    return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None)
+    return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None, chosen=adapter.chosen)
 
 
 def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
@@ -125,33 +150,81 @@ def real_ms(program: Program) -> int:
 
 
 def run_all(
-    adapter: Adapter, plan: list[tuple[str, Program]], wanted: tuple[str, ...], mutant: str | None = None
+    adapter: Adapter,
+    plan: list[tuple[str, Program]],
+    wanted: tuple[str, ...],
+    mutant: str | None = None,
+    drawn: Iterable[tuple[str, Program]] = (),
 ) -> Iterator[RunResult]:
-    """Run a plan, in its order; everything is stopped when the iterator ends or is closed.
+    """Run a plan, in its order, then what is ``drawn``; everything is stopped when the iterator ends or is closed.
 
     An adapter whose brokers are cheap lets several programs run side by side, each in a laboratory of its own: their
-    time is mostly waiting.
+    time is mostly waiting. Random programs run in more lanes than those of the corpus, which are about timing.
     """
-    if not plan:
-        return
     with contextlib.ExitStack() as stack:
         free: queue.SimpleQueue[Laboratory] = queue.SimpleQueue()
-        for _ in range(adapter.workers):
-            free.put(stack.enter_context(Laboratory()))
+        rooms = 0
         # After the pool, before the laboratories: what the adapter keeps is owned by their supervisors.
         stack.callback(adapter.close)
-        pool = stack.enter_context(ThreadPoolExecutor(adapter.workers))
-        # Leaving early: what has not begun is not begun any more.
-        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+        laboratories = stack.enter_context(contextlib.ExitStack())
 
-        def run(entry: tuple[str, Program]) -> RunResult:
+        def run(entry: tuple[str, Program], again: int) -> RunResult:
             laboratory = free.get()
             try:
-                return run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
+                result = run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
+                for _ in range(again if _violated(result) else 0):
+                    second = run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
+                    if _confirms(result, second):
+                        return result
+                if again:
+                    result.verdicts = [_doubted(verdict, again + 1) for verdict in result.verdicts]
+                return result
             finally:
                 free.put(laboratory)
 
-        yield from pool.map(run, plan)
+        for lanes, entries, again in ((adapter.workers, iter(plan), 0), (adapter.lanes, iter(drawn), AGAIN)):
+            first = next(entries, None)
+            if first is None:
+                continue
+            while rooms < lanes:
+                free.put(laboratories.enter_context(Laboratory()))
+                rooms += 1
+            yield from _side_by_side(lanes, itertools.chain([first], entries), partial(run, again=again))
+
+
+def _side_by_side(
+    lanes: int, entries: Iterator[tuple[str, Program]], run: Callable[[tuple[str, Program]], RunResult]
+) -> Iterator[RunResult]:
+    """Results in the order of the entries, of which no more are drawn ahead than can run."""
+    with ThreadPoolExecutor(lanes) as pool:
+        waiting: deque[Future[RunResult]] = deque()
+        try:
+            for entry in entries:
+                waiting.append(pool.submit(run, entry))
+                if len(waiting) >= 2 * lanes:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            # Leaving early: what has not begun is not begun any more.
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _violated(result: RunResult) -> set[str]:
+    return {verdict.requirement for verdict in result.verdicts if verdict.verdict is VerdictKind.VIOLATED}
+
+
+def _confirms(result: RunResult, second: RunResult) -> bool:
+    """Whether a second run shows what the first one did."""
+    return not _violated(result).isdisjoint(_violated(second))
+
+
+def _doubted(verdict: Verdict, runs: int) -> Verdict:
+    """What was seen once only is nobody's fault for certain."""
+    if verdict.verdict is not VerdictKind.VIOLATED:
+        return verdict
+    text = f"seen in 1 of {runs} runs: {verdict.text}"
+    return msgspec.structs.replace(verdict, verdict=VerdictKind.INCONCLUSIVE, text=text)
 
 
 def run_live(
@@ -180,7 +253,8 @@ def run_live(
         problem = f"{name} on {adapter.label}: {error}"
         verdicts = _all(wanted, VerdictKind.NOT_RUN, problem)
     else:
-        verdicts, stale = apply_known(name, judge_history(history, wanted=wanted), adapter.known())
+        judged = [explained(adapter, verdict) for verdict in judge_history(history, wanted=wanted)]
+        verdicts, stale = apply_known(name, judged, adapter.known())
         problem = "; ".join(stale)
     return RunResult(
         name,
@@ -194,7 +268,23 @@ def run_live(
         seconds=time.monotonic() - started,
         problem=problem,
         not_run=not_run,
+        chosen=adapter.chosen,
     )
+
+
+def explained(adapter: Adapter, verdict: Verdict) -> Verdict:
+    """A verdict in the light of what the broker promises: what it does not promise does not apply, and what does not
+    apply says what would switch it on.
+    """
+    requirement = default_catalogue()[verdict.requirement]
+    why = adapter.unpromised(requirement)
+    if why:
+        return Verdict(requirement.id, VerdictKind.NOT_APPLICABLE, text=why)
+    if verdict.verdict is not VerdictKind.NOT_APPLICABLE:
+        return verdict
+    offered, lines = adapter.capabilities(), adapter.lines()
+    missing = [lines[need] for need in requirement.needs if need not in offered and need in lines]
+    return msgspec.structs.replace(verdict, text="; ".join(dict.fromkeys([verdict.text, *missing])))
 
 
 def _not_run(

@@ -17,12 +17,12 @@ class SuiteOptions:
         "client",
         "home",
         "jobs",
+        "live_programs",
         "mutant",
         "programs",
         "requirement",
         "seed",
         "tier",
-        "url",
     )
 
     def __init__(
@@ -32,11 +32,11 @@ class SuiteOptions:
         tier: str = "both",
         seed: int = 0,
         programs: int = PROGRAMS,
+        live_programs: int = 0,
         budget_s: float | None = None,
         requirement: str | None = None,
         jobs: int = 2,
         mutant: str | None = None,
-        url: str | None = None,
         home: str | None = None,
         client: str = "as-written",
     ) -> None:
@@ -44,10 +44,11 @@ class SuiteOptions:
         self.tier = tier
         self.seed = seed
         self.programs = programs
+        #: Random programs of the live tier.
+        self.live_programs = live_programs
         self.budget_s = budget_s
         self.requirement = requirement
         self.jobs = jobs
         self.mutant = mutant
-        self.url = url
         self.home = home
         self.client = client

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from brokerproof.conformance.brokers import ADAPTERS, CLIENTS, check_place
+from brokerproof.conformance.brokers import CLIENTS, check_broker
 from brokerproof.conformance.commands.judge import INCONCLUSIVE_PERCENT_MAX, exit_code
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, SUITE, UsageError, under_ci
 from brokerproof.conformance.experiment.results import REFERENCE, SuiteFinished
@@ -29,6 +29,8 @@ from brokerproof.reports.render.terminal import make_console, print_report
 
 #: All cells.
 PERCENT_MAX = 100
+#: Random programs of a live run that is bounded by its budget only.
+UNBOUNDED = 100_000
 
 
 def main(argv: Sequence[str]) -> int:
@@ -73,10 +75,15 @@ def main(argv: Sequence[str]) -> int:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="brokerproof run", description=__doc__)
     parser.add_argument(
-        "--broker", default=REFERENCE, metavar="NAME", help=f"one of {', '.join(ADAPTERS)} (default {REFERENCE})"
+        "address", nargs="?", metavar="BROKER", help="the same as --broker: `run stomp://127.0.0.1:61613`"
     )
-    parser.add_argument("--url", metavar="URL", help="a running broker, for --broker stomp: stomp://127.0.0.1:61613")
-    parser.add_argument("--home", metavar="DIR", help="the broker's home folder, for --broker activemq")
+    parser.add_argument(
+        "--broker",
+        metavar="BROKER",
+        help="a name (`brokerproof list brokers`), NAME@RELEASE, a profile FILE.toml, or the URL of a running broker "
+        f"(default {REFERENCE})",
+    )
+    parser.add_argument("--home", metavar="DIR", help="the broker's home folder, where it is started from one")
     parser.add_argument(
         "--client",
         choices=list(CLIENTS),
@@ -88,9 +95,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed of the seeded driver")
     parser.add_argument(
-        "--programs", type=int, default=PROGRAMS, metavar="N", help=f"seeded programs (default {PROGRAMS})"
+        "--programs",
+        type=int,
+        metavar="N",
+        help=f"random programs (default {PROGRAMS} in virtual time; live none, or as many as --budget allows)",
     )
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop starting seeded programs after this time")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop starting random programs after this time")
     parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match, for example 'EXP-*'")
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default {OUT})")
     parser.add_argument(
@@ -107,11 +117,15 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--json", action="store_true", help="one cell per line on stdout, as JSON, instead of the table"
     )
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.address and options.broker and options.address != options.broker:
+        raise UsageError(f"two brokers: {options.address} and --broker {options.broker}; give one")
+    options.broker = options.broker or options.address or REFERENCE
+    return options
 
 
 def _suite_options(options: argparse.Namespace) -> SuiteOptions:
-    check_place(options.broker, url=options.url, home=options.home)
+    check_broker(options.broker, options.home)
     check_mutant(options.mutant)
     if options.mutant is not None and options.broker != REFERENCE:
         raise UsageError(
@@ -119,10 +133,12 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         )
     if options.client != "as-written" and options.tier != "live" and options.broker == REFERENCE:
         raise UsageError(f"--client {options.client} is for the live world; add --tier live")
-    if options.broker == "stomp" and options.url is None:
-        raise UsageError("--broker stomp needs --url stomp://HOST:PORT of a running broker")
-    if options.programs < 0 or options.jobs < 1:
-        raise UsageError(f"--programs {options.programs} must be at least 0 and --jobs {options.jobs} at least 1")
+    live = options.tier == "live" or options.broker != REFERENCE
+    drawn = options.programs
+    if drawn is None:
+        drawn = (UNBOUNDED if options.budget is not None else 0) if live else PROGRAMS
+    if drawn < 0 or options.jobs < 1:
+        raise UsageError(f"--programs {drawn} must be at least 0 and --jobs {options.jobs} at least 1")
     if options.budget is not None and not options.budget >= 0:
         raise UsageError(f"--budget {options.budget} must be a number of seconds, 0 or more")
     if not 0 <= options.inconclusive_max <= PERCENT_MAX:
@@ -133,12 +149,12 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         broker=options.broker,
         tier=options.tier,
         seed=options.seed,
-        programs=options.programs,
+        programs=0 if live else drawn,
+        live_programs=drawn if live else 0,
         budget_s=options.budget,
         requirement=options.requirement,
         jobs=options.jobs,
         mutant=options.mutant,
-        url=options.url,
         home=options.home,
         client=options.client,
     )

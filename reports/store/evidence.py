@@ -20,17 +20,13 @@ from pathlib import Path
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.history_file import HistoryError, read_history
 from brokerproof.conformance.experiment.program import Program, ProgramError, read_program
-from brokerproof.conformance.experiment.results import THROUGH_OPENWIRE, RunResult
+from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.reports.store.schema import Evidence, ReportError, column_name
 
 FOLDER = "evidence"
 PROGRAM = "program.json"
 HISTORY = "history.jsonl"
-#: The broker that `brokerproof replay` takes when none is named.
-DEFAULT_BROKER = "reference"
-#: The release that `--broker activemq` means.
-DEBIAN_RELEASE = "5.17.2"
 #: Longer names are cut; the hash keeps them apart.
 SLUG_MAX = 80
 
@@ -103,24 +99,10 @@ def replay_line(evidence: Evidence, folder: Path) -> str:
     return evidence.replay.replace(shlex.quote(inside), shlex.quote(str(folder / inside)), 1)
 
 
-def _options(column: str) -> list[str]:
-    """What chose a column: ``activemq 5.12.3`` is ``--broker activemq@5.12.3`` (Debian's has no number),
-    ``stomp:61613`` the port of a running one; a second word of ``openwire`` is ``--client openwire``.
-    """
-    broker = column.removesuffix(THROUGH_OPENWIRE)
-    client = ["--client", "openwire"] if broker != column else []
-    if broker.startswith("stomp:"):
-        return ["--broker", "stomp", "--url", f"stomp://127.0.0.1:{broker.removeprefix('stomp:')}"]
-    name, _, version = broker.partition(" ")
-    named = f"{name}@{version}" if name == "activemq" and version not in {"", DEBIAN_RELEASE} else name
-    return [*(["--broker", named] if broker != DEFAULT_BROKER else []), *client]
-
-
 def _replay(ident: str, result: RunResult) -> str:
     words = ["brokerproof", "replay", f"{FOLDER}/{ident}/{PROGRAM}"]
-    words += _options(result.broker)
     if result.world == "live":
-        words += ["--tier", "live"]
+        words += [*result.chosen, "--tier", "live"]
     if result.mutant:
         words += ["--mutant", result.mutant]
     return shlex.join(words)

@@ -29,7 +29,6 @@ CAMPAIGN = "tests/live/test_campaign.py"
 TESTS: dict[str, dict[str, str]] = {
     "run": {
         "--broker": f"{CLI}::test_run_refuses_nonsense",
-        "--url": f"{CLI}::test_run_refuses_nonsense",
         "--home": f"{LIVE}::test_a_home_folder_without_a_broker_is_refused",
         "--client": f"{PLAN}::test_clients_are_cast_before_the_plan_is_made",
         "--tier": f"{CLI}::test_tier_chooses_the_worlds",
@@ -48,7 +47,6 @@ TESTS: dict[str, dict[str, str]] = {
         "--seed": f"{CLI}::test_replay_by_seed_file_and_name",
         "--tier": f"{LIVE}::test_replay_live",
         "--broker": f"{LIVE}::test_replay_live",
-        "--url": f"{LIVE}::test_replay_live",
         "--home": f"{LIVE}::test_a_home_folder_without_a_broker_is_refused",
         "--client": f"{LIVE}::test_another_client_library_plays_the_hosts",
         "--mutant": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
@@ -58,6 +56,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--out": f"{CLI}::test_replay_by_seed_file_and_name",
         "--json": f"{CLI}::test_json_output_is_json",
     },
+    "profile": {"--out": "tests/live/test_live_profile.py::test_a_first_profile_runs"},
     "judge": {
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
         "--json": f"{CLI}::test_json_output_is_json",

@@ -106,6 +106,13 @@ def test_a_home_folder_without_a_broker_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def profile_of(url: str, folder: Path) -> str:
+    """A running broker that promises what a STOMP broker does."""
+    path = folder / "foreign.toml"
+    path.write_text(f'name = "foreign"\n[endpoints]\nstomp = {{ url = "{url}" }}\n', encoding="utf-8")
+    return str(path)
+
+
 def test_replay_live(tmp_path: Path) -> None:
     """A program replays in real processes: on the reference broker, and on a broker that is known by its URL only."""
     program = ROOT / "conformance" / "corpus" / "live-redelivery.json"
@@ -113,7 +120,7 @@ def test_replay_live(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"world":"live"' in (tmp_path / "a" / "history.jsonl").read_text().splitlines()[0]
     with served("redelivery-unmarked") as url:
-        done = brokerproof("replay", str(program), "--tier", "live", "--broker", "stomp", "--url", url)
+        done = brokerproof("replay", str(program), "--tier", "live", "--broker", profile_of(url, tmp_path))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "RDL-002 (MUST)" in done.stdout
     done = brokerproof("replay", str(program), "--broker", "activemq")
@@ -150,10 +157,10 @@ def test_parity_command() -> None:
 
 
 def test_serve_plants_a_defect(tmp_path: Path) -> None:
-    """A served mutant behaves like one: the suite, which is only given the URL, finds it."""
+    """A served mutant behaves like one: the suite, which is only given its address, finds it."""
     with served("redelivery-unmarked") as url:
         assert url.startswith("stomp://127.0.0.1:")
-        words = ("live-redelivery", "--tier", "live", "--broker", "stomp", "--url", url, "--requirement", "RDL-002")
+        words = ("live-redelivery", "--tier", "live", "--broker", profile_of(url, tmp_path), "--requirement", "RDL-002")
         done = brokerproof("replay", *words, "--out", str(tmp_path))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "RDL-002" in done.stdout

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from brokerproof.chaos.brokers.activemq import ActiveMQ
+from brokerproof.conformance.brokers import make_adapter
+from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.brokers.probing import probe, read_clock
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
-from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.history import ClockSample, Counters, Skipped
@@ -46,15 +48,21 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]
         yield laboratory
 
 
+def of_url(port: int) -> ProfileAdapter:
+    adapter = make_adapter(f"stomp://127.0.0.1:{port}")
+    assert isinstance(adapter, ProfileAdapter)
+    return adapter
+
+
 @pytest.fixture(scope="module")
-def running(laboratory: Laboratory) -> Iterator[StompUrlAdapter]:
+def running(laboratory: Laboratory) -> Iterator[ProfileAdapter]:
     """A reference server that somebody else started."""
     endpoint = ReferenceAdapter().open(program(), laboratory)
-    yield StompUrlAdapter(f"stomp://127.0.0.1:{endpoint.port('stomp')}")
+    yield of_url(endpoint.port("stomp"))
     endpoint.dispose()
 
 
-def test_the_reference_server_can_all_that_stomp_can_show(running: StompUrlAdapter) -> None:
+def test_the_reference_server_can_all_that_stomp_can_show(running: ProfileAdapter) -> None:
     assert set(running.capabilities()) == OFFERED
     assert not running.found().stamps
 
@@ -64,12 +72,12 @@ def test_activemq_is_found_to_be_the_same(laboratory: Laboratory) -> None:
     broker = ActiveMQ(laboratory.supervisor, activemq().jars, laboratory.folder / "plain", management=False)
     broker.start()
     try:
-        assert set(probe("127.0.0.1", broker.stomp_port).capabilities) == OFFERED - {"delay"}
+        assert set(probe(Access(port=broker.stomp_port)).capabilities) == OFFERED - {"delay"}
     finally:
         broker.stop()
 
 
-def test_a_program_runs_and_is_judged_for_what_was_found(running: StompUrlAdapter, laboratory: Laboratory) -> None:
+def test_a_program_runs_and_is_judged_for_what_was_found(running: ProfileAdapter, laboratory: Laboratory) -> None:
     history = LiveWorld(running, laboratory).run(stories()["live-redelivery"].program)
     assert outcomes(history) == stories()["live-redelivery"].outcomes
     assert set(history.header.capabilities) == OFFERED
@@ -81,15 +89,14 @@ def test_a_program_runs_and_is_judged_for_what_was_found(running: StompUrlAdapte
     assert verdicts["RDL-002"].verdict is VerdictKind.SATISFIED
 
 
-def test_its_clock_is_read_and_never_set(running: StompUrlAdapter, laboratory: Laboratory) -> None:
+def test_its_clock_is_read_and_never_set(running: ProfileAdapter, laboratory: Laboratory) -> None:
     history = LiveWorld(running, laboratory).run(program(SendStep(), Clock(host=0, jump_ms=5000)))
     assert events(history, ClockSample, "b")
     assert [skipped.step["do"] for skipped in events(history, Skipped)] == ["clock"]
 
 
-def test_what_it_cannot_be_is_refused_with_the_reason(running: StompUrlAdapter) -> None:
+def test_what_it_cannot_be_is_refused_with_the_reason(running: ProfileAdapter) -> None:
     assert "clock" in running.refusal(program(broker_ms=1000))
-    assert "JMS" in running.refusal(stories()["live-000-3"].program)
     assert "configured" in running.refusal(stories()["live-future-only"].program)
     assert running.refusal(stories()["live-delay"].program) == ""
     names = {name for name, _ in plan_of(running)}
@@ -102,7 +109,7 @@ def test_nobody_listening_is_a_problem_with_a_remedy() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(SuiteProblem, match="is it running"):
-        StompUrlAdapter(f"stomp://127.0.0.1:{port}").capabilities()
+        of_url(port)
 
 
 def test_something_else_listening_is_no_broker() -> None:
@@ -116,6 +123,6 @@ def test_something_else_listening_is_no_broker() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(SuiteProblem, match="no STOMP broker answers"):
-            StompUrlAdapter(f"stomp://127.0.0.1:{listener.getsockname()[1]}").found()
+            of_url(listener.getsockname()[1])
         thread.join(5)
-    assert read_clock("127.0.0.1", 1) is None
+    assert read_clock(Access(port=1)) is None

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Self
 
 from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
 from brokerproof.chaos.links import LinkProxy, PlainForwarder
+from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
@@ -126,11 +127,11 @@ class Laboratory:
         count = self._names[stem] = self._names.get(stem, 0) + 1
         return f"{stem}-{count}"
 
-    def link(self, client: str, port: int) -> LinkProxy:
+    def link(self, client: str, port: int, host: str = LOOPBACK) -> LinkProxy:
         """A new link to a broker's port."""
         name = self.fresh_name(f"link-{client}")
         server = self._proxy()
-        return PlainForwarder(name, port) if server is None else server.link(name, port)
+        return PlainForwarder(name, port, host) if server is None else server.link(name, port, host)
 
     def _proxy(self) -> ToxiproxyServer | None:
         if self._toxiproxy is None and not self._plain_links:

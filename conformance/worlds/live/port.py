@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment import operations as ops
@@ -105,8 +106,9 @@ class LivePort:
         if proxied is None:
             proxied = any(isinstance(step, Stall) for step in program.steps)
         for client in clients:
-            port = endpoint.port(client.via)
-            hosts.settle_in(client, Path(self._laboratory.link(client.name, port) if proxied else None))
+            access = endpoint.access(client.via)
+            line = self._laboratory.link(client.name, access.port, access.host) if proxied else None
+            hosts.settle_in(client, Path(line))
         broker = self._state.broker
         hosts.clocks[broker.name] = HostClock(broker.spec.clock, endpoint.clock_file, time.monotonic_ns())
         for agent in hosts.agents.values():
@@ -197,21 +199,29 @@ class LivePort:
     def connect(self, client: ClientState) -> Outcome:
         hosts, spec = self.hosts, client.spec
         agent = hosts.agent_of(client)
-        port = hosts.paths[client.name].port(self.endpoint.port(client.via))
+        access = self.endpoint.access(client.via)
+        path = hosts.paths[client.name]
+        port = path.port(access.port)
+        host = access.host if path.proxy is None else LOOPBACK
         monitor = client.link.monitor
         # The same on every connection if durable subscriptions hang on it; the run's, so that brokers may be shared.
         is_kept = self._state.durable and client in self._state.clients
         client_id = f"{hosts.names.run}-{client.name}" if is_kept else ""
         if client.via == JMS:
             request = ops.Connect(
-                url=f"tcp://127.0.0.1:{port}",
+                url=f"tcp://{host}:{port}",
                 monitor_ms=(0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms),
                 expiry_check=spec.expiry_check,
                 client_id=client_id,
             )
         else:
             beat_ms = 0 if monitor is None else stomp_beat_ms(monitor, self._effective.monitor_generation())
-            request = ops.Connect(url=f"stomp://127.0.0.1:{port}", heartbeat_ms=(beat_ms, beat_ms), client_id=client_id)
+            request = ops.Connect(
+                url=f"stomp://{host}:{port}",
+                heartbeat_ms=(beat_ms, beat_ms),
+                client_id=client_id,
+                **ops.shared(access, ops.Connect, "host"),
+            )
         outcome, told = hosts.ask_broker(client, request)
         agent.connected = outcome.result == "ok"
         if "traits" in told:

@@ -7,12 +7,13 @@ import tomllib
 import msgspec
 import pytest
 
-from brokerproof.conformance.brokers import ADAPTERS, find_adapter, make_adapter
+from brokerproof.conformance.brokers import check_broker, make_adapter, shipped
 from brokerproof.conformance.brokers.activemq import generation_of, options_of, release_of
 from brokerproof.conformance.brokers.base import Endpoint
 from brokerproof.conformance.brokers.probing import Found
-from brokerproof.conformance.brokers.reference import ReferenceAdapter, configuration, policy_pattern
-from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
+from brokerproof.conformance.brokers.reference import ReferenceAdapter, configuration
+from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.brokers.through import ThroughEndpoint
 from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus import programs
@@ -24,45 +25,48 @@ from brokerproof.reference_broker.core.matching import matches
 from brokerproof.reference_broker.settings.configuration import broker_config as settings_config
 
 
-@pytest.mark.parametrize("name", [*ADAPTERS, "activemq@5.12.3"])
-def test_known_names(name: str) -> None:
-    assert find_adapter(name) in ADAPTERS
-
-
-@pytest.mark.parametrize("name", ["rabbit", "reference@2", "activemq@", ""])
-def test_unknown_names_are_bad_usage(name: str) -> None:
-    with pytest.raises(UsageError, match="is not known; one of reference"):
-        find_adapter(name)
-
-
-def test_a_url_is_needed_for_a_running_broker() -> None:
-    with pytest.raises(UsageError, match="--url stomp://127"):
-        make_adapter("stomp")
+@pytest.mark.parametrize("name", [*shipped(), "activemq@5.12.3", "stomp://example.org:61613", "stomp+ssl://u:p@h"])
+def test_known_brokers(name: str) -> None:
+    check_broker(name)
 
 
 @pytest.mark.parametrize(
-    ("url", "shows"),
+    ("name", "shows"),
     [
+        ("rabbit", "did you mean 'rabbitmq'"),
+        ("reference@2", "has no releases"),
+        ("activemq@", "has no releases"),
+        ("", "one of activemq"),
         ("http://127.0.0.1:1", "not a STOMP address"),
-        ("stomp://example.org:61613", "tunnel"),
-        ("stomp://127.0.0.1:x", "URL"),
+        ("stomp://127.0.0.1:x", "not a URL"),
+        ("no/such/profile", "No such file"),
     ],
 )
-def test_a_url_that_cannot_be_used(url: str, shows: str) -> None:
+def test_unknown_brokers_are_bad_usage(name: str, shows: str) -> None:
     with pytest.raises(UsageError, match=shows):
-        StompUrlAdapter(url)
+        check_broker(name)
+
+
+def test_a_passcode_of_a_url_is_used_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found([], stamps=False, server="ACME/2.1"))
+    adapter = make_adapter("stomp+ssl://app:s%40cret@example.org:61614")
+    assert isinstance(adapter, ProfileAdapter)
+    access = adapter.access("stomp", None)
+    assert (access.login, access.passcode, access.secure) == ("app", "s@cret", "example.org")
+    assert adapter.label == "broker ACME 2.1"
+    assert "cret" not in " ".join(adapter.chosen) + adapter.located.place
 
 
 @pytest.mark.parametrize(
     ("match", "covers"), [(">", "q0.bp1"), ("q0", "q0.bp1"), ("*", "q0.bp1"), ("ActiveMQ.DLQ", "ActiveMQ.DLQ")]
 )
 def test_a_policy_covers_the_runs_own_names(match: str, covers: str) -> None:
-    assert matches(policy_pattern(match), f"queue://{covers}")
+    assert matches(pattern(match), f"queue://{covers}")
 
 
 def test_a_policy_covers_nothing_else() -> None:
-    assert not matches(policy_pattern("q0"), "queue://q1.bp1")
-    assert not matches(policy_pattern("q0"), "queue://q00.bp1")
+    assert not matches(pattern("q0"), "queue://q1.bp1")
+    assert not matches(pattern("q0"), "queue://q00.bp1")
 
 
 def test_the_servers_file_says_what_the_simulated_broker_is_told() -> None:
@@ -90,13 +94,6 @@ def _plain(config: BrokerConfig) -> dict[str, object]:
     }
 
 
-def test_the_stomp_url_refuses_jms_and_says_who() -> None:
-    mixed = stories()["live-000-3-stomp"].program
-    refusal = StompUrlAdapter("stomp://127.0.0.1:61613").refusal(mixed)
-    assert "p0" in refusal
-    assert "transport" in refusal
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -109,8 +106,8 @@ def test_the_stomp_url_refuses_jms_and_says_who() -> None:
 def test_a_running_broker_is_not_asked_for_a_policy_that_it_never_got(
     name: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adapter = StompUrlAdapter("stomp://127.0.0.1:61613")
-    monkeypatch.setattr(adapter, "found", lambda: Found([], stamps=False))
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found([], stamps=False))
+    adapter = make_adapter("stomp://127.0.0.1:61613")
     program = {**programs(), **{known: story.program for known, story in stories().items()}}[name]
     refusal = adapter.refusal(program)
     assert refusal.endswith(reason)
@@ -138,7 +135,7 @@ def test_through_openwire_nothing_of_an_endpoint_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("name", "client", "message"),
     [
-        ("stomp", "openwire", "is reached over STOMP only"),
+        ("stomp://127.0.0.1:1", "openwire", "has no OpenWire endpoint"),
         ("reference", "telnet", "client 'telnet' is not known; one of as-written, openwire"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from brokerproof.chaos.tools import ToolMissing
@@ -9,15 +11,16 @@ from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.probing import Found
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
-from brokerproof.conformance.brokers.stomp_url import StompUrlAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.running import live as runs
-from brokerproof.conformance.running.live import REAL_MS_MAX, live_runs, plan_of, real_ms, run_live
+from brokerproof.conformance.running.live import REAL_MS_MAX, live_runs, plan_of, random_plan, real_ms, run_live
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
@@ -70,13 +73,11 @@ def test_brokers_can_be_shared_in_this_order() -> None:
         seen[settings] = offset_ms
 
 
-def test_a_broker_known_by_its_url_is_not_asked_for_jms(monkeypatch: pytest.MonkeyPatch) -> None:
-    adapter = StompUrlAdapter("stomp://127.0.0.1:61613")
-    monkeypatch.setattr(adapter, "found", lambda: Found([], stamps=False))
-    names = {name for name, _ in plan_of(adapter)}
-    assert names
-    written = programs()
-    assert all({host.via for host in written[name].clients()} <= {"stomp"} for name in names)
+def test_a_broker_known_by_its_url_is_played_over_stomp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found([], stamps=False))
+    plan = plan_of(make_adapter("stomp://127.0.0.1:61613"))
+    assert plan
+    assert {host.via for _, program in plan for host in program.clients()} == {"stomp"}
 
 
 def test_clients_are_cast_before_the_plan_is_made() -> None:
@@ -143,3 +144,33 @@ def test_every_kind_has_its_capabilities() -> None:
     assert {"expiry-check", "sync-dispatch"} <= set(bare.capabilities())
     bare.jars = type("Jars", (), {"version": "5.17.2"})()  # type: ignore[assignment]
     assert "sync-dispatch" not in bare.capabilities()
+
+
+class Once:
+    """Stands for ``run_live``: a violation that shows in the first ``shows`` runs."""
+
+    def __init__(self, shows: int) -> None:
+        self.shows, self.runs = shows, 0
+
+    def __call__(self, adapter: Adapter, _: Laboratory, program: Program, name: str, **__: object) -> RunResult:
+        self.runs += 1
+        kind = VerdictKind.VIOLATED if self.runs <= self.shows else VerdictKind.SATISFIED
+        return RunResult(name, adapter.label, "live", program, [Verdict("GEN-001", kind, text="lost")], None)
+
+
+@pytest.mark.parametrize(("shows", "drawn"), [(1, VerdictKind.INCONCLUSIVE), (2, VerdictKind.VIOLATED)])
+def test_only_what_a_random_program_shows_twice_is_red(
+    shows: int, drawn: VerdictKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = ("x", stories()["live-delay"].program)
+    monkeypatch.setattr(runs, "Laboratory", contextlib.nullcontext)
+    for plan, random, wanted in (([entry], [], VerdictKind.VIOLATED), ([], [entry], drawn)):
+        monkeypatch.setattr(runs, "run_live", Once(shows))
+        (result,) = runs.run_all(Anything(SuiteProblem("")), plan, ("GEN-001",), None, random)
+        assert [one.verdict for one in result.verdicts] == [wanted]
+
+
+def test_random_programs_are_as_many_as_were_asked_for_and_fit() -> None:
+    drawn = list(random_plan(ReferenceAdapter(), SuiteOptions(live_programs=5, seed=3)))
+    assert [name for name, _ in drawn] == [f"live-seed-{seed}" for seed in range(3, 8)]
+    assert not list(random_plan(ReferenceAdapter(), SuiteOptions(live_programs=5, budget_s=0.0)))

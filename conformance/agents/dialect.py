@@ -1,0 +1,79 @@
+"""STOMP with a broker's own words: destinations and headers renamed on their way out and back.
+
+Rule: the library speaks as it always does; only here are its words another broker's. A header that does not exist there
+is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from brokerproof.conformance.experiment.stomp_names import HEADERS, StompNames
+from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
+from brokerproof.reference_broker.stomp.framing import StompFraming
+
+_PLAIN = StompNames()
+#: Headers that hold a destination.
+_PLACES = ("destination", "reply-to", "original-destination")
+
+
+class Dialect:
+    """``names``: a broker's words."""
+
+    def __init__(self, names: StompNames) -> None:
+        self._names = names
+        self._out = {HEADERS[word]: header for word, header in names.headers.items()}
+        self._in = {header: own for own, header in self._out.items() if header}
+
+    def outgoing(self, frame: Frame) -> Frame:
+        """A frame of the library's in the broker's words."""
+        headers = {self._out.get(name, name): value for name, value in frame.headers.items()}
+        headers.pop("", None)
+        for name in _PLACES:
+            if name in headers:
+                headers[name] = self.address(headers[name])
+        return Frame(frame.command, headers, frame.body)
+
+    def incoming(self, frame: Frame) -> Frame:
+        """A frame of the broker's in the library's words."""
+        headers = {self._in.get(name, name): value for name, value in frame.headers.items()}
+        for name in _PLACES:
+            if name in headers:
+                headers[name] = self._plain(headers[name])
+        return Frame(frame.command, headers, frame.body)
+
+    def address(self, destination: str) -> str:
+        """``/queue/q0`` as the broker writes it."""
+        names = self._names
+        if destination == _PLAIN.dead_letters:
+            return names.dead_letters
+        for kind, template in (("/queue/", names.queue), ("/topic/", names.topic)):
+            if destination.startswith(kind):
+                return template.replace("{name}", destination.removeprefix(kind))
+        return destination
+
+    def _plain(self, destination: str) -> str:
+        names = self._names
+        if destination == names.dead_letters:
+            return _PLAIN.dead_letters
+        for kind, template in (("/queue/", names.queue), ("/topic/", names.topic)):
+            before, _, after = template.partition("{name}")
+            if destination.startswith(before) and destination.endswith(after):
+                return kind + destination.removeprefix(before).removesuffix(after)
+        return destination
+
+
+class DialectFraming(StompFraming):
+    """STOMP's bytes, for a broker with words of its own."""
+
+    __slots__ = ("_dialect",)
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__()
+        self._dialect = dialect
+
+    def feed(self, data: bytes) -> Sequence[Frame | Heartbeat]:
+        return [self._dialect.incoming(one) if isinstance(one, Frame) else one for one in super().feed(data)]
+
+    def encode(self, frame: object) -> bytes:
+        return super().encode(self._dialect.outgoing(frame) if isinstance(frame, Frame) else frame)

@@ -1,0 +1,65 @@
+"""A program as a broker with only some features plays it: what it cannot is left out, the rest is kept.
+
+Rules
+* A host of a protocol that the broker does not speak is played over one that it does; what JMS alone knows is skipped.
+* An option that the broker does not offer is taken from the message or the consumer, a step from the program. So a
+  broker that knows no time to live is still tested for order and loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from brokerproof.conformance.experiment.steps import AnyStep, Begin, Commit, Nack, Rollback, Send, Subscribe
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.program import Program
+
+#: Capability -> the fields of a message and of a consumer that need it, with the value that asks for nothing.
+_SEND: dict[str, dict[str, object]] = {
+    "ttl": {"ttl_ms": 0, "endless": False, "stamp": "client"},
+    "broker-ttl": {"life_ms": 0},
+    "delay": {"delay_ms": 0},
+    "absolute-delay": {"deliver_in_ms": 0, "preset_in_ms": 0},
+    "groups": {"group": ""},
+    "temporaries": {"reply": False},
+}
+_SUBSCRIBE: dict[str, dict[str, object]] = {
+    "prefetch": {"prefetch": -1},
+    "selectors": {"selector": ""},
+    "durables": {"durable": ""},
+    "browsers": {"browser": False},
+    "exclusive": {"exclusive": False, "priority": 0},
+    "wildcards": {"wild": False},
+}
+#: Capability -> steps that mean nothing without it.
+_STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}
+
+
+def cast(program: Program, capabilities: Collection[str], vias: Collection[str]) -> Program:
+    """The same program for a broker that offers these capabilities to clients of these kinds."""
+    only = next(iter(vias))
+    hosts = [
+        msgspec.structs.replace(host, via=only, expiry_check=True)
+        if host.role == "client" and host.via not in vias
+        else host
+        for host in program.hosts
+    ]
+    dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
+    steps = [_without(step, capabilities) for step in program.steps if not isinstance(step, dropped)]
+    return msgspec.structs.replace(program, hosts=hosts, steps=steps)
+
+
+def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:
+    if not isinstance(step, Send | Subscribe):
+        return step
+    table = _SEND if isinstance(step, Send) else _SUBSCRIBE
+    plain: dict[str, object] = {}
+    for word, fields in table.items():
+        if word not in capabilities:
+            plain |= fields
+    changed = {name: value for name, value in plain.items() if getattr(step, name) != value}
+    return msgspec.structs.replace(step, **changed) if changed else step

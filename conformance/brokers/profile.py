@@ -1,0 +1,302 @@
+"""A broker profile: the file by which the suite knows a broker (docs/profiles.md).
+
+Rules
+* Strict: an unknown key is refused with the nearest known one, a wrong value with what is wanted there. Every error
+  names the file, the place in it, the value and the remedy.
+* What is absent costs coverage, never a false alarm.
+* Secrets are named (``env:NAME``), and read from the environment when they are used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.nearest import suggestion
+from brokerproof.conformance.experiment.stomp_names import HEADERS, StompNames
+from brokerproof.conformance.requirements.catalogue import PROFILES
+
+FORMAT = "brokerproof/broker/1"
+#: What begins the name of a Python class in a profile: ``python:module:Class``.
+PYTHON = "python:"
+#: Figures of a history, so that a word of ``counters.map`` can be checked.
+FIGURES = (
+    *("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "consumers"),
+    *("memory_percent", "memory_bytes", "memory_limit_bytes", "cursor_percent", "blocked_sends"),
+)
+_SECRET = re.compile(r"env:([A-Za-z_]\w*)")
+_PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all tables of the file."""
+
+
+class Version(_Table, frozen=True):
+    """How the broker's version is found: what a command prints, or the ``server`` header of its greeting. The pattern's
+    first group is the version.
+    """
+
+    command: list[str] | None = None
+    pattern: str = r"(\d+(?:\.\d+)+)"
+    greeting: str | None = None
+
+
+class Ready(_Table, frozen=True):
+    """When a started broker serves; one of them."""
+
+    log: str | None = None
+    protocol: Literal["stomp"] | None = None
+    http: str | None = None
+
+
+class Start(_Table, frozen=True):
+    """How it is started. ``command`` may be a Python class, a ``Launcher`` (``launching.py``)."""
+
+    command: list[str] | str
+    ready: Ready = Ready(protocol="stomp")
+    stop: str = "SIGTERM"
+    stop_s: Annotated[float, msgspec.Meta(gt=0)] = 15.0
+    restart: bool = False
+    clock: Literal["libfaketime", "none"] = "none"
+    speed: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    env: dict[str, str] = {}
+    files: dict[str, str] = {}
+
+
+class StompAt(_Table, frozen=True):
+    """Where it speaks STOMP (``stomp://``, ``stomp+ssl://``). ``host`` is the virtual host of CONNECT, ``ca`` a file of
+    certificates to trust.
+    """
+
+    url: str
+    versions: tuple[Literal["1.0", "1.1", "1.2"], ...] = ("1.0", "1.1", "1.2")
+    login: str = ""
+    passcode: str = ""
+    host: str = "localhost"
+    ca: str = ""
+
+
+class At(_Table, frozen=True):
+    """Where it speaks a protocol."""
+
+    url: str
+    versions: list[str] = []
+
+
+class JmsAt(_Table, frozen=True):
+    """How a JMS provider is used."""
+
+    classpath: list[str]
+    factory: str
+    uri: str
+    api: Literal["javax", "jakarta"] = "jakarta"
+
+
+class AgentAt(_Table, frozen=True):
+    """Somebody's own agent (docs/agents.md)."""
+
+    command: list[str]
+
+
+class Endpoints(_Table, frozen=True):
+    """Its endpoints by protocol; this release plays ``stomp`` and ``openwire``."""
+
+    stomp: StompAt | None = None
+    openwire: At | None = None
+    amqp: At | None = None
+    amqp091: At | None = None
+    mqtt: At | None = None
+    jms: JmsAt | None = None
+    agent: AgentAt | None = None
+
+
+class Names(_Table, frozen=True):
+    """A table per endpoint."""
+
+    stomp: StompNames = StompNames()
+
+
+class Counters(_Table, frozen=True):
+    """Where figures come from, and what they are called there."""
+
+    kind: str
+    at: str = ""
+    map: dict[str, str] = {}
+
+
+class Promises(_Table, frozen=True):
+    """What its documentation says. ``capabilities`` absent: found by probing."""
+
+    profiles: list[str] | None = None
+    requirements: list[str] = []
+    capabilities: list[str] | None = None
+    reject: Literal["redeliver", "dead-letter", "drop"] | None = None
+    redeliveries_max: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    prefetch: Annotated[int, msgspec.Meta(ge=1)] | Literal["unlimited", "ignored"] | None = None
+    heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+    delay_clock: Literal["elapsed", "broker-wall", "producer-wall"] = "elapsed"
+    generation: dict[str, str] = {}
+
+
+class Tolerances(_Table, frozen=True):
+    """Real time: how late it may be when nothing disturbs it."""
+
+    lateness_ms: Annotated[int, msgspec.Meta(ge=0)] = 1000
+
+
+class KnownFile(_Table, frozen=True):
+    """Deviations that are known and must still fail."""
+
+    file: str
+
+
+class Profile(_Table, frozen=True):
+    """The whole file. ``adapter`` is a Python class that does all of it (``base.Adapter``), ``about`` a line for
+    ``brokerproof list brokers``.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][\w.+-]*$")]
+    endpoints: Endpoints
+    format: Literal["brokerproof/broker/1"] = "brokerproof/broker/1"
+    about: str = ""
+    version: str | Version = ""
+    adapter: str = ""
+    start: Start | None = None
+    names: Names = Names()
+    settings: dict[str, list[str]] | str = {}
+    counters: Counters | None = None
+    promises: Promises = Promises()
+    tolerances: Tolerances = Tolerances()
+    known: KnownFile | None = None
+
+
+class Located:
+    """A profile and where it is from: ``place`` heads its errors, ``here`` is the folder of its files. ``probed``:
+    there is no file, only a URL, so what no probe can prove is not promised.
+    """
+
+    __slots__ = ("here", "place", "probed", "profile")
+
+    def __init__(self, profile: Profile, place: str, here: Path, *, probed: bool = False) -> None:
+        self.profile = profile
+        self.probed = probed
+        self.place = place
+        self.here = here
+
+    def wrong(self, line: str, text: str) -> UsageError:
+        """An error of this file, at a place in it."""
+        return UsageError(f"{self.place}: {line}: {text}")
+
+
+def read_profile(path: Path) -> Located:
+    """A profile's file. Raises ``UsageError``."""
+    try:
+        return parse_profile(path.read_text(encoding="utf-8"), str(path), path.absolute().parent)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"not UTF-8 ({error.reason})"
+        raise UsageError(
+            f"{path}: {reason}; give a broker profile, or make one with `brokerproof profile init URL`"
+        ) from None
+
+
+def parse_profile(text: str, place: str, here: Path) -> Located:
+    """The same from its text. Raises ``UsageError``."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{place}: {error}; a broker profile is a TOML file (docs/profiles.md)") from None
+    _check_keys(raw, Profile, place, "")
+    try:
+        profile = msgspec.convert(raw, Profile)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{place}: {_said(str(error), raw)}") from None
+    located = Located(profile, place, here)
+    _check(located)
+    return located
+
+
+def _check_keys(table: dict[str, Any], kind: type, place: str, at: str) -> None:
+    """Refuse keys that do not exist, with the nearest that does."""
+    hints = get_type_hints(kind)
+    for key, value in table.items():
+        path = f"{at}.{key}" if at else key
+        if key not in hints:
+            known = ", ".join(hints)
+            raise UsageError(f"{place}: {path}: unknown key; {suggestion(key, hints)}known here: {known}")
+        inner = _table_of(hints[key])
+        if inner is not None and isinstance(value, dict):
+            _check_keys(value, inner, place, path)
+
+
+def _table_of(hint: Any) -> type | None:
+    """The table that a field holds, if it holds one."""
+    if isinstance(hint, type) and issubclass(hint, _Table | StompNames):
+        return hint
+    parts = get_args(hint) if isinstance(hint, types.UnionType) or get_origin(hint) is not None else ()
+    return next((found for part in parts if (found := _table_of(part)) is not None), None)
+
+
+def _said(error: str, raw: dict[str, Any]) -> str:
+    """A validation error with its place first, and the value."""
+    found = _PLACE.search(error)
+    place = found[1] if found else ""
+    value: Any = raw
+    for part in filter(None, re.split(r"[.\[\]]", place)):
+        value = value.get(part) if isinstance(value, dict) else value[int(part)] if part.isdigit() else None
+    shown = f" (it is {value!r})" if place and not isinstance(value, dict) else ""
+    return f"{place or 'the file'}: {_PLACE.sub('', error)}{shown}; docs/profiles.md shows every line"
+
+
+def _check(located: Located) -> None:
+    """What the types cannot say."""
+    profile = located.profile
+    played = (profile.endpoints.stomp, profile.endpoints.openwire)
+    if not any(played) and not profile.adapter:
+        others = [name for name in profile.endpoints.__struct_fields__ if getattr(profile.endpoints, name) is not None]
+        has = f"there is only {', '.join(others)}" if others else "there is none"
+        raise located.wrong(
+            "endpoints", f"{has}; add a line that this release can play: stomp = {{ url = … }} or openwire"
+        )
+    for name in profile.promises.profiles or ():
+        if name not in PROFILES:
+            raise located.wrong(
+                "promises.profiles", f"{name!r} is none; {suggestion(name, PROFILES)}known: {', '.join(PROFILES)}"
+            )
+    for word in ("queue", "topic"):
+        template = getattr(profile.names.stomp, word)
+        if template.count("{name}") != 1:
+            raise located.wrong(f"names.stomp.{word}", f"{template!r} must hold {{name}} once")
+    for word in profile.names.stomp.headers:
+        if word not in HEADERS:
+            near = suggestion(word, HEADERS)
+            raise located.wrong(f"names.stomp.headers.{word}", f"unknown word; {near}known: {', '.join(HEADERS)}")
+    for word in profile.counters.map if profile.counters is not None else ():
+        if word not in FIGURES:
+            near = suggestion(word, FIGURES)
+            raise located.wrong(f"counters.map.{word}", f"no figure of ours; {near}known: {', '.join(FIGURES)}")
+    start = profile.start
+    takes = start is not None and (isinstance(start.command, str) or "{settings}" in start.command or start.files)
+    if profile.settings and not takes:
+        raise located.wrong("settings", 'nothing takes them; put "{settings}" into start.command, or use start.files')
+    if start is not None and start.command in ([], "") and not profile.adapter:
+        raise located.wrong("start.command", "it is empty; give the command as a list of words")
+
+
+def revealed(value: str, located: Located, line: str) -> str:
+    """A value with its secrets (``env:NAME``). Raises ``UsageError`` for one that is not set."""
+
+    def secret(found: re.Match[str]) -> str:
+        text = os.environ.get(found[1])
+        if text is None:
+            raise located.wrong(line, f"the variable {found[1]} is not set; export it before the run")
+        return text
+
+    return _SECRET.sub(secret, value)

@@ -1,0 +1,439 @@
+"""Any broker with a profile (``profile.py``): started, reached, configured and asked as the file says.
+
+Rules
+* What the file does not say costs coverage: programs that need it are *not applicable*, with the line of the file that
+  would switch them on.
+* What it can do is what the file claims, else what probing finds, once; never what its name suggests.
+* What is unknown about it is declared in the way that promises least: no sweep, no dead letters for volatile messages.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from fnmatch import fnmatchcase
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.conformance.agents.kinds import JMS, OPENWIRE, STOMP
+from brokerproof.conformance.brokers import casting
+from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
+from brokerproof.conformance.brokers.chosen import hidden
+from brokerproof.conformance.brokers.counters import KINDS, Figures
+from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
+from brokerproof.conformance.brokers.placeholders import filled
+from brokerproof.conformance.brokers.probing import Found, ProbeError, probe, read_clock
+from brokerproof.conformance.brokers.profile import PYTHON, Located, revealed
+from brokerproof.conformance.brokers.servers import Server, Servers
+from brokerproof.conformance.brokers.settings import Settings
+from brokerproof.conformance.experiment.configuration import BrokerSpec
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.nearest import suggestion
+from brokerproof.conformance.experiment.steps import Clock, Operate, Pause, Probe, Restart
+from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.known import Known, load_known, parse_known
+from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.experiment.program import Program
+    from brokerproof.conformance.requirements.catalogue import Requirement
+
+_COMMAND_S = 30
+#: Random programs at once: they wait most of their time.
+LANES = 12
+#: A greeting that may be anything, also nothing.
+ANY = "*"
+DEFAULT_PORTS = {STOMP: 61613, OPENWIRE: 61616}
+SCHEMES = {STOMP: ("stomp", "tcp", "stomp+ssl"), OPENWIRE: ("tcp", "openwire")}
+SECURE = "stomp+ssl"
+#: Setting -> the capability that it gives.
+_BY_SETTING = {
+    "timestamping": "timestamping",
+    "memory_limit_bytes": "memory-limit",
+    "redelivery": "broker-redelivery",
+    "connector": "connector",
+}
+#: Capability -> the line of a profile that switches it on, and what is missing without it.
+_LINES = {
+    "counters": "[counters] is missing: nobody tells figures",
+    "memory-counters": "[counters] tells no memory_percent or memory_bytes (counters.map)",
+    "restart": "[start] with restart = true is missing: the broker cannot be stopped and started again",
+    "timestamping": "[settings] timestamping is missing: the broker's time-stamping cannot be switched on",
+    "memory-limit": "[settings] memory_limit_bytes is missing: limits cannot be set",
+    "broker-redelivery": "[settings] redelivery is missing: the broker's redelivery cannot be set",
+    "nack": '[promises] reject = "dead-letter" is not promised',
+    "dead-letter": '[promises] reject = "dead-letter" is not promised',
+    "expiry-check": "no endpoint for JMS clients that check expirations ([endpoints] jms)",
+    "operator": "nobody can ask this broker to purge, move or reset (an adapter in Python can)",
+}
+#: Kind of destination -> the capability that it needs.
+_KINDS = {"topic": "topics", "composite": "composites", "virtual": "virtual-topics", "temporary": "temporaries"}
+
+
+class ProfileEndpoint(Endpoint):
+    """The broker while a run uses it. ``server`` None: it is not ours."""
+
+    def __init__(self, adapter: ProfileAdapter, server: Server | None) -> None:
+        self._adapter = adapter
+        self._server = server
+        self.label = adapter.label
+        self.clock_file = None if server is None else server.clock
+        self._figures = adapter.figures(server)
+
+    def port(self, via: str) -> int:
+        return self.access(via).port
+
+    def access(self, via: str) -> Access:
+        return self._adapter.access(via, self._server)
+
+    def library(self, via: str) -> str:
+        return OPENWIRE if via == JMS else via
+
+    def counters(self, dest: str | None) -> dict[str, int] | None:
+        return None if self._figures is None else self._figures.counters(dest)
+
+    def read_clock(self) -> ClockReading | None:
+        return read_clock(self.access(STOMP))
+
+    def restart(self, how: str) -> dict[str, int] | None:
+        start = self._adapter.located.profile.start
+        if self._server is None or start is None or not start.restart:
+            return None
+        launcher = self._server.launcher
+        before = launcher.process.pid
+        code = launcher.kill() if how == "kill" else launcher.stop()
+        launcher.start()
+        return {"pid_before": before, "exit_code": code, "pid_after": launcher.process.pid}
+
+    def stand_still(self, *, paused: bool) -> bool:
+        if self._server is None:
+            return False
+        process = self._server.launcher.process
+        if paused:
+            process.pause()
+        else:
+            process.resume()
+        return True
+
+    def resources(self) -> dict[str, int] | None:
+        return None
+
+    def dispose(self, *, spoilt: bool = False) -> None:
+        if self._figures is not None:
+            self._figures.close()
+        if self._server is not None:
+            self._adapter.servers.give_back(self._server, spoilt=spoilt)
+
+
+class ProfileAdapter(Adapter):
+    """``located``: the profile. Raises ``UsageError`` for what it says wrongly."""
+
+    def __init__(self, located: Located) -> None:
+        self.located = located
+        profile = located.profile
+        self.name = profile.name
+        self._found: Found | None = None
+        self._settings = _settings(located)
+        self.names = profile.names.stomp if profile.names.stomp != StompNames() else None
+        try:
+            resolve_generation(profile.promises.generation)
+        except ConfigError as error:
+            raise located.wrong("promises.generation", str(error)) from None
+        if profile.counters is not None:
+            _class_of(located, "counters.kind", profile.counters.kind, KINDS)
+        start = profile.start
+        skewed = start is not None and start.clock == "libfaketime"
+        self._shares = profile.promises.reject in {"redeliver", "drop"}
+        self.servers = Servers(profile.name, skewed=skewed, shared=self._shares)
+        alone = start is None and not self._shares
+        self.workers, self.lanes = (1, 1) if alone else (3, LANES)
+        self.label = " ".join(filter(None, (profile.name, self._version())))
+
+    # -- who it is
+
+    def _version(self) -> str:
+        version = self.located.profile.version
+        if isinstance(version, str):
+            return version
+        if version.command is not None:
+            text = self._said_by(version.command)
+            return self._matched(version.pattern, text, "version.pattern")
+        if version.greeting == ANY:
+            server = self.found().server
+            return server.replace("/", " ") if server else ""
+        greeting = version.greeting or version.pattern
+        return self._matched(greeting, self.found().server and f"server:{self.found().server}", "version.greeting")
+
+    def _said_by(self, command: list[str]) -> str:
+        import sys
+
+        values = {"python": sys.executable, "here": str(self.located.here)}
+        argv = [filled(word, values, self.located, "version.command") for word in command]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise self.located.wrong("version.command", f"{argv[0]!r} cannot be run: {error}") from None
+        return done.stdout + done.stderr
+
+    def _matched(self, pattern: str, text: str, line: str) -> str:
+        try:
+            found = re.search(pattern, text)
+        except re.error as error:
+            raise self.located.wrong(line, f"{pattern!r} is no pattern: {error}") from None
+        if found is None:
+            raise self.located.wrong(line, f"{pattern!r} is not in {text.strip()[:200]!r}; mend the pattern")
+        return found[found.lastindex or 0].strip().partition("/")[2] or found[found.lastindex or 0].strip()
+
+    def known(self) -> Known:
+        known = self.located.profile.known
+        return load_known(self.label) if known is None else self._known_file(known.file)
+
+    def _known_file(self, name: str) -> Known:
+        path = self.located.here / name
+        try:
+            return parse_known(path.read_bytes(), str(path))
+        except OSError as error:
+            raise self.located.wrong("known.file", f"{path}: {error.strerror}; it stands beside the profile") from None
+
+    # -- what it can
+
+    def found(self) -> Found:
+        """What the probes found; they are made once, on a broker of its own. Raises ``SuiteProblem``."""
+        if self._found is None:
+            server = self.server(BrokerSpec(), 0, alone=True) if self.located.profile.start is not None else None
+            access = self.access(STOMP, server)
+            try:
+                self._found = probe(access)
+            except (OSError, ProbeError) as error:
+                where = f"stomp://{access.host}:{access.port}"
+                raise SuiteProblem(
+                    f"{self.located.place}: endpoints.stomp: no STOMP broker answers at {where} ({error}); "
+                    "is it running, and are login and passcode right?"
+                ) from None
+            finally:
+                if server is not None:
+                    self.servers.give_back(server, spoilt=False)
+        return self._found
+
+    def capabilities(self) -> list[str]:
+        profile = self.located.profile
+        promises = profile.promises
+        claimed = promises.capabilities
+        words = set(self.found().capabilities if claimed is None else claimed)
+        if promises.reject not in {None, "dead-letter"}:
+            words -= {"nack", "dead-letter"}
+        if promises.prefetch == "ignored":
+            words.discard("prefetch")
+        missing = {word for word, header in profile.names.stomp.headers.items() if not header}
+        words -= {
+            {"expiration": "ttl", "life": "broker-ttl", "selector": "selectors", "durable": "durables"}.get(word, word)
+            for word in missing
+        }
+        if profile.counters is not None:
+            words.add("counters")
+            if {"memory_percent", "memory_bytes"} & set(profile.counters.map):
+                words.add("memory-counters")
+        if profile.start is not None and profile.start.restart:
+            words.add("restart")
+        words |= {capability for word, capability in _BY_SETTING.items() if word in self._settings}
+        return sorted(words)
+
+    def lines(self) -> dict[str, str]:
+        return _LINES
+
+    def unpromised(self, requirement: Requirement) -> str:
+        promises = self.located.profile.promises
+        claimed = promises.profiles
+        applies = claimed is None or not set(claimed).isdisjoint(requirement.profiles)
+        why = f"[promises] profiles = {claimed} claims none of {requirement.profiles}"
+        for glob in promises.requirements:
+            if fnmatchcase(requirement.id, glob.removeprefix("-")):
+                applies, why = not glob.startswith("-"), f"[promises] requirements excludes it: {glob!r}"
+        if applies and not self._marks() and any(one.name == "unmarked" for one in requirement.outcomes):
+            applies, why = False, "names.stomp.headers redelivered: it does not mark what it delivers again"
+        return "" if applies else why
+
+    def _marks(self) -> bool:
+        """Whether a message that comes again says so."""
+        header = self.located.profile.names.stomp.headers.get("redelivered")
+        if header is None:
+            return not self.located.probed or self.found().marks
+        return bool(header)
+
+    # -- what is played on it
+
+    def owns(self, program: Program) -> bool:
+        hosts = len(program.hosts)
+        broker = program.hosts.index(program.broker_host())
+        if program.broker.memory_limit_bytes != BrokerSpec().memory_limit_bytes:
+            return True
+        return any(
+            isinstance(step, Restart | Pause | Operate | Probe)
+            or (isinstance(step, Clock) and step.host % hosts == broker)
+            for step in program.steps
+        )
+
+    def cast(self, program: Program) -> Program:
+        vias = [via for via in ("stomp", "jms") if self._at(via)]
+        return casting.cast(program, self.capabilities(), vias)
+
+    def _at(self, via: str) -> bool:
+        endpoints = self.located.profile.endpoints
+        return (endpoints.stomp if via == STOMP else endpoints.openwire) is not None
+
+    def refusal(self, program: Program) -> str:
+        profile = self.located.profile
+        clock = program.broker_host().clock
+        if clock.offset_ms or clock.drift_ppm:
+            if profile.start is None:
+                return "[start] is missing: the broker's clock cannot be skewed"
+            if profile.start.clock == "none":
+                return 'start.clock = "none": the broker\'s clock cannot be skewed'
+        offered = self.capabilities()
+        for dest in program.destinations:
+            need = _KINDS.get(dest.kind)
+            if need is not None and need not in offered:
+                return f"{dest.name} is a {dest.kind}, and {self.label} does not offer {need}"
+        keeps = profile.start is not None and profile.start.restart
+        lacking = self._settings.lacking(program.broker, keeps=keeps, stamps=self._stamps())
+        if lacking:
+            return f"{self.label} cannot be configured as the program asks: [settings] lacks {', '.join(lacking)}"
+        return ""
+
+    def _stamps(self) -> bool:
+        return self.located.profile.promises.capabilities is None and self.found().stamps
+
+    def effective(self, program: Program) -> Program:
+        profile = self.located.profile
+        keeps = profile.start is not None and profile.start.restart
+        told = self._settings.effective(program.broker, profile.promises.generation, stamps=self._stamps())
+        if keeps and "persistent" not in self._settings:
+            told = msgspec.structs.replace(told, persistent=program.broker.persistent)
+        return msgspec.structs.replace(program, broker=told)
+
+    def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
+        del laboratory  # its brokers outlive a run
+        if self.located.profile.start is None:
+            self.found()
+            return ProfileEndpoint(self, None)
+        offset_ms = program.broker_host().clock.offset_ms
+        return ProfileEndpoint(self, self.server(program.broker, offset_ms, alone=self.owns(program)))
+
+    def server(self, spec: BrokerSpec, offset_ms: int, *, alone: bool) -> Server:
+        arguments = self._settings.arguments(spec)
+        told = {
+            name: getattr(spec, name) for name in spec.__struct_fields__ if name in self._settings or name == "policies"
+        }
+        key = repr((arguments, told))
+
+        def start(supervisor: Supervisor, folder: Path, name: str, clock: ClockFile | None) -> Launcher:
+            place = Place(self.located, supervisor, folder, name=name, spec=spec, arguments=arguments, clock=clock)
+            start_table = self.located.profile.start
+            assert start_table is not None, "only then are there servers"
+            if isinstance(start_table.command, str):
+                kind = _class_of(self.located, "start.command", start_table.command, {})
+                return cast("Launcher", kind(place))
+            return CommandLauncher(place)
+
+        return self.servers.take(key, offset_ms, start, alone)
+
+    def close(self) -> None:
+        self.servers.close()
+
+    # -- the way in
+
+    def values(self, server: Server | None) -> dict[str, str]:
+        """The placeholders of a running broker."""
+        ports = {} if server is None else server.launcher.ports
+        return {"here": str(self.located.here)} | {f"port.{name}": str(port) for name, port in ports.items()}
+
+    def access(self, via: str, server: Server | None) -> Access:
+        """How clients of a kind get in. Raises ``NotApplicableError`` or ``UsageError``."""
+        endpoints = self.located.profile.endpoints
+        kind = STOMP if via == STOMP else OPENWIRE
+        at = endpoints.stomp if via == STOMP else endpoints.openwire
+        if at is None:
+            raise NotApplicableError(f"[endpoints] {kind} is missing: {self.label} has nothing for {via} clients")
+        line = f"endpoints.{kind}.url"
+        url = revealed(filled(at.url, self.values(server), self.located, line), self.located, line)
+        host, port, login, passcode, secure = parse_url(url, kind, self.located, line)
+        if kind == OPENWIRE:
+            return Access(host=host, port=port, login=login, passcode=passcode)
+        stomp = endpoints.stomp
+        assert stomp is not None
+        return Access(
+            host=host,
+            port=port,
+            login=revealed(stomp.login, self.located, "endpoints.stomp.login") or login,
+            passcode=revealed(stomp.passcode, self.located, "endpoints.stomp.passcode") or passcode,
+            virtual_host=stomp.host,
+            versions=tuple(stomp.versions),
+            names=self.names,
+            secure=host if secure else "",
+            ca=filled(stomp.ca, self.values(server), self.located, "endpoints.stomp.ca"),
+        )
+
+    def figures(self, server: Server | None) -> Figures | None:
+        """Who tells figures; None: nobody."""
+        counters = self.located.profile.counters
+        if counters is None:
+            return None
+        kind = _class_of(self.located, "counters.kind", counters.kind, KINDS)
+        return cast("Figures", kind(self.located, self.values(server), self.access(STOMP, server)))
+
+
+def parse_url(url: str, kind: str, located: Located, line: str) -> tuple[str, int, str, str, bool]:
+    """Host, port, login, passcode and whether it is TLS. Raises ``UsageError``, which never shows a passcode."""
+    schemes = SCHEMES[kind]
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise located.wrong(line, f"{hidden(url)!r} is not a URL; give {schemes[0]}://HOST:PORT") from None
+    if parts.scheme not in schemes or not parts.hostname:
+        shown = f"{hidden(url)!r} is not one of {kind}; give {', '.join(f'{one}://HOST:PORT' for one in schemes)}"
+        raise located.wrong(line, shown)
+    login, passcode = unquote(parts.username or ""), unquote(parts.password or "")
+    return parts.hostname, port or DEFAULT_PORTS[kind], login, passcode, parts.scheme == SECURE
+
+
+def _settings(located: Located) -> Settings:
+    table = located.profile.settings
+    if isinstance(table, str):
+        kind = _class_of(located, "settings", table, {})
+        return cast("Settings", kind(located))
+    return Settings(located)
+
+
+def _class_of(located: Located, line: str, name: str, known: Any) -> Any:
+    """What a word of a profile means: one of ours, or ``python:module:Class``. Raises ``UsageError``."""
+    if name in known:
+        return known[name]
+    if not name.startswith(PYTHON):
+        shown = f"known: {', '.join(known)}, or {PYTHON}module:Class" if known else f"give {PYTHON}module:Class"
+        raise located.wrong(line, f"{name!r} is not known; {suggestion(name, known)}{shown}")
+    module, _, attribute = name.removeprefix(PYTHON).partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise located.wrong(line, f"{name!r} cannot be loaded: {error}") from None
+
+
+def loaded(located: Located) -> type[Adapter] | None:
+    """The class that does all of a profile, if it names one. Raises ``UsageError``."""
+    if not located.profile.adapter:
+        return None
+    found: type[Adapter] = _class_of(located, "adapter", located.profile.adapter, {})
+    return found
+
+
+__all__: Sequence[str] = ["ProfileAdapter", "ProfileEndpoint", "loaded", "parse_url"]

@@ -1,0 +1,162 @@
+"""Each line of a profile proven by doing what it says.
+
+Rules: a line is proven, wrong (with what was seen instead), or not proven, because nothing that can be seen from
+outside tells. Only a wrong one is the file's fault. What was started is stopped.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
+from brokerproof.conformance.agents.kinds import STOMP
+from brokerproof.conformance.brokers.probing import ANSWER_MS, Line, ProbeError, read_clock, stamps
+from brokerproof.conformance.experiment.configuration import BrokerSpec, TimeStampingSpec
+from brokerproof.reference_broker.core.message import QUEUE
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.profiled import ProfileAdapter
+    from brokerproof.conformance.brokers.servers import Server
+
+SKEW_MS = 300_000
+#: How far from it a skewed clock may be, and how long a counter may take.
+NEAR_MS = 2000
+MOVED_S = 6.0
+_COUNT = 3
+
+
+class Proof(NamedTuple):
+    """What came of one line."""
+
+    line: str
+    state: Literal["ok", "wrong", "not proven"]
+    text: str
+
+
+def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
+    """Every line that the profile has, in the order of the file. Raises what a broker that does not start raises."""
+    profile = adapter.located.profile
+    questions: list[tuple[str, Callable[[ProfileAdapter], Proof]]] = [
+        ("endpoints.stomp", _answers),
+        ("names.stomp.headers", _marks),
+    ]
+    if profile.start is not None and profile.start.clock != "none":
+        questions.append(("start.clock", _clock))
+    if profile.start is not None and profile.start.restart:
+        questions.append(("start.restart", _restart))
+    if not isinstance(profile.settings, str) and "timestamping" in profile.settings:
+        questions.append(("settings.timestamping", _stamping))
+    if profile.counters is not None:
+        questions.append(("counters.map", _counters))
+    if profile.promises.capabilities is not None:
+        questions.append(("promises.capabilities", _claims))
+    for line, question in questions:
+        try:
+            yield question(adapter)
+        except (OSError, ProbeError, NotReady, ProcessDiedAtStart, ToolMissing, ToolFailed) as error:
+            yield Proof(line, "wrong", str(error))
+
+
+class _Running:
+    """A broker of the profile's for one question. A context manager."""
+
+    def __init__(self, adapter: ProfileAdapter, spec: BrokerSpec | None = None, offset_ms: int = 0) -> None:
+        self._adapter = adapter
+        self._spec = spec or BrokerSpec()
+        self._offset_ms = offset_ms
+        self.server: Server | None = None
+
+    def __enter__(self) -> _Running:
+        if self._adapter.located.profile.start is not None:
+            self.server = self._adapter.server(self._spec, self._offset_ms, alone=True)
+        self.access = self._adapter.access(STOMP, self.server)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.server is not None:
+            self._adapter.servers.give_back(self.server, spoilt=True)
+
+
+def _marks(adapter: ProfileAdapter) -> Proof:
+    if adapter.found().marks:
+        return Proof("names.stomp.headers", "ok", "what comes again says so")
+    said = adapter.located.profile.names.stomp.headers.get("redelivered")
+    text = 'what comes again does not say so: headers = { redelivered = "" }, or the name of the header'
+    return Proof("names.stomp.headers", "ok" if said == "" else "wrong", "no header says it" if said == "" else text)
+
+
+def _answers(adapter: ProfileAdapter) -> Proof:
+    found = adapter.found()
+    return Proof("endpoints.stomp", "ok", f"it answers; found: {', '.join(found.capabilities) or 'nothing'}")
+
+
+def _clock(adapter: ProfileAdapter) -> Proof:
+    with _Running(adapter, offset_ms=SKEW_MS) as running:
+        read = read_clock(running.access)
+    if read is None:
+        return Proof("start.clock", "not proven", "the broker stamps no messages, so its clock cannot be read")
+    low, high = read.skew_bounds_ms()
+    state: Literal["ok", "wrong"] = "ok" if low - NEAR_MS <= SKEW_MS <= high + NEAR_MS else "wrong"
+    return Proof("start.clock", state, f"asked for {SKEW_MS} ms, its clock shows {low} to {high} ms")
+
+
+def _restart(adapter: ProfileAdapter) -> Proof:
+    queue = f"/queue/{secrets.token_hex(4)}"
+    with _Running(adapter) as running:
+        assert running.server is not None, "only what is started can be restarted"
+        with Line(running.access) as line:
+            line.send(queue, "kept", persistent="true")
+        running.server.launcher.kill()
+        running.server.launcher.start()
+        with Line(running.access) as line:
+            line.subscribe(queue)
+            found = line.message(ANSWER_MS)
+    kept = found is not None and found.body == b"kept"
+    text = "a persistent message is there after a kill" if kept else "a persistent message is gone after a kill"
+    return Proof("start.restart", "ok" if kept else "wrong", text)
+
+
+def _stamping(adapter: ProfileAdapter) -> Proof:
+    with _Running(adapter, BrokerSpec(timestamping=TimeStampingSpec())) as running, Line(running.access) as line:
+        done = stamps(line, secrets.token_hex(4))
+    text = "a client's timestamp is replaced" if done else "a client's timestamp is not replaced"
+    return Proof("settings.timestamping", "ok" if done else "wrong", text)
+
+
+def _counters(adapter: ProfileAdapter) -> Proof:
+    name = secrets.token_hex(4)
+    with _Running(adapter) as running, Line(running.access) as line:
+        figures = adapter.figures(running.server)
+        assert figures is not None, "it is asked only where there are counters"
+        for number in range(_COUNT):
+            line.send(f"/queue/{name}", f"{number}")
+        deadline = time.monotonic() + MOVED_S
+        while True:
+            told = figures.counters(QUEUE + name) or {}
+            if told.get("size", told.get("enqueued")) == _COUNT or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        figures.close()
+        line.subscribe(f"/queue/{name}")
+        while line.message(100) is not None:
+            pass
+    missing = [word for word in figures.map if word not in told]
+    if missing:
+        return Proof("counters.map", "wrong", f"{', '.join(missing)}: the broker tells no such figure; it told {told}")
+    moved = told.get("size", told.get("enqueued")) == _COUNT
+    text = f"after {_COUNT} messages they are {told}"
+    return Proof("counters.map", "ok" if moved else "wrong", text)
+
+
+def _claims(adapter: ProfileAdapter) -> Proof:
+    claimed, found = adapter.located.profile.promises.capabilities or [], adapter.found()
+    absent = [word for word in claimed if word in found.asked and word not in found.capabilities]
+    if absent:
+        return Proof("promises.capabilities", "wrong", f"{', '.join(absent)}: a probe says that it does not")
+    unknown = [word for word in claimed if word not in found.asked]
+    text = f"no probe knows {', '.join(unknown)}" if unknown else "each was tried"
+    return Proof("promises.capabilities", "not proven" if unknown else "ok", text)

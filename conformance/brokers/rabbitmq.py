@@ -1,0 +1,27 @@
+"""RabbitMQ as a profile starts it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerproof.chaos.brokers import rabbitmq
+from brokerproof.conformance.brokers.launching import Launcher
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.launching import Place
+
+
+class RabbitMQLauncher(Launcher):
+    """The port mapper and the node. A stop forgets what it stored."""
+
+    def __init__(self, place: Place) -> None:
+        self._node = rabbitmq.RabbitMQ(place.supervisor, place.folder, name=place.name)
+
+    def start(self) -> None:
+        self._node.start()
+        self.ports = {"stomp": self._node.stomp_port}
+        self.process = self._node.process
+
+    def stop(self) -> int:
+        self._node.stop()
+        return self.process.wait(0) or 0

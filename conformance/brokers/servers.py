@@ -1,0 +1,140 @@
+"""The broker processes of a profile that runs share, one after the other or at once.
+
+Rules
+* A process serves runs with the same settings. Its clock may only stay or go forward between runs: timers stand still
+  for the length of a step back. A run that stepped it back, or that failed, spoils it.
+* A run has it to itself, unless the broker keeps no dead letters: the queue of all dead letters is everybody's, and who
+  drains it takes away what belongs to others. A run that owns its broker shares with nobody.
+* Few processes are kept: the one that was used longest ago goes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from brokerproof.chaos.clocks import ClockFile
+from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.launching import Launcher
+
+#: Idle processes that are kept.
+IDLE_MAX = 16
+
+
+class Server:
+    """One process. ``clock`` None: it cannot be skewed."""
+
+    __slots__ = ("alone", "clock", "key", "launcher", "spoilt", "users")
+
+    def __init__(self, key: str, launcher: Launcher, clock: ClockFile | None) -> None:
+        self.key = key
+        self.launcher = launcher
+        self.clock = clock
+        self.users = 0
+        self.alone = False
+        self.spoilt = False
+
+    def fits(self, key: str, offset_ms: int, *, alone: bool) -> bool:
+        """Whether one more run can use it."""
+        if self.key != key or self.spoilt or self.alone or (alone and self.users):
+            return False
+        at_us = 0 if self.clock is None else self.clock.offset_us
+        return offset_ms * 1000 == at_us if self.users or self.clock is None else offset_ms * 1000 >= at_us
+
+
+class Servers:
+    """All processes of one adapter, in a folder of their own."""
+
+    def __init__(self, name: str, *, skewed: bool, shared: bool) -> None:
+        """``skewed``: their clocks may be faked; ``shared``: several runs may use one at once."""
+        self._name = name
+        self._skewed = skewed
+        self._shared = shared
+        self._lock = threading.Lock()
+        self._servers: list[Server] = []
+        self._started = 0
+        self._folder: Path | None = None
+        self._supervisor: Supervisor | None = None
+
+    def take(
+        self,
+        key: str,
+        offset_ms: int,
+        start: Callable[[Supervisor, Path, str, ClockFile | None], Launcher],
+        alone: bool,
+    ) -> Server:
+        """A server for a run; a new one is started if none fits. Raises what ``start`` raises."""
+        alone = alone or not self._shared
+        with self._lock:
+            server = next((one for one in self._servers if one.fits(key, offset_ms, alone=alone)), None)
+            if server is not None and server.launcher.process.poll() is not None:
+                server.spoilt = True
+                self._servers.remove(server)
+                server = None
+            if server is not None:
+                server.users += 1
+                server.alone = alone
+                if server.clock is not None:
+                    server.clock.set_offset_ms(offset_ms)
+                self._servers.append(self._servers.pop(self._servers.index(server)))
+                return server
+            supervisor, folder = self._house()
+            self._started += 1
+            name = f"{self._name}-{self._started}"
+        (folder / name).mkdir()
+        clock = self._clock(folder / f"{name}.clock", offset_ms)
+        launcher = start(supervisor, folder / name, name, clock)
+        launcher.start()
+        server = Server(key, launcher, clock)
+        server.users, server.alone = 1, alone
+        with self._lock:
+            self._servers.append(server)
+        return server
+
+    def give_back(self, server: Server, *, spoilt: bool) -> None:
+        """A run is over."""
+        with self._lock:
+            server.users -= 1
+            server.alone = False
+            server.spoilt = server.spoilt or spoilt
+            idle = [one for one in self._servers if not one.users]
+            doomed = [one for one in idle if one.spoilt] or idle[: max(0, len(idle) - IDLE_MAX)]
+            self._servers = [one for one in self._servers if one not in doomed]
+        for one in doomed:
+            one.launcher.stop()
+
+    def close(self) -> None:
+        """Stop all of them; safe to call twice."""
+        with self._lock:
+            servers, self._servers = self._servers, []
+            supervisor, self._supervisor = self._supervisor, None
+            folder, self._folder = self._folder, None
+        for server in servers:
+            server.launcher.stop()
+        if supervisor is not None:
+            supervisor.close()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _house(self) -> tuple[Supervisor, Path]:
+        if self._supervisor is None or self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="brokerproof-brokers-"))
+            self._supervisor = Supervisor(self._folder)
+        return self._supervisor, self._folder
+
+    def _clock(self, path: Path, offset_ms: int) -> ClockFile | None:
+        if not self._skewed:
+            return None
+        try:
+            return ClockFile(path, offset_ms)
+        except (ToolMissing, ToolFailed):
+            if offset_ms:
+                raise
+            return None

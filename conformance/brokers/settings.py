@@ -1,0 +1,130 @@
+"""A program's ``broker`` object in the words of a profile: what it asks for, and what the broker is told.
+
+Rules
+* A word is a field of ``BrokerSpec`` or ``PolicySpec``. What has its default is not asked for. Nobody relies on a
+  sweep, and generations are told apart, not asked for: without a word both are left alone.
+* ``{value}`` is the field; of a table (``timestamping``, ``redelivery``) its own fields are the placeholders. A
+  policy's words say ``{match}`` where it holds, or hold everywhere.
+* What nobody can configure is declared in the way that promises least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from brokerproof.conformance.brokers.placeholders import filled
+from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
+from brokerproof.conformance.experiment.nearest import suggestion
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.profile import Located
+
+_SWEEP = "expire_period_ms"
+_UNASKED = {"generation", "policies"}
+_OF_BROKER = [name for name in BrokerSpec.__struct_fields__ if name not in _UNASKED]
+_OF_POLICY = [name for name in PolicySpec.__struct_fields__ if name != "match"]
+WORDS = (*_OF_BROKER, *_OF_POLICY)
+_ALL = ">"
+
+
+class Asked:
+    """One thing that a program asks for: a word, where it holds ("": the whole broker), and its value."""
+
+    __slots__ = ("match", "value", "word")
+
+    def __init__(self, word: str, match: str, value: Any) -> None:
+        self.word = word
+        self.match = match
+        self.value = value
+
+    def values(self) -> dict[str, str]:
+        """Its placeholders."""
+        fields = msgspec.structs.asdict(self.value) if isinstance(self.value, msgspec.Struct) else {"value": self.value}
+        told = {name: _text(value) for name, value in fields.items()}
+        return {**told, "match": pattern(self.match)} if self.match else told
+
+
+def asked(spec: BrokerSpec) -> Iterator[Asked]:
+    """Everything that differs from the defaults, and each policy's sweep."""
+    plain, policy = BrokerSpec(), PolicySpec()
+    for name in _OF_BROKER:
+        if getattr(spec, name) != getattr(plain, name):
+            yield Asked(name, "", getattr(spec, name))
+    for entry in spec.policies:
+        for name in _OF_POLICY:
+            if name == _SWEEP or getattr(entry, name) != getattr(policy, name):
+                yield Asked(name, entry.match, getattr(entry, name))
+
+
+class Settings:
+    """The ``[settings]`` of a profile."""
+
+    def __init__(self, located: Located) -> None:
+        """Raises ``UsageError`` for a word that does not exist."""
+        self._located = located
+        table = located.profile.settings
+        assert not isinstance(table, str), "a class takes the place of this one"
+        self._table = table
+        for word in table:
+            if word not in WORDS:
+                text = f"no program asks for it; {suggestion(word, WORDS)}known: {', '.join(WORDS)}"
+                raise located.wrong(f"settings.{word}", text)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._table
+
+    def lacking(self, spec: BrokerSpec, *, keeps: bool = False, stamps: bool = False) -> list[str]:
+        """What this broker cannot be told, by name. ``keeps``: messages outlive its process; ``stamps``: it stamps."""
+        found = []
+        for one in asked(spec):
+            if one.word == _SWEEP or (one.word == "persistent" and keeps):
+                continue
+            if one.word == "timestamping" and stamps and one.value == TimeStampingSpec():
+                continue
+            if one.word not in self._table:
+                found.append(f"{one.word} of {one.match}" if one.match else one.word)
+            elif one.match not in {"", _ALL} and not self._says_where(one.word):
+                found.append(f"{one.word} of {one.match} alone")
+        return found
+
+    def _says_where(self, word: str) -> bool:
+        words = self._table[word]
+        return not words or any("{match}" in text for text in words)
+
+    def arguments(self, spec: BrokerSpec) -> list[str]:
+        """The words of the command line, in the order of the settings."""
+        return [
+            filled(text, one.values(), self._located, f"settings.{one.word}")
+            for one in asked(spec)
+            for text in self._table.get(one.word, ())
+        ]
+
+    def effective(self, spec: BrokerSpec, generation: Mapping[str, str], *, stamps: bool = False) -> BrokerSpec:
+        """The program's settings as this broker really has them."""
+        kept = {name: getattr(spec, name) for name in _OF_BROKER if name in self._table}
+        if stamps:
+            kept.setdefault("timestamping", TimeStampingSpec())
+        sweeps = _SWEEP in self._table
+        policies = [entry if sweeps else msgspec.structs.replace(entry, expire_period_ms=0) for entry in spec.policies]
+        told = {"generation": dict(generation), "policies": policies, **kept}
+        return BrokerSpec(**told)
+
+
+def pattern(match: str) -> str:
+    """A policy for ``q0`` must cover ``q0.RUN``; so must ``*``."""
+    return match if match.endswith(_ALL) else f"{match}.{_ALL}"
+
+
+def policies_of(spec: BrokerSpec) -> list[dict[str, Any]]:
+    """A program's policies for a template: their fields, with ``match`` as a run's names need it."""
+    return [{**msgspec.structs.asdict(entry), "match": pattern(entry.match)} for entry in spec.policies]
+
+
+def _text(value: object) -> str:
+    """As most command lines spell it."""
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

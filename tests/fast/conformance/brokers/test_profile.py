@@ -1,0 +1,176 @@
+"""The profile's file: what it may say, and what is said of a mistake (value, place, remedy)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
+from brokerproof.conformance.brokers import HERE
+from brokerproof.conformance.brokers.casting import cast
+from brokerproof.conformance.brokers.placeholders import filled, ports_in
+from brokerproof.conformance.brokers.probing import Found
+from brokerproof.conformance.brokers.profile import Located, parse_profile, read_profile, revealed
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
+from brokerproof.conformance.brokers.settings import Settings
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
+from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.steps import Nack, Send
+from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.reference_broker.stomp.frames import Frame
+
+LEAST = 'name = "b"\n[endpoints]\nstomp = { url = "stomp://127.0.0.1:1" }\n'
+
+
+def parsed(more: str = "", least: str = LEAST) -> Located:
+    return parse_profile(least + more, "b.toml", Path("/nowhere"))
+
+
+def test_a_name_and_an_endpoint_are_enough() -> None:
+    profile = parsed().profile
+    assert (profile.start, profile.counters, profile.settings) == (None, None, {})
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.toml")), ids=lambda path: path.stem)
+def test_what_we_ship_is_read(path: Path) -> None:
+    assert read_profile(path).profile.name == path.stem
+    assert read_profile(path).profile.about
+
+
+@pytest.mark.parametrize(
+    ("more", "shows"),
+    [
+        ('[promises]\nprofils = ["core"]', "b.toml: promises.profils: unknown key; did you mean 'profiles'?"),
+        ('[start]\ncommand = ["x"]\nredy = 1', "start.redy: unknown key; did you mean 'ready'?"),
+        ('[promises]\nprofiles = ["cor"]', "promises.profiles: 'cor' is none; did you mean 'core'?"),
+        ('[promises]\nreject = "ignore"', "promises.reject: Invalid enum value 'ignore' (it is 'ignore')"),
+        ('[start]\ncommand = ["x"]\nspeed = 0', "start.speed: Expected `int` >= 1 (it is 0)"),
+        ('[settings]\ntimestamping = ["-t"]', 'settings: nothing takes them; put "{settings}" into start.command'),
+        ('[names.stomp]\nqueue = "/queue/x"', "names.stomp.queue: '/queue/x' must hold {name} once"),
+        ('[names.stomp.headers]\nexpiratio = "x"', "headers.expiratio: unknown word; did you mean 'expiration'?"),
+        ('[counters]\nkind = "x"\nmap = { sise = "y" }', "counters.map.sise: no figure of ours; did you mean 'size'?"),
+        ("[", "a broker profile is a TOML file"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_remedy(more: str, shows: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parsed(more)
+    assert shows in str(error.value)
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(UsageError, match="format"):
+        parsed(least=f'format = "brokerproof/broker/2"\n{LEAST}')
+
+
+def test_an_endpoint_that_nobody_plays_is_not_enough() -> None:
+    with pytest.raises(UsageError, match="there is only mqtt; add a line that this release can play"):
+        parsed(least='name = "b"\n[endpoints]\nmqtt = { url = "mqtt://127.0.0.1:1" }\n')
+
+
+@pytest.mark.parametrize(
+    ("more", "shows"),
+    [
+        ('[promises.generation]\nexpiri = "x"', "promises.generation"),
+        ('[counters]\nkind = "jolokai"', "counters.kind: 'jolokai' is not known; did you mean 'jolokia'?"),
+        ('[counters]\nkind = "python:no.such:Thing"', "cannot be loaded"),
+        ('[start]\ncommand = ["x", "{settings}"]\n[settings]\ntimestampin = []', "did you mean 'timestamping'?"),
+    ],
+)
+def test_what_a_word_means_is_known_before_anything_starts(more: str, shows: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ProfileAdapter(parsed(more))
+    assert shows in str(error.value)
+
+
+def test_placeholders_are_filled_or_refused() -> None:
+    located = parsed()
+    assert filled("{here}/x:{port.stomp} {NOT}", {"here": "/h", "port.stomp": "7"}, located, "l") == "/h/x:7 {NOT}"
+    assert ports_in("{port.a}{port.b}", "{port.a}") == ["a", "b"]
+    with pytest.raises(UsageError, match=r"start.command: .port.stom. has no value .* did you mean"):
+        filled("{port.stom}", {"port.stomp": "7"}, located, "start.command")
+
+
+def test_a_secret_is_read_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    located = parsed()
+    monkeypatch.setenv("MY_SECRET", "s3")
+    assert revealed("a:env:MY_SECRET", located, "l") == "a:s3"
+    monkeypatch.delenv("MY_SECRET")
+    with pytest.raises(UsageError, match=r"endpoints.stomp.passcode: the variable MY_SECRET is not set"):
+        revealed("env:MY_SECRET", located, "endpoints.stomp.passcode")
+
+
+def settings(table: str) -> Settings:
+    return Settings(parsed(f'[start]\ncommand = ["x", "{{settings}}"]\n[settings]\n{table}'))
+
+
+def test_settings_become_words_of_the_command_line() -> None:
+    told = settings('timestamping = ["-t", "{future_only},{ttl_ceiling_ms}"]\nexpire_period_ms = ["{match}={value}"]')
+    spec = BrokerSpec(timestamping=TimeStampingSpec(True, 5), policies=[PolicySpec("q0", 700)])
+    assert told.arguments(spec) == ["-t", "true,5", "q0.>=700"]
+    assert told.lacking(spec) == []
+    assert told.effective(spec, {}).policies[0].expire_period_ms == 700
+
+
+def test_what_cannot_be_set_is_lacking_or_declared_as_the_least() -> None:
+    told = settings('memory_limit_bytes = ["-m", "{value}"]')
+    spec = BrokerSpec(timestamping=TimeStampingSpec(), persistent=True, policies=[PolicySpec("q0", 700, 99)])
+    assert told.lacking(spec) == ["timestamping", "persistent", "memory_limit_bytes of q0 alone"]
+    assert told.lacking(spec, keeps=True, stamps=True) == ["memory_limit_bytes of q0 alone"]
+    least = told.effective(spec, {"expiry": "documented"})
+    assert (least.timestamping, least.policies[0].expire_period_ms) == (None, 0)
+
+
+def adapter(more: str, monkeypatch: pytest.MonkeyPatch, offered: list[str]) -> ProfileAdapter:
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(offered, stamps=False))
+    return ProfileAdapter(parsed(more))
+
+
+def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ["nack", "dead-letter", "prefetch", "delay", "ttl"]
+    more = '[names.stomp.headers]\ndelay = ""\n[promises]\nreject = "drop"\nprefetch = "ignored"\n'
+    assert adapter(more, monkeypatch, found).capabilities() == ["ttl"]
+    more += '[counters]\nkind = "command"\nmap = { size = "x", memory_percent = "y" }\n'
+    assert adapter(more, monkeypatch, found).capabilities() == ["counters", "memory-counters", "ttl"]
+
+
+def test_requirements_that_are_not_promised_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = default_catalogue()
+    narrow = adapter('[promises]\nprofiles = ["core"]\nrequirements = ["-EXP-*", "EXP-001"]', monkeypatch, [])
+    assert narrow.unpromised(catalogue["EXP-001"]) == ""
+    assert "'-EXP-*'" in narrow.unpromised(catalogue["EXP-002"])
+    plain = adapter("", monkeypatch, [])
+    unmarked = adapter('[names.stomp.headers]\nredelivered = ""', monkeypatch, [])
+    assert plain.unpromised(catalogue["RDL-002"]) == ""
+    assert "redelivered" in unmarked.unpromised(catalogue["RDL-002"])
+
+
+def test_a_program_is_cast_to_what_is_offered() -> None:
+    program = next(one for one in programs().values() if any(isinstance(step, Nack) for step in one.steps))
+    program = msgspec.structs.replace(program, steps=[*program.steps, Send(ttl_ms=5, delay_ms=7)])
+    bare = cast(program, ["delay"], ["stomp"])
+    assert not any(isinstance(step, Nack) for step in bare.steps)
+    assert isinstance(bare.steps[-1], Send)
+    assert (bare.steps[-1].ttl_ms, bare.steps[-1].delay_ms) == (0, 7)
+    assert {host.via for host in bare.clients()} == {"stomp"}
+
+
+def test_words_of_another_broker_go_out_and_come_back() -> None:
+    names = StompNames(
+        queue="/amq/{name}", dead_letters="/amq/dead", headers={"expiration": "ttl-at", "delay": "", "priority": "prio"}
+    )
+    dialect = Dialect(names)
+    ours = Frame("SEND", {"destination": "/queue/q0.x", "expires": "7", "AMQ_SCHEDULED_DELAY": "9", "priority": "5"})
+    theirs = Frame("SEND", {"destination": "/amq/q0.x", "ttl-at": "7", "prio": "5"})
+    assert dialect.outgoing(ours) == theirs
+    assert dialect.incoming(theirs).headers == {"destination": "/queue/q0.x", "expires": "7", "priority": "5"}
+    assert dialect.address("/queue/ActiveMQ.DLQ") == "/amq/dead"
+    wire = DialectFraming(dialect).encode(Frame("SUBSCRIBE", {"destination": "/queue/ActiveMQ.DLQ"}))
+    assert b"destination:/amq/dead\n" in wire
+    message = DialectFraming(dialect).feed(b"MESSAGE\ndestination:/amq/dead\n\n\0")[0]
+    assert isinstance(message, Frame)
+    assert message.headers["destination"] == "/queue/ActiveMQ.DLQ"
