@@ -36,6 +36,11 @@ def stages(day: date) -> list[Stage]:
     return [
         Stage("mutants", brokerproof("mutants"), 15),
         Stage("truth", module("tests.truth", *block), 15),
+        Stage(
+            "properties",
+            ("env", "BROKERPROOF_TEST_EXAMPLES=30", *module("pytest", "-q", "-n", "2", "tests/fast")),
+            30,
+        ),
         Stage("metamorphic", module("tests.metamorphic"), 30, partial(no_module, "tests.metamorphic")),
         *(
             Stage(
