@@ -14,6 +14,7 @@ from brokerproof.conformance.experiment.steps.base import FEATURES
 from brokerproof.conformance.generate.programs import generate_program, program_for_seed
 from brokerproof.conformance.generate.strategies import SHAPE, DrawingChooser
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
+from tests.tools import examples
 
 #: A shape that lets every field of every step be drawn.
 EVERYTHING = Shape(SHAPE.clients, SHAPE.dests, SHAPE.links, SHAPE.times_ms, FEATURES)
@@ -21,7 +22,7 @@ EVERYTHING = Shape(SHAPE.clients, SHAPE.dests, SHAPE.links, SHAPE.times_ms, FEAT
 
 @pytest.mark.parametrize("kind", REGISTRY, ids=lambda kind: kind.__name__)
 def test_normalise_is_idempotent_and_total(kind: type[AnyStep]) -> None:
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=examples(12), deadline=None)
     @given(st.integers(0, 1000), st.data())
     def check(seed: int, data: st.DataObject) -> None:
         program = program_for_seed(seed)
@@ -41,7 +42,7 @@ def test_normalise_is_idempotent_and_total(kind: type[AnyStep]) -> None:
     check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10_000), st.data())
 def test_any_subset_of_a_program_runs(seed: int, data: st.DataObject) -> None:
     program = program_for_seed(seed)
