@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
-from brokerproof.conformance.facts.rows import Destination, Reading, Window
+from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Window
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
@@ -156,4 +156,12 @@ def _is_idle(dest: Destination) -> bool:
     """
     if dest.kind not in {"dead-letters", "temporary"} or dest.readings:
         return False
-    return any(s.known and not (s.held or s.doubted or s.selective) for s in dest.open.values())
+    if any(s.known and not (s.held or s.doubted or s.selective) for s in dest.open.values()):
+        return True
+    # Its consumer has left: what was sent there has been settled.
+    return dest.kind == "temporary" and all(_is_settled(send) for send in dest.sends)
+
+
+def _is_settled(send: Send) -> bool:
+    copy = send.copy
+    return copy is not None and bool(copy.deliveries) and copy.deliveries[-1].state == SETTLED
