@@ -214,7 +214,7 @@ def test_nothing_is_left_in_the_working_folder(either: Campaign) -> None:
 def test_seeds_programs_and_table_matter(tmp_path: Path) -> None:
     """Another seed, another number of programs and no --json: the table, and another digest at its end."""
     done = campaign(tmp_path, "--programs", "3", "--seed", "900", "--master", "local[1]")
-    assert done.returncode in {0, 1}, done.stderr
+    assert done.returncode in {0, 1, 3}, done.stderr  # three programs leave much undecided
     rows = [(result.run, result.program.digest(), result.verdicts) for result in map(run_seed, range(900, 903))]
     lines = done.stdout.splitlines()
     assert lines[-1] == f"verdict digest: {verdict_digest(rows)}"
@@ -313,7 +313,7 @@ def test_sql_and_the_rule_agree_on_histories_full_of_lies(session: Any, tmp_path
     writer.finish()
     open_tables(session, tmp_path)
     rows = ask(session, "inflight")
-    assert [row["run"] for row in rows if row["verdict"] != row["oracle_verdict"]] == []
+    assert [row["run"] for row in rows if row["verdict"] != row["rule_verdict"]] == []
     found = {row["verdict"] for row in rows}
     assert found == {"violated", "satisfied", "inconclusive", "not exercised"}, "every verdict was put to the test"
 
