@@ -117,6 +117,8 @@ def _compare(reading: Reading) -> None:
         counting &= base.ledger.counting if base is not None else 3
         reading.ledger.conserved = counting > 0
         reading.ledger.counting = counting or 3
+    elif reading.ledger.purge is not None and not excess:
+        reading.ledger.conserved = True  # a purge leaves nothing, and nothing is missing, however it was counted
 
 
 def _excess(event: Counters) -> int | None:
