@@ -94,6 +94,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             temp_limit_bytes=broker.temp_limit_bytes,
             delay_support=broker.delay_support,
             delay_max_ms=broker.delay_max_ms,
+            mqsc=broker.mqsc,
             monitor={
                 host.name: effective
                 for host in self.clients()

@@ -3,8 +3,8 @@
 * A queue or topic that nobody defined has the defaults of its kind: destinations come into being at their first use.
 * The staging queue is there by default, except on z/OS, where it must be defined, with INDXTYPE(NONE) and
   MSGDLVSQ(FIFO); other values are refused.
-* Somebody of whom no authority record speaks may do everything with every object but the staging queue, which is for
-  administrators only; one who has records may do what they say. The principal is the client id.
+* Who has authority records, or else ``nobody`` (who stands for everyone), may do what they say. Without any, everything
+  but what concerns the staging queue, which is for administrators only. The principal is the client id.
 
 Exception: definitions are not journalled. After a restart the commands of the configuration are carried out again.
 """
@@ -92,7 +92,7 @@ class Definitions:
 
     def may(self, principal: str, right: str, name: str) -> bool:
         """Whether a principal has a right on an object."""
-        mine = self._rights.get(principal)
+        mine = self._rights.get(principal) or self._rights.get("nobody")
         if mine is None:
             return name != STAGING
         granted = mine.get(name, []) + (mine.get("**", []) if name != STAGING else [])

@@ -38,6 +38,10 @@ class Processor:
             usable = queue is not None and queue["PUT"] == "ENABLED"
         return RUNNING if usable else STOPPED
 
+    def stopped(self) -> str:
+        """The state after STOP."""
+        return STOPPED
+
     def altered(self, state: str, before: dict[str, Value] | None, definitions: Definitions) -> str:
         """The state after the staging queue, or the queue manager, was changed; ``before`` is the queue as it was."""
         wanted = self.opened(definitions)

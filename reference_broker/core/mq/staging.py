@@ -21,7 +21,7 @@ from brokerproof.reference_broker.core.message import QUEUE, TOPIC, Message
 from brokerproof.reference_broker.core.mq.checks import HEADER_BYTES, TENTH_MS
 from brokerproof.reference_broker.core.mq.definitions import STAGING, Definitions
 from brokerproof.reference_broker.core.mq.mqsc import Command, MqscError, parse
-from brokerproof.reference_broker.core.mq.processor import RUNNING, STOPPED
+from brokerproof.reference_broker.core.mq.processor import RUNNING
 from brokerproof.reference_broker.core.mq.reasons import refusal
 from brokerproof.reference_broker.core.mq.release import Releases
 from brokerproof.reference_broker.core.mq.reports import number
@@ -207,7 +207,7 @@ class Stage:
         command, processor = parse(text), self.region.policies.mq_processor
         if command.kind == "DELAYPROC":
             if command.verb == "STOP" and self.state == RUNNING:
-                self.state = STOPPED
+                self.state = processor.stopped()
             elif command.verb == "START":
                 self.state = processor.opened(self.definitions)
             return [f"DELAYPROC STATUS({self.state}) CURDEPTH({self.depth()})"]
