@@ -103,6 +103,11 @@ class Send:
         return [delivery for copy in self.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
 
     @property
+    def reasoned(self) -> bool:
+        """Whether its refusal gives a queue manager's reason, which says more than any text."""
+        return "MQRC_" in (self.event.refusal or "")
+
+    @property
     def timed(self) -> bool:
         """Whether its producer wanted it to die, or to wait."""
         return self.event.timed()

@@ -375,7 +375,7 @@ class LivePort:
     def _operate(self, operation: ops.Operate, outcome: Outcome) -> None:
         name = self.hosts.names.physical
         dest, to = operation.dest and name(operation.dest), operation.to and name(operation.to)
-        answer = self.endpoint.operate(operation.op, dest, to, operation.limit_bytes)
+        answer = self.endpoint.operate(operation.op, dest, to or operation.command, operation.limit_bytes)
         if answer is None:
             raise NotOfferedError(f"nobody can ask this broker to {operation.op} {operation.dest}")
         outcome.count, outcome.refusal = answer.count, answer.refusal or None
