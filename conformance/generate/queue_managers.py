@@ -1,5 +1,5 @@
-"""A drawn program turned into one for a queue manager (generation ``ibm-mq``): drawn objects, and commands of an operator
-between its steps. One function for the generator to call; each command is undone at the end, so that what was held up
+"""A drawn program turned into one for a queue manager (generation ``ibm-mq``): drawn objects, and an operator's
+commands between its steps. One function for the generator to call; each command is undone at the end, so that what was held up
 can come.
 """
 
@@ -30,7 +30,7 @@ DEPTHS: Final = (5000, 10, 3, 1)
 
 
 def with_queue_manager(chooser: Chooser, program: Program) -> Program:
-    """The program on a queue manager: its staging queue's depth, topics, dead-letter queue, and up to three switches."""
+    """The program on a queue manager: staging queue's depth, topics, dead-letter queue, and up to three switches."""
     queues = [dest.name for dest in program.destinations if dest.kind == "queue"]
     mqsc = [f"ALTER QLOCAL({STAGING}) MAXDEPTH({DEPTHS[chooser.below(len(DEPTHS))]})"]
     if chooser.flag(50):
