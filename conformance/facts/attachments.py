@@ -73,6 +73,7 @@ class Attachments:
     def _connection_lost(self, client: Client, event: Event) -> None:
         """Its open transaction is rolled back, its temporary queue is gone, if it was still there."""
         client.goodbyes = []
+        client.unanswered = False
         transaction = client.transaction
         if transaction is not None:
             transaction.lost = event
@@ -298,7 +299,8 @@ class Attachments:
         session = self.tables.sessions.get(event.consumer)
         if session is None:
             return
-        if event.result == "fail":
+        if event.result == "fail" or session.client.unanswered:
+            # It stands behind what the broker does not take, if that is so.
             session.known = False
             session.lost_ns = min(session.lost_ns, event.t0)
         else:
@@ -319,6 +321,8 @@ class Attachments:
         session.end = how
         session.leave = event
         session.end_connection = session.client.connection
+        session.behind = session.client.unanswered
+        session.known = session.known and not session.behind
         session.ended_ns = high_ns
         for dest in self.tables.dests_of(session):
             dest.ended += 1
@@ -395,6 +399,7 @@ def heard(client: Client, event: Event) -> None:
     """
     client.last_request_ns = event.t0
     client.last_heard_ns = event.t1
+    client.unanswered = False
     if not client.traits.awaits_receipt:
         return
     if client.suspected and client.stalls[-1].span()[1] <= event.t0:

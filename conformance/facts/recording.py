@@ -154,6 +154,8 @@ class Recording:
         tables = self.tables
         if event.result == "ok":
             heard(tables.client(event.host), event)
+        elif event.result == "unknown":
+            tables.client(event.host).unanswered = True
         send = self._row(event.message)
         if send is None or send.event is not event:
             return  # the same message once more: what was sent first counts
@@ -215,9 +217,9 @@ class Recording:
         elif event.result == "unknown":
             tables.unsure.update(dict.fromkeys(tables.names.parts(event.dest), True))
         else:
-            for part in tables.names.parts(event.dest):
-                count, size = tables.uncommitted.get(part, (0, 0))
-                tables.uncommitted[part] = (count + 1, size + event.size)
+            for part in tables.parts(event):
+                count, size = tables.uncommitted.get(part.name, (0, 0))
+                tables.uncommitted[part.name] = (count + 1, size + event.size)
 
     # -- deliveries
 
@@ -281,7 +283,9 @@ class Recording:
             return found
         if dest.kind == "dead-letters" and event.original_dest and send.dest.kind in {"composite", "virtual"}:
             origin = self.tables.destination(event.original_dest)
-            if not origin.topic and _is_copied(self.tables, send, origin):
+            if origin.topic:
+                return self._copy(send, holder, origin, None)  # it died before any queue got its copy
+            if _is_copied(self.tables, send, origin):
                 return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
         if (
             not dest.topic

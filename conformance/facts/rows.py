@@ -240,7 +240,7 @@ class Session:
     """
 
     # fmt: off
-    __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
+    __slots__ = ("ack", "auto", "behind", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
                  "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
                  "marks", "name", "opened", "overdrawn", "prefetch", "rooms_ns", "seen", "selective", "subscription",
                  "sync", "tried", "uncertain", "undone", "wild")
@@ -269,8 +269,10 @@ class Session:
         self.leave: Event | None = None
         #: How its connection was seen to end.
         self.closed: Closed | None = None
-        #: The broker may have ended it at any time.
+        #: The broker may have ended it at any time; its goodbye may stand behind a message that the broker does not
+        #: take.
         self.uncertain = False
+        self.behind = False
         #: Its host's connection when it came and when it went.
         self.connection = client.connection
         self.end_connection = -1
@@ -312,7 +314,8 @@ class Client:
 
     # fmt: off
     __slots__ = ("closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
-                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction", "via")
+                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction",
+                 "unanswered", "via")
     # fmt: on
 
     def __init__(self, name: str) -> None:
@@ -337,6 +340,8 @@ class Client:
         #: Sessions that said goodbye on this connection, which the broker may not have read yet.
         self.goodbyes: list[Session] = []
         #: When it began to write the last thing that the broker confirmed; when the last thing from there reached it.
+        #: A message that it sent was not answered in time: the broker may read no further until it takes that message.
+        self.unanswered = False
         self.last_request_ns = 0
         self.last_heard_ns = 0
 
@@ -451,8 +456,9 @@ class Destination:
         self.topic = topic
         #: The virtual topic that it is, or that it consumes from; "" for all others.
         self.virtual = virtual
-        #: The pattern that covers it.
-        self.pattern = ALL_TOPICS if topic else ALL_QUEUES
+        #: The pattern that covers it; brokers give virtual topics and their queues names of several elements.
+        plain = not virtual and kind not in {"temporary", "composite"}
+        self.pattern = "" if not plain else ALL_TOPICS if topic else ALL_QUEUES
         self.applied = applied
         self.ledger = Ledger()
         self.epoch = Epoch(fed=kind == "queue" and bool(virtual))

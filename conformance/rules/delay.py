@@ -215,7 +215,8 @@ def not_lost(facts: Facts, copy: Copy) -> Findings:
     """A delayed message is not lost: when everything that is due has been taken it was delivered, or it expired and is
     accounted for.
     """
-    if copy.deliveries or copy.dead_letters:
+    # Of all copies of a message the first that dies may be the only one that leaves a letter.
+    if copy.deliveries or any(one.dead_letters for one in copy.send.copies.values()):
         yield held("accounted-for", "it was delivered" if copy.deliveries else "it died while it waited")
         return
     died = copy.send.confirmed and would_be_dead_letter(facts, copy)

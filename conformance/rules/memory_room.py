@@ -186,7 +186,7 @@ def asked(facts: Facts) -> list[Asked]:
             span = (event.t0, event.t1)
             states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
             found.append(Asked(send, sent[kind], *states))
-        sent[kind] += event.size + OVERHEAD_MAX_BYTES
+        sent[kind] += len(facts.parts(event)) * (event.size + OVERHEAD_MAX_BYTES)
     return found
 
 

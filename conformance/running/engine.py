@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.known import apply_generation
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
@@ -46,7 +47,7 @@ def run_program(
     with seldom_collected():
         world = SimulatedWorld(mutant=mutant, seed=seed)
         history = world.run(program)
-        verdicts = judge_history(history, wanted=wanted)
+        verdicts = apply_generation(judge_history(history, wanted=wanted), program.broker.generation)
     return RunResult(name, REFERENCE, world.kind, program, verdicts, history, seed=seed, mutant=mutant)
 
 
