@@ -153,7 +153,9 @@ class Sketch:
             return step
         return self._at(chooser, step, [one for one in self._places() if one[1].held])
 
-    def _at(self, chooser: Chooser, step: Take | Ack | Nack, places: list[tuple[tuple[int, int], Attached]]) -> AnyStep | None:
+    def _at(
+        self, chooser: Chooser, step: Take | Ack | Nack, places: list[tuple[tuple[int, int], Attached]]
+    ) -> AnyStep | None:
         if not places:
             return None
         (host, consumer), _ = places[chooser.below(len(places))]

@@ -24,7 +24,6 @@ import msgspec
 
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from brokerproof.conformance.requirements.catalogue import default_catalogue
 
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,19 +91,6 @@ def parse_known(data: bytes, name: str) -> Known:
         return Known(name, msgspec.convert(tomllib.loads(data.decode("utf-8")), _File).deviation)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise SuiteProblem(f"{name}: not a list of known deviations: {error}") from None
-
-
-def apply_generation(verdicts: list[Verdict], generation: dict[str, str]) -> list[Verdict]:
-    """Mark what the catalogue expects of the generations (area -> name) that a broker declares."""
-    if not generation:
-        return verdicts
-    catalogue, marked = default_catalogue(), []
-    for verdict in verdicts:
-        if verdict.verdict is VerdictKind.VIOLATED and catalogue[verdict.requirement].expects_violation(generation):
-            text = f"{verdict.text} (expected of the generations {generation})"
-            verdict = msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text)  # noqa: PLW2901
-        marked.append(verdict)
-    return marked
 
 
 def apply_known(program: str, verdicts: list[Verdict], known: Known) -> tuple[list[Verdict], list[str]]:

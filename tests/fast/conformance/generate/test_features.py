@@ -114,7 +114,7 @@ def test_amounts_are_those_of_the_program_again(drawn: list[Program]) -> None:
     near = both = 0
     for program in drawn:
         steps = json.loads(msgspec.json.encode(program.steps))
-        waits = {step["ms"] for step in steps if step["do"] == "advance"}
+        waits = {step.get("ms", 0) for step in steps if step["do"] == "advance"}
         lives = {step["ttl_ms"] for step in steps if step["do"] == "send" and step.get("ttl_ms", 0) > 1}
         both += bool(waits and lives)
         near += any(life + more in waits for life in lives for more in (-1, 0, 1))
