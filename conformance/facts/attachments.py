@@ -128,7 +128,10 @@ class Attachments:
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
-            self._end(session, how, event.t0, event.t1, event)
+            if client.unanswered:
+                _doubt(session, event)
+            else:
+                self._end(session, how, event.t0, event.t1, event)
         self._connection_lost(client, event)
 
     def _broker_down(self, event: Event) -> None:
@@ -300,9 +303,7 @@ class Attachments:
         if session is None:
             return
         if event.result == "fail" or session.client.unanswered:
-            # It stands behind what the broker does not take, if that is so.
-            session.known = False
-            session.lost_ns = min(session.lost_ns, event.t0)
+            _doubt(session, event)
         else:
             self._end(session, event.how, event.t0, event.t1, event)
 
@@ -321,8 +322,6 @@ class Attachments:
         session.end = how
         session.leave = event
         session.end_connection = session.client.connection
-        session.behind = session.client.unanswered
-        session.known = session.known and not session.behind
         session.ended_ns = high_ns
         for dest in self.tables.dests_of(session):
             dest.ended += 1
@@ -391,6 +390,12 @@ class Attachments:
         elif event.result == "unknown" and found is not None:
             found.sure_ns = min(found.sure_ns, event.t0)
             self._doubted[key] = True
+
+
+def _doubt(session: Session, event: Event) -> None:
+    """It may have ended: its goodbye was refused, or stands behind a message that the broker does not take."""
+    session.known = False
+    session.lost_ns = min(session.lost_ns, event.t0)
 
 
 def heard(client: Client, event: Event) -> None:

@@ -22,9 +22,7 @@ def rest_after(tables: Tables, true_ns: int) -> int:
 
 def gone_ns(tables: Tables, session: Session) -> int:
     """By when the broker had let a session go, for certain; ``NEVER`` while it is open."""
-    if not session.end or session.behind:
-        return session.gone_ns
-    return min(session.gone_ns, rest_after(tables, session.ended_ns))
+    return min(session.gone_ns, rest_after(tables, session.ended_ns)) if session.end else NEVER
 
 
 def departed_ns(session: Session) -> int:

@@ -217,9 +217,11 @@ class Recording:
         elif event.result == "unknown":
             tables.unsure.update(dict.fromkeys(tables.names.parts(event.dest), True))
         else:
-            for part in tables.parts(event):
-                count, size = tables.uncommitted.get(part.name, (0, 0))
-                tables.uncommitted[part.name] = (count + 1, size + event.size)
+            for part in tables.names.parts(event.dest):
+                count, size = tables.uncommitted.get(part, (0, 0))
+                tables.uncommitted[part] = (count + 1, size + event.size)
+                # Whether the copies for the queues of a virtual topic are held there meanwhile, nobody sees.
+                tables.unsure |= {queue.name: True for queue in tables.virtual_queues.get(part, ())}
 
     # -- deliveries
 

@@ -240,7 +240,7 @@ class Session:
     """
 
     # fmt: off
-    __slots__ = ("ack", "auto", "behind", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
+    __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
                  "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
                  "marks", "name", "opened", "overdrawn", "prefetch", "rooms_ns", "seen", "selective", "subscription",
                  "sync", "tried", "uncertain", "undone", "wild")
@@ -269,10 +269,8 @@ class Session:
         self.leave: Event | None = None
         #: How its connection was seen to end.
         self.closed: Closed | None = None
-        #: The broker may have ended it at any time; its goodbye may stand behind a message that the broker does not
-        #: take.
+        #: The broker may have ended it at any time.
         self.uncertain = False
-        self.behind = False
         #: Its host's connection when it came and when it went.
         self.connection = client.connection
         self.end_connection = -1

@@ -49,8 +49,7 @@ def dispatched(reading: Reading) -> Span:
         low, same = ledger.arrived, not ledger.departed
     else:
         return 0, NEVER
-    behind = any(session.behind and session.gone_ns > reading.event.t0 - 1 for session in reading.destination.sessions)
-    return low, low if same and not behind and not ledger.browsed and is_known(reading) else NEVER
+    return low, low if same and not ledger.browsed and is_known(reading) else NEVER
 
 
 def came_since_purge(reading: Reading) -> int:

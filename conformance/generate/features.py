@@ -260,7 +260,7 @@ def standing_still(chooser: Chooser, shape: Shape) -> list[AnyStep]:
         Send(host=_host(chooser, shape), dest=dest, **late),
         Pause(ms=max(1, ms + (500, 1, 0, -1)[chooser.below(4)])),
     ]
-    return [*steps, _consumer(chooser, shape, dest), Take(host=_host(chooser, shape), deadline_ms=50, count=2)]
+    return [*steps, Advance(ms=3000), _consumer(chooser, shape, dest), Settle()]
 
 
 def past_the_library(chooser: Chooser, shape: Shape) -> list[AnyStep]:
@@ -274,7 +274,8 @@ def past_the_library(chooser: Chooser, shape: Shape) -> list[AnyStep]:
         Send(host=_host(chooser, shape), dest=dest, count=count),
         Take(host=who, deadline_ms=50, count=count),
     ]
-    steps += [Acknowledge.draw(chooser, shape) for _ in range(1 + chooser.below(3))]
+    for _ in range(1 + chooser.below(3)):
+        steps += [Settle(), Acknowledge.draw(chooser, shape)]
     return [*steps, Settle()]
 
 
@@ -293,12 +294,16 @@ def rejections(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 def giving_up(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A transaction is rolled back so often that a client library gives the message up."""
     dest, who = dest_of(chooser, shape), _host(chooser, shape)
+    who = next((host for host in range(shape.clients) if shape.vias[host] == "jms"), who)
     steps: list[AnyStep] = [
-        Send(host=_host(chooser, shape), dest=dest, count=1 + chooser.below(2)),
         Subscribe(host=who, dest=dest, prefetch=(10, 1)[chooser.below(2)]),
+        Send(host=_host(chooser, shape), dest=dest),
     ]
-    for _ in range((7, 8, 3)[chooser.below(3)]):
-        steps += [Begin(host=who), Take(host=who, deadline_ms=50, count=2), Ack(host=who, upto=1), Rollback(host=0)]
+    later = chooser.below(6)
+    for turn in range((7, 8, 9, 3)[chooser.below(4)]):
+        steps += [Begin(host=who), Take(host=who, deadline_ms=3000, count=2), Ack(host=who, upto=1), Rollback(host=who)]
+        if turn == later:
+            steps.append(Send(host=_host(chooser, shape), dest=dest))
     return [*steps, Settle()]
 
 

@@ -65,8 +65,9 @@ SETTINGS: Final = (
 IMPLIED: Final[dict[str, tuple[str, ...]]] = {
     "durables": ("topics",),
     "no-local": ("topics",),
-    "wildcards": ("several-queues",),
+    "wildcards": ("several-queues", "topics"),
     "operator": ("several-queues",),
+    "limits": ("several-queues",),
     "pull": ("jms",),
     "lifetimes": ("jms",),
     "acknowledgements": ("jms",),

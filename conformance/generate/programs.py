@@ -20,6 +20,7 @@ from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep
 from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.generate.features import TEMPLATES_OF, crossed
 from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame
+from brokerproof.conformance.generate.scenarios import SCENARIOS
 from brokerproof.conformance.generate.sketch import Sketch
 from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
@@ -69,16 +70,11 @@ def generate_program(chooser: Chooser) -> Program:
     steps: list[AnyStep] = []
     wanted = STEPS_MIN + chooser.below(STEPS_MAX - STEPS_MIN)
     while len(steps) < wanted and chooser.step():
-        if chooser.flag(30):
-            story = favourites[chooser.below(len(favourites))](chooser, shape)
-            drawn = [crossed(chooser, shape, step) for step in story]
-        else:
-            drawn = [picker.draw(chooser, shape)]
-        for step in drawn:
-            aimed = sketch.aim(chooser, step)
-            if aimed is not None:
-                sketch.follow(aimed)
-                steps.append(aimed)
+        if not chooser.flag(30):
+            steps += sketch.fitted(chooser, picker.draw(chooser, shape))
+            continue
+        for step in favourites[chooser.below(len(favourites))](chooser, shape):
+            steps += sketch.fitted(chooser, sketch.place(crossed(chooser, shape, step)))
     return frame.with_steps(steps)
 
 
@@ -105,7 +101,8 @@ def _draw_mix(chooser: Chooser, features: tuple[str, ...]) -> dict[type[AnyStep]
 
 def _draw_favourites(chooser: Chooser, features: tuple[str, ...]) -> list[Template]:
     known = [template for template, feature in TEMPLATES.items() if not feature or feature in features]
-    known += [template for feature in features for template in TEMPLATES_OF.get(feature, ())]
+    for feature in features:
+        known += [*TEMPLATES_OF.get(feature, ()), *SCENARIOS.get(feature, ())]
     return [known[chooser.below(len(known))] for _ in range(1 + chooser.below(FAVOURITES))]
 
 

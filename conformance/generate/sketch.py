@@ -1,8 +1,8 @@
 """Sketch: roughly what a program's steps have made so far, so that few steps are drawn that nothing can be done with.
 
 It counts consumers, messages that may wait and messages that applications may hold, by the steps alone: what expires,
-is refused or is lost it does not know. ``aim`` turns a step to somebody who can do it, or drops it; ``follow`` notes a
-step.
+is refused or is lost it does not know. ``fitted`` turns a step to somebody who can do it, or drops it, and notes what
+follows from it.
 """
 
 from __future__ import annotations
@@ -94,6 +94,32 @@ class Sketch:
     @staticmethod
     def _index_of(frame: Program, host: str) -> int:
         return next((index for index, client in enumerate(frame.clients()) if client.name == host), -1)
+
+    def fitted(self, chooser: Chooser, step: AnyStep) -> list[AnyStep]:
+        """The next step of the program, turned to somebody who can do it; none, if nobody can."""
+        aimed = self.aim(chooser, step)
+        if aimed is None:
+            return []
+        self.follow(aimed)
+        return [aimed]
+
+    # -- a template's steps
+
+    def place(self, step: AnyStep) -> AnyStep:
+        """A template's step by its ordinals; there hosts are the clients themselves, and consumer 0 is the newest."""
+        match step:
+            case Take() | Ack() | Nack() | Leave():
+                client = self.clients[step.host % len(self.clients)]
+                if not client.consumers:
+                    return step
+                newest = len(client.consumers) - 1
+                host = [one for one in self.clients if one.consumers].index(client)
+                return msgspec.structs.replace(step, host=host, consumer=(newest - step.consumer) % (newest + 1))
+            case Begin() | Commit() | Rollback():
+                client = self.clients[step.host % len(self.clients)]
+                fitting = [one for one in self.clients if one.in_transaction != isinstance(step, Begin)]
+                return msgspec.structs.replace(step, host=fitting.index(client)) if client in fitting else step
+        return step
 
     # -- turning steps to those who can do them
 
