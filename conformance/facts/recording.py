@@ -254,6 +254,12 @@ class Recording:
         delivery = Delivery(copy, dest, session, event, state)
         tables.deliveries.append(delivery)
         session.deliveries.append(delivery)
+        before = session.seen.get(event.message)
+        if before is not None and before.copy is not copy:
+            session.twins[event.message] = True
+            for twin in (before, delivery):
+                if twin.state == HELD:
+                    settle(tables, twin, DOUBTFUL)
         session.seen[event.message] = delivery
         dest.arrived += 1
         dest.ledger.arrived += state != LATE or not tables.restarts
@@ -327,11 +333,13 @@ class Recording:
             return
         transaction = self._part_of(event) if event.tx is not None else None
         state = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
+        certain = state
         for message in event.messages:
             delivery = settled_by(session, message, event)
             if delivery is None:
                 session.dest.ledger.stirred = True
                 continue
+            state = DOUBTFUL if message in session.twins else certain
             if not session.traits.widens_window:
                 session.freed_ns.append(event.t0)
             self._settled_by(delivery, event)

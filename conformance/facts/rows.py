@@ -243,7 +243,7 @@ class Session:
     __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
                  "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
                  "marks", "name", "opened", "overdrawn", "prefetch", "rooms_ns", "seen", "selective", "subscription",
-                 "sync", "tried", "uncertain", "undone", "wild")
+                 "sync", "tried", "twins", "uncertain", "undone", "wild")
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
@@ -256,6 +256,8 @@ class Session:
         self.deliveries: list[Delivery] = []
         #: Message -> its latest delivery here.
         self.seen: dict[str, Delivery] = {}
+        #: Messages of which it got more than one copy: which of them a settlement means, nobody can say.
+        self.twins: dict[str, bool] = {}
         self.held = 0
         self.doubted = 0
         #: Of those that it holds: acknowledged in transactions that were rolled back.

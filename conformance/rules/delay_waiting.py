@@ -10,6 +10,7 @@ from brokerproof.conformance.experiment.history import Browse, Discard, Event, P
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, would_be_dead_letter
 from brokerproof.conformance.facts.dead_letters import names_another
+from brokerproof.conformance.facts.deaths import letter_is_due
 from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import dead, may_die
@@ -207,8 +208,8 @@ def one_death(facts: Facts, copy: Copy) -> Findings:
     if not dead(facts, death, due.span[0], facts.end_ns):
         return
     letters = [letter for letter in copy.dead_letters if not letter.event.redelivered]
-    if not letters and any(one.dead_letters for one in copy.send.copies.values()):
-        return  # of all copies of a message the first may be the only one that leaves a letter
+    if not letters and not letter_is_due(facts, copy):
+        return
     if not letters:
         yield broken("unseen", copy, why="it died while it waited, and is no dead letter")
     elif len(letters) > 1:

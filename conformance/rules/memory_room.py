@@ -87,8 +87,14 @@ def zero_is_no_limit(facts: Facts, row: Send | Reading) -> Findings:
         yield held("unlimited", "memory was in use")
     session = server(row) if row.waiting and dest is not None and not dest.topic else None
     copy = waits(facts, row) if session is not None else None
-    if session is not None and copy is not None:
+    if session is not None and copy is not None and not _pages_are_full(row):
         yield broken("held-up", copy, session, row)
+
+
+def _pages_are_full(reading: Reading) -> bool:
+    """Whether as many messages are unsettled as a broker loads at once."""
+    held_now = sum(window.held + window.doubted for window in (*reading.windows, *reading.wild))
+    return reading.destination.applied.page <= held_now
 
 
 def _limited_by(facts: Facts, until_ns: int) -> bool:
