@@ -193,15 +193,15 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
         yield broken("uninvited", copy, letters[0], why="the strategy keeps no such dead letter there")
     elif event.expiration_ms > 0 or event.original_dest is None or names_another(letters[0]):
         yield broken("wrong-fields", copy, letters[0])
-    elif (
-        len(letters) > 1
-        and letters[0].state != RETURNED
-        and letters[0].session.known
-        and not letters[1].event.redelivered
-    ):
+    elif len(letters) > 1 and not letters[1].event.redelivered and not _is_back(letters[0]):
         yield broken("duplicate", copy, *letters[:2])
     else:
         yield held("one-copy", died)
+
+
+def _is_back(letter: Delivery) -> bool:
+    """Whether a dead letter came back from the consumer that had it, or may have."""
+    return letter.state == RETURNED or not letter.session.known
 
 
 def dead_sends(facts: Facts) -> list[Send]:
