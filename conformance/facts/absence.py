@@ -34,7 +34,7 @@ def drained(tables: Tables, dest: Destination) -> bool:
     if not ended(tables):
         return False
     since, there = tables.drain_seq, dest.open.values()
-    if any(not session.known and (session.selective or dest.grouped) for session in there):
+    if any(not session.known for session in there):
         return False
     return any(s.known and s.event is not None and s.event.seq > since for s in there)
 

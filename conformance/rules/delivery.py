@@ -154,6 +154,8 @@ def refused(facts: Facts) -> list[Send]:
 @rule("GEN-006", over=refused, handles=ANYTHING)
 def refused_is_never_delivered(facts: Facts, send: Send) -> Findings:
     """A message whose sending was refused is never delivered."""
+    if send.event.again:
+        return  # what was sent first may have been accepted
     if send.seen is not None:
         yield broken("delivered", send, send.seen, why=f"refused at {ms(send.event.t1)}")
     elif ended(facts):

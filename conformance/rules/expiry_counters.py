@@ -311,7 +311,8 @@ def expiries_are_told(facts: Facts, row: Listener) -> Findings:
         named[name] = advisory
     before = [reading for reading in dest.readings if reading.at_rest and _was_there(row.session, reading)]
     excuses = marks.MEMORY | marks.LIMIT | marks.OPERATOR | marks.RESTART
-    if not before or not dest.applied.entry.advisories or facts.marks.on(dest.name, before[-1].span) & excuses:
+    silent = dest.applied.found and not dest.applied.entry.advisories
+    if not before or silent or facts.marks.on(dest.name, before[-1].span) & excuses:
         return
     expired = before[-1].event.expired or 0
     heard = sum(advisory.seq < before[-1].event.seq for advisory in told)

@@ -148,7 +148,8 @@ def blocked_sends_happen_once(facts: Facts, send: Send) -> Findings:
         if len(seen) == 1 and seen[0].event.t0 > send.event.t1:
             yield held("exactly-once-or-never", "a send waited for memory")
     elif seen:
-        yield broken("kept", send, seen[0])
+        if not send.event.again:  # then what was sent first may have been accepted
+            yield broken("kept", send, seen[0])
     elif ended(facts):
         yield held("exactly-once-or-never", "a send was refused")
 
