@@ -75,6 +75,7 @@ from brokerproof.conformance.facts.settling import (
     settle,
     settled_by,
     take,
+    tell_apart,
     unpledge,
 )
 from brokerproof.conformance.facts.spans import NEVER
@@ -254,7 +255,7 @@ class Recording:
         delivery = Delivery(copy, dest, session, event, state)
         tables.deliveries.append(delivery)
         session.deliveries.append(delivery)
-        self._meet(session.seen.get(event.message), delivery)
+        tell_apart(tables, session.seen.get(event.message), delivery)
         session.seen[event.message] = delivery
         dest.arrived += 1
         dest.ledger.arrived += state != LATE or not tables.restarts
@@ -272,15 +273,6 @@ class Recording:
         copy.dead_letters.append(delivery)
         release(self.tables, copy)
         take(delivery)
-
-    def _meet(self, before: Delivery | None, delivery: Delivery) -> None:
-        """A session got one message more than once; of two copies nobody can say which one is settled."""
-        if before is None or before.copy is delivery.copy:
-            return
-        delivery.session.twins[delivery.event.message] = True
-        for twin in (before, delivery):
-            if twin.state == HELD:
-                settle(self.tables, twin, DOUBTFUL)
 
     def _copy_at(self, send: Send, dest: Destination, session: Session, event: Arrive) -> Copy:
         """Which of a message's copies this is."""

@@ -181,7 +181,7 @@ def asked(facts: Facts) -> list[Asked]:
     room, memory = rooms(facts), facts.declared.memory_limit_bytes
     if not any(room):
         return []
-    kept = stays(facts)
+    kept = [stay for stay in stays(facts) if stay.copy.dest.kind != "temporary"]
     full: list[list[Span]] = [_full(kept, room[kind], persistent=bool(kind)) for kind in (0, 1)]
     beyond = room[0] + memory + facts.epoch.largest if memory > 0 else 0
     surely = [_full(kept, beyond, persistent=False), full[1]]
@@ -189,7 +189,8 @@ def asked(facts: Facts) -> list[Asked]:
     found: list[Asked] = []
     for send in facts.sends.values():
         event, kind = send.event, int(send.event.persistent)
-        if not send.dest.topic and event.tx is None:
+        # What is sent to a temporary queue is kept in no store.
+        if not send.dest.topic and event.tx is None and send.dest.kind != "temporary":
             span = (event.t0, event.t1)
             states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
             found.append(Asked(send, sent[kind], *states))
