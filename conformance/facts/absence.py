@@ -40,11 +40,15 @@ def ended(tables: Tables) -> bool:
 
 
 def drained(tables: Tables, dest: Destination) -> bool:
-    """Whether somebody took what was left on this destination, to the very end."""
+    """Whether somebody took what was left on this destination, to the very end, and nobody who may not have gone keeps
+    any of it.
+    """
     if not ended(tables):
         return False
-    since = tables.drain_seq
-    return any(s.known and s.event is not None and s.event.seq > since for s in dest.open.values())
+    since, there = tables.drain_seq, dest.open.values()
+    if any(not session.known for session in there):
+        return False
+    return any(s.known and s.event is not None and s.event.seq > since for s in there)
 
 
 def missing(tables: Tables, copy: Copy) -> bool:

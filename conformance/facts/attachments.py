@@ -73,6 +73,7 @@ class Attachments:
     def _connection_lost(self, client: Client, event: Event) -> None:
         """Its open transaction is rolled back, its temporary queue is gone, if it was still there."""
         client.goodbyes = []
+        client.unanswered = False
         transaction = client.transaction
         if transaction is not None:
             transaction.lost = event
@@ -127,7 +128,10 @@ class Attachments:
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
-            self._end(session, how, event.t0, event.t1, event)
+            if client.unanswered:
+                _doubt(session, event)
+            else:
+                self._end(session, how, event.t0, event.t1, event)
         self._connection_lost(client, event)
 
     def _broker_down(self, event: Event) -> None:
@@ -302,9 +306,8 @@ class Attachments:
         session = self.tables.sessions.get(event.consumer)
         if session is None:
             return
-        if event.result == "fail":
-            session.known = False
-            session.lost_ns = min(session.lost_ns, event.t0)
+        if event.result == "fail" or session.client.unanswered:
+            _doubt(session, event)
         else:
             self._end(session, event.how, event.t0, event.t1, event)
 
@@ -394,12 +397,19 @@ class Attachments:
             self._doubted[key] = True
 
 
+def _doubt(session: Session, event: Event) -> None:
+    """It may have ended: its goodbye was refused, or stands behind a message that the broker does not take."""
+    session.known = False
+    session.lost_ns = min(session.lost_ns, event.t0)
+
+
 def heard(client: Client, event: Event) -> None:
     """The broker confirmed a request: it had read what was written before on this connection, goodbyes too, and had not
     closed it when the request was written.
     """
     client.last_request_ns = event.t0
     client.last_heard_ns = event.t1
+    client.unanswered = False
     if not client.traits.awaits_receipt:
         return
     if client.suspected and client.stalls[-1].span()[1] <= event.t0:

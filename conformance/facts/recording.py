@@ -78,6 +78,7 @@ from brokerproof.conformance.facts.settling import (
     settle,
     settled_by,
     take,
+    tell_apart,
     unpledge,
 )
 from brokerproof.conformance.facts.spans import NEVER
@@ -161,6 +162,8 @@ class Recording:
         tables = self.tables
         if event.result == "ok":
             heard(tables.client(event.host), event)
+        elif event.result == "unknown":
+            tables.client(event.host).unanswered = True
         send = self._row(event.message)
         if send is None or send.event is not event:
             return  # the same message once more: what was sent first counts
@@ -229,6 +232,8 @@ class Recording:
             for part in tables.names.parts(event.dest):
                 count, size = tables.uncommitted.get(part, (0, 0))
                 tables.uncommitted[part] = (count + 1, size + event.size)
+                # Whether the copies for the queues of a virtual topic are held there meanwhile, nobody sees.
+                tables.unsure |= {queue.name: True for queue in tables.virtual_queues.get(part, ())}
 
     # -- deliveries
 
@@ -261,6 +266,7 @@ class Recording:
         delivery = Delivery(copy, dest, session, event, state)
         tables.deliveries.append(delivery)
         session.deliveries.append(delivery)
+        tell_apart(tables, session.seen.get(event.message), delivery)
         session.seen[event.message] = delivery
         dest.arrived += 1
         dest.ledger.arrived += state != LATE or not tables.restarts
@@ -292,7 +298,9 @@ class Recording:
             return found
         if dest.kind == "dead-letters" and event.original_dest and send.dest.kind in {"composite", "virtual"}:
             origin = self.tables.destination(event.original_dest)
-            if not origin.topic and _is_copied(self.tables, send, origin):
+            if origin.topic:
+                return self._copy(send, holder, origin, None)  # it died before any queue got its copy
+            if _is_copied(self.tables, send, origin):
                 return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
         if (
             not dest.topic
@@ -332,11 +340,13 @@ class Recording:
             return
         transaction = self._part_of(event) if event.tx is not None else None
         state = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
+        certain = state
         for message in event.messages:
             delivery = settled_by(session, message, event)
             if delivery is None:
                 session.dest.ledger.stirred = True
                 continue
+            state = DOUBTFUL if message in session.twins else certain
             if not session.traits.widens_window:
                 session.freed_ns.append(event.t0)
             self._settled_by(delivery, event)

@@ -253,7 +253,7 @@ class Session:
     __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
                  "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
                  "marks", "name", "opened", "overdrawn", "prefetch", "rooms_ns", "seen", "selective", "subscription",
-                 "sync", "tried", "uncertain", "undone", "wild")
+                 "sync", "tried", "twins", "uncertain", "undone", "wild")
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
@@ -266,6 +266,8 @@ class Session:
         self.deliveries: list[Delivery] = []
         #: Message -> its latest delivery here.
         self.seen: dict[str, Delivery] = {}
+        #: Messages of which it got more than one copy: which of them a settlement means, nobody can say.
+        self.twins: dict[str, bool] = {}
         self.held = 0
         self.doubted = 0
         #: Of those that it holds: acknowledged in transactions that were rolled back.
@@ -322,7 +324,8 @@ class Client:
 
     # fmt: off
     __slots__ = ("closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
-                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction", "via")
+                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction",
+                 "unanswered", "via")
     # fmt: on
 
     def __init__(self, name: str) -> None:
@@ -347,6 +350,8 @@ class Client:
         #: Sessions that said goodbye on this connection, which the broker may not have read yet.
         self.goodbyes: list[Session] = []
         #: When it began to write the last thing that the broker confirmed; when the last thing from there reached it.
+        #: A message that it sent was not answered in time: the broker may read no further until it takes that message.
+        self.unanswered = False
         self.last_request_ns = 0
         self.last_heard_ns = 0
 
@@ -463,8 +468,9 @@ class Destination:
         self.topic = topic
         #: The virtual topic that it is, or that it consumes from; "" for all others.
         self.virtual = virtual
-        #: The pattern that covers it.
-        self.pattern = ALL_TOPICS if topic else ALL_QUEUES
+        #: The pattern that covers it; brokers give virtual topics and their queues names of several elements.
+        plain = not virtual and kind not in {"temporary", "composite"}
+        self.pattern = "" if not plain else ALL_TOPICS if topic else ALL_QUEUES
         self.applied = applied
         self.ledger = Ledger()
         self.epoch = Epoch(fed=kind == "queue" and bool(virtual))

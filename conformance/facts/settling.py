@@ -243,3 +243,13 @@ def settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | 
 def settled_after(copy: Copy, true_ns: int) -> bool:
     """Whether somebody tried to settle it then, or later."""
     return any(event.t1 >= true_ns for delivery in copy.deliveries for event in delivery.settlements)
+
+
+def tell_apart(tables: Tables, before: Delivery | None, delivery: Delivery) -> None:
+    """A session got a message that it had got before; of two copies nobody can say which one it settles."""
+    if before is None or before.copy is delivery.copy:
+        return
+    delivery.session.twins[delivery.event.message] = True
+    for twin in (before, delivery):
+        if twin.state == HELD:
+            settle(tables, twin, DOUBTFUL)

@@ -159,8 +159,9 @@ class Tables:
         found = self.destinations.get(name)
         if found is None:
             topic, virtual = self.names.is_topic(name), self.names.virtual_topic(name)
-            applied = Applied(self.declared, name, topic=topic)
-            found = Destination(name, kind_of(name, self.names), applied, topic=topic, virtual=virtual)
+            kind = kind_of(name, self.names)
+            applied = Applied(self.declared, name, topic=topic, temporary=kind == "temporary")
+            found = Destination(name, kind, applied, topic=topic, virtual=virtual)
             self.destinations[name] = found
             if virtual not in {"", name} and "virtual-topics" in self.header.capabilities:
                 self.virtual_queues.setdefault(virtual, []).append(found)

@@ -313,11 +313,14 @@ def expiries_are_told(facts: Facts, row: Listener) -> Findings:
         named[name] = advisory
     before = [reading for reading in dest.readings if reading.at_rest and _was_there(row.session, reading)]
     excuses = marks.MEMORY | marks.LIMIT | marks.OPERATOR | marks.RESTART
-    if not before or facts.marks.on(dest.name, before[-1].span) & excuses:
+    silent = dest.applied.found and not dest.applied.entry.advisories
+    if not before or silent or facts.marks.on(dest.name, before[-1].span) & excuses:
         return
     expired = before[-1].event.expired or 0
     heard = sum(advisory.seq < before[-1].event.seq for advisory in told)
     mortal = sum(not send.refused and may_die(facts, send) for send in dest.sends)
+    if heard < expired and not row.session.traits.settles_on_write and expired > row.session.prefetch:
+        return  # it may have to take some first
     if heard < expired or len(told) > mortal:
         why = f"it had got {heard} advisories then and {len(told)} in all, of {mortal} that can be"
         yield broken("incomplete", row.session, before[-1], why=why)

@@ -134,8 +134,11 @@ def resurrected(facts: Facts, delivery: Delivery, place: int) -> Delivery | None
 
 @rule("RDL-005", over=handovers, handles=("restart", "operator", "wildcard", "browser", "stall", "pause", "memory",
                                           "limit"))  # fmt: skip
-def returned_come_first(_facts: Facts, row: Handover) -> Findings:
+def returned_come_first(facts: Facts, row: Handover) -> Findings:
     """Messages that come back from a consumer are delivered before the backlog, in their original order."""
+    kinds = {delivery.send.event.persistent for delivery in row.one.deliveries}
+    if len(kinds) > 1 and facts.declared.generation.get("memory", "fair") != "fair":
+        return  # such brokers keep what is persistent and what is not in two places
     back: dict[str, Delivery] = {}
     for delivery in row.one.deliveries:
         if delivery.dest is row.dest and came_back(delivery) and at_home(delivery):
