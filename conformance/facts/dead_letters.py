@@ -73,6 +73,8 @@ def collected(tables: Tables, copy: Copy, place: str, made: Span) -> bool:
     dest = tables.destination(place)
     if not place or not drained(tables, dest) or dest.purges or is_stuck(tables, dest):
         return False
+    if copy.dest.kind == "temporary" and place == copy.dest.applied.own_dead_letters():
+        return False  # it is named after what the broker calls it
     sent_ns = copy.send.event.t0
     if not _is_kept(tables, copy, made[0]) or any(sent_ns <= one.t1 and one.t0 <= made[1] for one in copy.dest.purges):
         return False

@@ -53,7 +53,8 @@ def may_be_given_up(copy: Copy) -> bool:
     if copy.rejected:
         return True
     consumed = sum(delivery.consumed is not None for delivery in copy.deliveries)
-    rounds = max([len(copy.deliveries), consumed, *(delivery.rollbacks + 1 for delivery in copy.deliveries)])
+    counts = [d.rollbacks + max(1, d.event.delivery_count or 1) for d in copy.deliveries]
+    rounds = max([len(copy.deliveries), consumed, *counts])
     limits = [d.session.traits.gives_up_after for d in copy.deliveries if d.session.traits.gives_up_after]
     return bool(limits) and rounds >= min(limits) - 1
 

@@ -41,6 +41,9 @@ def operate(tables: Tables, event: Operate) -> None:
             _disturb(tables, dest, event)
             dest.epoch.operate(event)
         tables.marks.put(marks.OPERATOR, name, (event.t0, event.t1))
+        if source.grouped and not dest.grouped:
+            dest.grouped = True
+            tables.marks.put(marks.SELECTIVE, name, (event.t0, NEVER))
     for copy in list(source.waiting.values()):
         release(tables, copy)
     for copy in source.copies if tables.rejected else ():

@@ -151,9 +151,12 @@ def _is_drained(tables: Tables, dest: Destination) -> bool:
 
 
 def _is_idle(dest: Destination) -> bool:
-    """Nobody reads its figures, but somebody who would take anything holds nothing: that is how dead letters are known
+    """Nobody reads its figures, but somebody who would take anything is there and nobody holds anything: that is how dead letters are known
     gone, and what was sent to a temporary queue.
     """
-    if dest.kind not in {"dead-letters", "temporary"} or dest.readings:
+    ledger = dest.ledger
+    if dest.kind not in {"dead-letters", "temporary"} or dest.readings or dest.timed:
         return False
-    return any(s.known and not (s.held or s.doubted or s.selective) for s in dest.open.values())
+    if ledger.held or ledger.doubted or ledger.ghosts:
+        return False
+    return any(s.known and s.prefetch and not s.selective for s in dest.open.values())

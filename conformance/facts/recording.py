@@ -81,6 +81,7 @@ from brokerproof.conformance.facts.settling import (
     tell_apart,
     unpledge,
 )
+from brokerproof.conformance.facts.slow_links import mark_slow_links
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -95,6 +96,7 @@ def record(history: History, tables: Tables) -> None:
     for event in history.events:
         if type(event) is SendEvent:
             announced.setdefault(event.message, event)
+    mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()
     requests = Requests(tables)
     for event in history.events:

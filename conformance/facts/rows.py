@@ -323,7 +323,7 @@ class Client:
     """A client's host and its one connection at a time."""
 
     # fmt: off
-    __slots__ = ("closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
+    __slots__ = ("busy", "closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
                  "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction",
                  "unanswered", "via")
     # fmt: on
@@ -344,6 +344,8 @@ class Client:
         self.open: dict[str, Session] = {}
         self.stalls: list[Stall] = []
         self.stall: Stall | None = None
+        #: When a slow link was busy with so much that what followed was late.
+        self.busy: list[Span] = []
         #: The broker may have closed the connection during a stall.
         self.suspected = False
         self.transaction: Transaction | None = None
@@ -356,8 +358,9 @@ class Client:
         self.last_heard_ns = 0
 
     def stalled(self, t0: int, t1: int) -> bool:
-        """Whether its link was stalled at any instant of ``[t0, t1]``."""
-        return any(low <= t1 and high >= t0 for low, high in (stall.span() for stall in self.stalls))
+        """Whether its link was stalled, or a slow one busy for long, at any instant of ``[t0, t1]``."""
+        spans = [stall.span() for stall in self.stalls] if self.stalls else []
+        return any(low <= t1 and high >= t0 for low, high in (*spans, *self.busy))
 
 
 class Window:

@@ -191,7 +191,8 @@ def roll_back(delivery: Delivery, *, mixed: bool = True) -> None:
     """It was acknowledged in a transaction that was rolled back. ``mixed``: as far as anybody knows."""
     delivery.rollbacks += 1
     gives_up = delivery.session.traits.gives_up_after
-    if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
+    earlier = max(0, (delivery.event.delivery_count or 1) - 1)  # deliveries to others count, too
+    if not 0 < gives_up <= delivery.rollbacks + earlier:  # its library gives it up, and nobody sees that
         undo(delivery)
         if delivery.session.end == "close" and delivery.state == DOUBTFUL and not mixed:
             delivery.state = RETURNED  # it stayed with the transaction when its consumer left

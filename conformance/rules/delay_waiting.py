@@ -8,7 +8,7 @@ from bisect import bisect_right
 
 from brokerproof.conformance.experiment.history import Browse, Discard, Event, Poll
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.absence import ended, would_be_dead_letter
+from brokerproof.conformance.facts.absence import GONE, ended, would_be_dead_letter
 from brokerproof.conformance.facts.dead_letters import names_another
 from brokerproof.conformance.facts.deaths import letter_is_due
 from brokerproof.conformance.facts.delays import Awaited
@@ -206,7 +206,8 @@ def one_death(facts: Facts, copy: Copy) -> Findings:
         return
     if not dead(facts, death, due.span[0], facts.end_ns):
         return
-    letters = [letter for letter in copy.dead_letters if not letter.event.redelivered]
+    again = [False, *(before.state in GONE for before in copy.dead_letters)]  # its last holder left it, unused
+    letters = [one for one, back in zip(copy.dead_letters, again, strict=False) if not (back or one.event.redelivered)]
     if not letters and not letter_is_due(facts, copy):
         return
     if not letters:

@@ -36,7 +36,8 @@ def _is_clear(facts: Facts, reading: Reading) -> bool:
     windows = (*reading.windows, *reading.wild)
     known = all(window.session.known and window.session.event is not None for window in windows)
     held_now = sum(window.held + window.doubted for window in windows)
-    return known and held_now + len(reading.waiting) < PAGE and not pressed(facts, reading.destination, reading)
+    paged = held_now >= reading.destination.applied.page or held_now + len(reading.waiting) >= PAGE
+    return known and not paged and not pressed(facts, reading.destination, reading)
 
 
 def _left_lying(facts: Facts, reading: Reading, windows: list[Window], *, groups: bool) -> Copy | None:

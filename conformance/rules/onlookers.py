@@ -146,7 +146,8 @@ def listeners(facts: Facts) -> list[tuple[Destination, Session, list[int]]]:
         for dest in facts.destinations.values()
         if dest.kind != "advisory"
     }
-    sessions = [s for s in facts.sessions.values() if s.known and s.ack == "auto" and s.dest.name in by_topic]
+    every = [s for s in facts.sessions.values() if s.known and s.ack == "auto" and not s.selective]
+    sessions = [s for s in every if s.dest.name in by_topic]
     told: dict[str, list[int]] = {session.name: [] for session in sessions}
     for event in facts.advisories:
         if event.consumer in told and not event.message:  # anybody may send there, too
