@@ -121,7 +121,8 @@ def is_stuck(tables: Tables, dest: Destination) -> bool:
     """The broker says that something is still there; where memory was scarce, that is starvation and not loss."""
     if not scarce(tables, began_ns(dest)):
         return False
-    event = dest.readings[-1].event if dest.readings else None
+    found = dest.readings or tables.broker_readings  # nobody reads the figures of a dead-letter queue
+    event = found[-1].event if found else None
     return event is not None and event.seq > tables.drain_seq and bool(event.size)
 
 

@@ -35,7 +35,7 @@ def read(tables: Tables, event: Counters) -> None:
         reading.epoch = tables.epoch.copy()
         tables.destination(names.DEAD_LETTERS)
         reading.empty = _is_empty(tables, event)
-        reading.idle = sum(_is_idle(one) for one in tables.destinations.values() if one.name not in tables.uncommitted)
+        reading.idle = _count_idle(tables)
         tables.broker_readings.append(reading)
     else:
         reading.before = dest.readings[-1] if dest.readings else None
@@ -150,6 +150,14 @@ def _is_drained(tables: Tables, dest: Destination) -> bool:
     return _is_idle(dest)
 
 
+def _count_idle(tables: Tables) -> int:
+    """How many of which nobody reads the figures have nothing; none if some temporary queue may have something."""
+    for dest in tables.destinations.values():
+        if dest.kind == "temporary" and dest.sent_bytes and not _is_idle(dest):
+            return 0
+    return sum(_is_idle(one) for one in tables.destinations.values() if one.name not in tables.uncommitted)
+
+
 def _is_idle(dest: Destination) -> bool:
     """Nobody reads its figures, but somebody who would take anything is there and nobody holds anything: that is how dead letters are known
     gone, and what was sent to a temporary queue.
@@ -159,4 +167,5 @@ def _is_idle(dest: Destination) -> bool:
         return False
     if ledger.held or ledger.doubted or ledger.ghosts:
         return False
-    return any(s.known and s.prefetch and not s.selective for s in dest.open.values())
+    there = dest.open.values()
+    return any(s.known and s.prefetch for s in there) and not any(s.selective for s in there)
