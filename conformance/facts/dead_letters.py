@@ -75,6 +75,9 @@ def collected(tables: Tables, copy: Copy, place: str, made: Span) -> bool:
         return False
     if copy.dest.kind == "temporary" and place == copy.dest.applied.own_dead_letters():
         return False  # it is named after what the broker calls it
+    others = [other for other in copy.send.copies.values() if other is not copy]
+    if any(letter.dest is dest for other in others for letter in other.dead_letters):
+        return False  # a strategy audits: one letter of a message, whatever its copies
     sent_ns = copy.send.event.t0
     if not _is_kept(tables, copy, made[0]) or any(sent_ns <= one.t1 and one.t0 <= made[1] for one in copy.dest.purges):
         return False

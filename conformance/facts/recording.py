@@ -416,7 +416,8 @@ class Recording:
         if delivery.session.traits.widens_window:
             delivery.session.freed_ns.append(event.t0)
         self._settled_by(delivery, event)
-        settle(self.tables, delivery, SETTLED if self._expired_ack_settles else DOUBTFUL)
+        unread = delivery.session.client.unanswered  # the broker may wait with the rest of its connection
+        settle(self.tables, delivery, SETTLED if self._expired_ack_settles and not unread else DOUBTFUL)
 
     def _acknowledge(self, event: Acknowledge) -> None:
         self.tables.acknowledges.append(event)
