@@ -99,8 +99,8 @@ def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:
         return False
     if tables.restarted(event.t0, NEVER) and not (event.persistent and tables.remembers):
         return False
-    if dest.kind == "temporary" and dest.applied.own_dead_letters():
-        return False  # a queue named after what the broker calls it
+    if dest.kind == "temporary":
+        return False  # it goes with its owner's connection, with all that it has
     letters = tables.destination(dest.applied.own_dead_letters() or DEAD_LETTERS)
     if letters.purges or (is_stuck(tables, letters)) or not drained(tables, letters):
         return False

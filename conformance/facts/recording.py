@@ -304,6 +304,9 @@ class Recording:
                 return self._copy(send, holder, origin, None)  # it died before any queue got its copy
             if _is_copied(self.tables, send, origin):
                 return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
+        source = _moved_from(self.tables, send, dest)
+        if source is not None:
+            return send.copies.get(source.name) or self._copy(send, source.name, source, None)
         if (
             not dest.topic
             and send.copy is not None
@@ -503,6 +506,16 @@ class Recording:
     def _phase(self, event: Phase) -> None:
         self.tables.phases[event.name] = event
         self.tables.phase = event.name
+
+
+def _moved_from(tables: Tables, send: Send, dest: Destination) -> Destination | None:
+    """The queue of a virtual topic from which an operator may have moved a message here."""
+    if send.dest.kind != "virtual" or dest.topic or _is_copied(tables, send, dest):
+        return None
+    moved = {one.dest for one in dest.purges if one.op == "move" and one.to == dest.name}
+    found = [queue for queue in tables.virtual_queues.get(send.dest.name, ()) if queue.name in moved]
+    fresh = [queue for queue in found if queue.name not in send.copies]
+    return next(iter((*fresh, *found)), None)
 
 
 def _is_copied(tables: Tables, send: Send, dest: Destination) -> bool:

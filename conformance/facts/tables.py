@@ -169,6 +169,7 @@ class Tables:
                 if covers(session, found):
                     found.sessions.append(session)
                     found.epoch.touched += not session.end
+                    found.ledger.departed += session.end != ""
                     kinds = marks.WILDCARD | (marks.SELECTIVE if session.selective else 0)
                     self.marks.put(kinds, name, (session.opened[0], NEVER))
         return found

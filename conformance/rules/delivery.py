@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from brokerproof.conformance.experiment.destinations import ADVISORIES
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.dead_letters import names_another
@@ -129,6 +130,8 @@ def nothing_from_nowhere(facts: Facts, row: Send | Arrive) -> Findings:
     if isinstance(row, Arrive):
         if not row.message and any(probe.said.deaf for probe in facts.probes):
             return  # what a deaf raw peer sent itself may have become a dead letter
+        if not row.message and (row.original_dest or "").rpartition("/")[2].startswith(ADVISORIES):
+            return  # so may what a broker tells of itself
         yield broken("ghost", row, why="nobody sent it")
         return
     sent_ns, letter = row.event.t0, False

@@ -172,7 +172,7 @@ def idle(facts: Facts) -> list[tuple[Counters, Counters]]:
     found: list[tuple[Counters, Counters]] = []
     for dest in facts.destinations.values():
         rests = [reading for reading in dest.readings if reading.at_rest and reading.event.expired is not None]
-        if dest.topic or dest.kind == "dead-letters" or len(rests) < 2 or _waits(dest, rests):
+        if dest.topic or dest.kind == "dead-letters" or len(rests) < 2 or _waits(dest, rests) or _is_awaited(facts, dest):
             continue
         for _, group in groupby(rests, key=_moved_seq):
             readings = [reading.event for reading in group]
@@ -181,6 +181,13 @@ def idle(facts: Facts) -> list[tuple[Counters, Counters]]:
             if len(readings) > 1 and not readings[0].scheduled and not readings[-1].scheduled:
                 found.append((readings[0], readings[-1]))
     return found
+
+
+def _is_awaited(facts: Facts, dest: Destination) -> bool:
+    """Whether a message of unknown result may still wait for room, and come when some dies."""
+    topic = facts.destinations.get(dest.virtual) if dest.virtual else None
+    sends = (*dest.sends, *(topic.sends if topic is not None else ()))
+    return any(send.event.result == "unknown" for send in sends)
 
 
 def _moved_seq(reading: Reading) -> int:
@@ -289,7 +296,8 @@ def listeners(facts: Facts) -> list[Listener]:
             facts.destinations.get(expiries_of(dest.name, topic=dest.topic)) if dest.sends and not dest.topic else None
         )
         for session in topic.sessions if topic is not None else ():
-            if session.known and session.ack == "auto" and session.opened[1] <= min(s.event.t0 for s in dest.sends):
+            early = session.opened[1] <= min(s.event.t0 for s in dest.sends)
+            if session.known and session.ack == "auto" and early and not session.selective:
                 found[session.name] = Listener(session, dest)
     for advisory in facts.advisories if found else ():
         if advisory.consumer in found:

@@ -112,6 +112,9 @@ def reliefs(facts: Facts) -> list[Relief]:
 
 
 def _resumed(facts: Facts, relief: Relief) -> Findings:
+    dest = relief.reading.destination
+    if 0 < dest.applied.memory_limit_bytes * PRESSURE_PERCENT < dest.sent_bytes * 100:
+        return  # its own limit may keep it asleep
     session = server(relief.reading)
     copy = waits(facts, relief.reading) if session is not None else None
     if session is not None and copy is not None:
