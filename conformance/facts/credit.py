@@ -141,8 +141,8 @@ class Credit:
         tables = self._tables
         from_ns, until_ns = span[0], span[1] + tables.declared.lateness_ms * NS_PER_MS
         end = tables.phases.get("end")
-        if end is None or until_ns > end.t1 or not dest.sessions or dest.kind == "advisory":  # whose arrivals are no rows
-            return []
+        if end is None or until_ns > end.t1 or not dest.sessions or dest.kind == "advisory":
+            return []  # what arrives from advisories is no row
         if tables.marks.on(dest.name, (from_ns, until_ns)) & excused:
             return []
         attached: list[Session] = []

@@ -124,9 +124,11 @@ def _is_full(tables: Tables, event: Send) -> bool:
 def _is_behind(tables: Tables, client: Client, event: Asked) -> bool:
     """Whether an earlier message of its may wait for room, until when the broker reads no further."""
     for other in tables.asked:
-        if other.client is client and other.event.seq < event.seq and isinstance(other.event, Send):
-            if other.event.result == "unknown" and _is_full(tables, other.event):
-                return True
+        before = other.event
+        if other.client is not client or before.seq >= event.seq or not isinstance(before, Send):
+            continue
+        if before.result == "unknown" and _is_full(tables, before):
+            return True
     return False
 
 

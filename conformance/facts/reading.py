@@ -159,8 +159,8 @@ def _count_idle(tables: Tables) -> int:
 
 
 def _is_idle(dest: Destination) -> bool:
-    """Nobody reads its figures, but somebody who would take anything is there and nobody holds anything: that is how dead letters are known
-    gone, and what was sent to a temporary queue.
+    """Nobody reads its figures, but somebody who would take anything is there and nobody holds anything: that is how
+    dead letters are known gone, and what was sent to a temporary queue.
     """
     ledger = dest.ledger
     if dest.kind not in {"dead-letters", "temporary"} or dest.readings or dest.timed:

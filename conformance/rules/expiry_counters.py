@@ -172,7 +172,9 @@ def idle(facts: Facts) -> list[tuple[Counters, Counters]]:
     found: list[tuple[Counters, Counters]] = []
     for dest in facts.destinations.values():
         rests = [reading for reading in dest.readings if reading.at_rest and reading.event.expired is not None]
-        if dest.topic or dest.kind == "dead-letters" or len(rests) < 2 or _waits(dest, rests) or _is_awaited(facts, dest):
+        if dest.topic or dest.kind == "dead-letters" or len(rests) < 2:
+            continue
+        if _waits(dest, rests) or _is_awaited(facts, dest):
             continue
         for _, group in groupby(rests, key=_moved_seq):
             readings = [reading.event for reading in group]
