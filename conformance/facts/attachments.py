@@ -108,6 +108,9 @@ class Attachments:
         for session in list(client.open.values()):
             session.closed = event
             session.uncertain = True
+            if client.unanswered and not at_broker:
+                _doubt(session, event)  # a broker that reads no further does not notice
+                continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
             low_ns = event.t0 if at_broker or event.who == "client" else session.opened[0]
             self._end(session, "closed", low_ns, event.t1, event)

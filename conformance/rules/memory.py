@@ -8,6 +8,7 @@ from typing import NamedTuple
 from brokerproof.conformance.facts.backlog import Kept, stays
 from brokerproof.conformance.facts.credit import DISTURBED, arrived_ns
 from brokerproof.conformance.facts.deliveries import settled
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import LIMIT
 from brokerproof.conformance.facts.ordering import neighbours
@@ -118,6 +119,9 @@ def _resumed(facts: Facts, relief: Relief) -> Findings:
     session = server(relief.reading)
     copy = waits(facts, relief.reading) if session is not None else None
     if session is not None and copy is not None:
+        limit = limit_at(facts, relief.reading)
+        if copy.send.event.size + OVERHEAD_MAX_BYTES + limit * (relief.percent + 1) // 100 > limit:
+            return  # it does not fit
         why = f"{relief.percent} % of the broker's memory are in use, which had been full at {ms(relief.full_ns)}"
         yield broken("asleep", copy, session, relief.reading, why=why)
     elif session is not None and relief.waited and not relief.reading.waiting:
