@@ -131,7 +131,7 @@ class Attachments:
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
-            if client.unanswered:
+            if client.unanswered or session.closed is not None:
                 _doubt(session, event)
             else:
                 self._end(session, how, event.t0, event.t1, event)
