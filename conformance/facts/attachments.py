@@ -77,7 +77,9 @@ class Attachments:
         transaction = client.transaction
         if transaction is not None:
             transaction.lost = event
-            transaction.committed = False if transaction.end is None else None
+            commit = self.tables.commits.get(transaction.name)
+            asked = transaction.end is not None or (commit is not None and commit.t0 <= event.t1)
+            transaction.committed = None if asked else False
             client.transaction = None
             for delivery in transaction.settled:
                 unpledge(delivery)
@@ -85,7 +87,7 @@ class Attachments:
                     give_back(delivery, transaction)
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
-                if send.event.result == "ok" and transaction.end is None:
+                if send.event.result == "ok" and not asked:
                     no_longer_open(self.tables, send, sure=False)
         temporary = self.tables.destinations.get(self.tables.names.temporary_of(client.name))
         if temporary is not None:
@@ -131,7 +133,8 @@ class Attachments:
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
-            if client.unanswered or session.closed is not None:
+            late = any(low <= event.t1 and high >= event.t0 for low, high in client.busy)
+            if late or client.unanswered or session.closed is not None:
                 _doubt(session, event)
             else:
                 self._end(session, how, event.t0, event.t1, event)
@@ -219,6 +222,7 @@ class Attachments:
             tables.browsings.append(browser)
             for dest in tables.destinations.values():
                 dest.ledger.browsed += looks_at(event, dest)
+                dest.ledger.stirred = dest.ledger.stirred or looks_at(event, dest)
             tables.epoch.touched += 1
             tables.destination(event.dest).epoch.touched += 1
             tables.marks.put(marks.BROWSER, event.dest, (event.t0, NEVER))

@@ -43,6 +43,8 @@ def owed(tables: Tables, copy: Copy, by_ns: int) -> str:
 def names_another(letter: Delivery) -> bool:
     """Whether a dead letter names another origin; the broker has a name of its own for a temporary queue."""
     home = letter.copy.dest
+    if (letter.event.original_dest or "").startswith(DEAD_LETTERS):
+        return False  # it died once more as a dead letter
     return letter.event.original_dest not in {None, home.name} and home.kind != "temporary"
 
 

@@ -72,6 +72,8 @@ def at_home(delivery: Delivery) -> bool:
     copy, dest = delivery.copy, delivery.dest
     if dest is not copy.dest or not dest.purges:
         return dest is copy.dest
+    if copy.send.dest is not copy.dest and any(one.op == "move" and one.to == dest.name for one in dest.purges):
+        return False  # another copy may have been brought
     return all(one.to != dest.name for one in moves(copy))
 
 

@@ -96,6 +96,8 @@ def record(history: History, tables: Tables) -> None:
     for event in history.events:
         if type(event) is SendEvent:
             announced.setdefault(event.message, event)
+        elif type(event) is Commit:
+            tables.commits[event.tx] = event
     mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()
     requests = Requests(tables)

@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.history import (
     Acknowledge,
     Arrive,
     Browse,
+    Commit,
     Crash,
     Event,
     Fault,
@@ -72,7 +73,7 @@ class Tables:
 
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "asked", "broker", "broker_readings", "browsers", "browses",
-                 "browsings", "charged", "clients", "clock_steps", "clocks", "copies", "crashes", "declared",
+                 "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes", "declared",
                  "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header", "limits",
                  "lookers", "marks", "measured", "mortal", "moved_seq", "names", "operations", "pauses", "phase",
                  "phases", "polls", "probes", "queue_readings", "queue_rests", "readings", "rejected", "resets",
@@ -148,6 +149,8 @@ class Tables:
         #: Of these copies, those that a restart ends.
         self.volatile: list[Copy] = []
         self.epoch = Epoch()
+        #: Transaction -> how its host asked for its commit, which may be still to come in the order of the history.
+        self.commits: dict[str, Commit] = {}
         #: What open transactions sent where: messages and bytes of their bodies; destinations where others may have.
         self.uncommitted: dict[str, tuple[int, int]] = {}
         self.unsure: dict[str, bool] = {}

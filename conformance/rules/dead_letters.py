@@ -223,6 +223,8 @@ def letter_on_its_own_queue(facts: Facts, copy: Copy) -> Findings:
     """
     own = copy.dest.applied.own_dead_letters()
     letters = [letter for letter in copy.dead_letters if letter.dest.name != DEAD_LETTERS]
+    if any((letter.event.original_dest or "").startswith(DEAD_LETTERS) for letter in letters):
+        return  # it died once more as a dead letter
     for letter in letters:
         wrong = _misplaced(facts, copy, letter, letters[0]) if is_told(letter) else ""
         if wrong:

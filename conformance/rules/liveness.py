@@ -76,6 +76,8 @@ def with_groups(facts: Facts) -> list[Reading]:
 def groups_are_served(facts: Facts, reading: Reading) -> Findings:
     """A message of a group does not wait while every consumer of its queue has room for it."""
     windows = [*reading.windows, *reading.wild]
+    if any(window.session.event is None or window.session.event.exclusive for window in windows):
+        return  # its owner may be another one than the group's
     copy = _left_lying(facts, reading, windows, groups=True)
     if copy is not None:
         why = f"it is of group {copy.send.event.group!r}, and all {len(windows)} consumers have room"

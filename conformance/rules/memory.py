@@ -120,8 +120,9 @@ def _resumed(facts: Facts, relief: Relief) -> Findings:
     copy = waits(facts, relief.reading) if session is not None else None
     if session is not None and copy is not None:
         limit = limit_at(facts, relief.reading)
-        if copy.send.event.size + OVERHEAD_MAX_BYTES + limit * (relief.percent + 1) // 100 > limit:
-            return  # it does not fit
+        largest = max(send.event.size for send in dest.sends)
+        if largest + OVERHEAD_MAX_BYTES + limit * (relief.percent + 1) // 100 > limit:
+            return  # it may not fit, or what is before it
         why = f"{relief.percent} % of the broker's memory are in use, which had been full at {ms(relief.full_ns)}"
         yield broken("asleep", copy, session, relief.reading, why=why)
     elif session is not None and relief.waited and not relief.reading.waiting:

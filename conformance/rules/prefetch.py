@@ -28,6 +28,8 @@ ISOLATION_MS: Final = 1000
 def with_windows(facts: Facts) -> list[Session]:
     """Consumers that got a window full or more, whose library does not widen it by itself."""
     known = [one for one in facts.rows(sessions) if one.known and not one.auto and not one.traits.widens_window]
+    # Which policy applies to a temporary queue is decided by the name that the broker gave it.
+    known = [one for one in known if one.dest.kind != "temporary" or one.event is None or one.event.asked is None]
     return [session for session in known if 0 < session.prefetch <= len(session.deliveries)]
 
 
