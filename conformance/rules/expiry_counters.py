@@ -302,7 +302,7 @@ def listeners(facts: Facts) -> list[Listener]:
             if session.known and session.ack == "auto" and early and not session.selective:
                 found[session.name] = Listener(session, dest)
     for advisory in facts.advisories if found else ():
-        if advisory.consumer in found:
+        if advisory.consumer in found and not advisory.message:  # anybody may send there, too
             found[advisory.consumer].told.append(advisory)
     return list(found.values())
 
