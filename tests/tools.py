@@ -11,6 +11,11 @@ import pytest
 from tests.guards.tree import PACKAGES
 
 
+def examples(count: int) -> int:
+    """How many examples Hypothesis draws of a property: ``count`` in each run, many times as many at night."""
+    return count * int(os.environ.get("BROKERPROOF_TEST_EXAMPLES", "1"))
+
+
 def not_run(reason: str) -> NoReturn:
     """Skip with the words "not run: " locally; fail under CI=true, where a missing tool is a broken environment."""
     text = f"not run: {reason}"

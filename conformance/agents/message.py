@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
+from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.operations import Send
@@ -71,6 +72,7 @@ def arrival_of(item: Delivered) -> dict[str, Any]:
         "properties": sorted(item.properties),
         "original_expiration_ms": number_in(dead, "originalExpiration"),
         "cause": str(dead.get("dlqDeliveryFailureCause", "")) or None,
+        "delivery_time_ms": number_in(item.properties, DELIVERY_TIME),
         "original_id": str(item.properties.get(ORIGINAL_ID, "")) or None,
         "reply_to": item.reply_to if item.reply_to.startswith(TEMP_QUEUE) else None,
     }
@@ -81,4 +83,4 @@ def number_in(properties: Mapping[str, object], name: str) -> int | None:
     value = properties.get(name)
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else None

@@ -165,6 +165,8 @@ class Arrive(AgentEvent, tag="arrive", kw_only=True):
     cause: str | None = None
     #: Of an advisory: the broker's id of the message that it is about.
     original_id: str | None = None
+    #: When it was to be delivered, as its receiver reads it.
+    delivery_time_ms: int | None = None
     #: Whether it is persistent; the names of its properties, sorted.
     persistent: bool | None = None
     properties: list[str] = []

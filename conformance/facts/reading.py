@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
-from brokerproof.conformance.facts.rows import Destination, Reading, Window
+from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Window
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
@@ -117,6 +117,8 @@ def _compare(reading: Reading) -> None:
         counting &= base.ledger.counting if base is not None else 3
         reading.ledger.conserved = counting > 0
         reading.ledger.counting = counting or 3
+    elif reading.ledger.purge is not None and not excess:
+        reading.ledger.conserved = True  # a purge leaves nothing, and nothing is missing, however it was counted
 
 
 def _excess(event: Counters) -> int | None:
@@ -165,7 +167,14 @@ def _is_idle(dest: Destination) -> bool:
     ledger = dest.ledger
     if dest.kind not in {"dead-letters", "temporary"} or dest.readings or dest.timed:
         return False
-    if ledger.held or ledger.doubted or ledger.ghosts:
-        return False
     there = dest.open.values()
-    return any(s.known and s.prefetch for s in there) and not any(s.selective for s in there)
+    reached = any(s.known and s.prefetch for s in there) and not any(s.selective for s in there)
+    if reached and not (ledger.held or ledger.doubted or ledger.ghosts):
+        return True
+    # Its consumer has left: what was sent there has been settled.
+    return dest.kind == "temporary" and all(_is_settled(send) for send in dest.sends)
+
+
+def _is_settled(send: Send) -> bool:
+    copy = send.copy
+    return copy is not None and bool(copy.deliveries) and copy.deliveries[-1].state == SETTLED

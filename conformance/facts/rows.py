@@ -98,8 +98,7 @@ class Send:
 
     def arrivals(self) -> list[Delivery]:
         """Of all its copies, those of dead letters after those of their copy."""
-        copy = self.copy
-        if copy is not None and len(self.copies) == 1 and not copy.dead_letters:
+        if (copy := self.copy) is not None and len(self.copies) == 1 and not copy.dead_letters:
             return copy.deliveries
         return [delivery for copy in self.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
 

@@ -93,7 +93,6 @@ class Tables:
         self.marks = marks.Marks()
         # -- rows
         self.sends: dict[str, Send] = {}
-        #: Those whose producers wanted them to wait, and to die.
         self.delayed: list[Send] = []
         self.mortal: list[Send] = []
         self.copies: list[Copy] = []
@@ -136,9 +135,9 @@ class Tables:
         self.unproved: dict[str, Fault] = {}
         # -- the state of the recording pass
         self.phase = ""
-        #: The last event that was no reading; starts of readings at rest, rising.
+        #: The last event that was no reading.
         self.moved_seq = -1
-        #: Readings at rest of destinations which that of the broker is to follow.
+        #: Readings at rest of destinations which that of the broker is to follow; starts of such readings, rising.
         self.settle: list[Reading] = []
         self.rests_ns: list[int] = []
         self.wild: list[Session] = []

@@ -164,9 +164,9 @@ def run_all(
     with contextlib.ExitStack() as stack:
         free: queue.SimpleQueue[Laboratory] = queue.SimpleQueue()
         rooms = 0
-        # After the pool, before the laboratories: what the adapter keeps is owned by their supervisors.
-        stack.callback(adapter.close)
+        # The last to come is the first to go: what the adapter keeps is owned by the laboratories' supervisors.
         laboratories = stack.enter_context(contextlib.ExitStack())
+        stack.callback(adapter.close)
 
         def run(entry: tuple[str, Program], again: int) -> RunResult:
             laboratory = free.get()

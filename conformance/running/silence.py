@@ -5,7 +5,8 @@ Rules
 * The reference broker runs the same program under the settings that the broker's history declares.
 * A requirement fell silent when no run of the broker decided about it, at least one should have, and in that run an
   answer differed before the faults were lifted. Where all answers are the same, the world's timing made the difference.
-* A promise excuses: what is not applicable, not run or a known failure has not fallen silent.
+* A promise excuses: what is not applicable, not run or a known failure has not fallen silent. So does a step that was
+  skipped there only, and before: its client cannot ask that. Who accepts what the reference refuses has a voice.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec
-from brokerproof.conformance.experiment.history import Browse, Consume, Event, History, Phase, Poll
+from brokerproof.conformance.experiment.history import Browse, Consume, Event, History, Phase, Skipped
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult, Silence
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -52,15 +53,23 @@ def first_difference(sound: History, other: History) -> tuple[str, str] | None:
     compared one by one: between them the order of events is the world's.
     """
     found: list[tuple[int, str, str]] = []
-    theirs = _answers(other)
+    theirs, skipped = _answers(other), _first_skipped(sound, other)
     for host, answers in _answers(sound).items():
         here = theirs.get(host, [])
         for index, (seq, text) in enumerate(answers):
-            said = here[index][1] if index < len(here) else f"{host}: nothing"
+            at, said = here[index] if index < len(here) else (other.events[-1].seq, f"{host}: nothing")
             if said != text:
-                found.append((seq, text, said))
+                if at < skipped and " fail (" not in text:
+                    found.append((seq, text, said))
                 break
     return min(found)[1:] if found else None
+
+
+def _first_skipped(sound: History, other: History) -> int:
+    """The first step that was skipped by the other broker's client only; past the end where there is none."""
+    possible = [event.step for event in sound.events if isinstance(event, Skipped)]
+    found = [event.seq for event in other.events if isinstance(event, Skipped) and event.step not in possible]
+    return min(found, default=other.events[-1].seq + 1)
 
 
 def _answers(history: History) -> dict[str, list[tuple[int, str]]]:
@@ -77,7 +86,7 @@ def _answers(history: History) -> dict[str, list[tuple[int, str]]]:
 
 def _answer(event: Event) -> str:
     kind = str(event.__struct_config__.tag)
-    if isinstance(event, Consume | Browse | Poll):
+    if isinstance(event, Consume | Browse):
         return _named(kind, event)
     result, refusal = getattr(event, "result", ""), getattr(event, "refusal", None)
     if not result:

@@ -18,7 +18,7 @@ add a step: a function here and its entry in ``WORDS`` (a test asks for every st
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -43,6 +43,16 @@ ACK_WORDS = {"auto": "automatic ack", "client": "cumulative ack", "individual": 
 DIRECTIONS = {"client": "towards the client", "broker": "towards the broker", "both": "both ways"}
 #: Steps written out; a shrunk program has three to six.
 STEPS_SHOWN = 200
+
+Done_co = TypeVar("Done_co", bound=Operation, covariant=True)
+
+
+class _Step(Protocol[Done_co]):
+    """One whose operations are of one kind."""
+
+    def normalise(self, state: WorldState) -> _Step[Done_co] | None: ...
+
+    def resolve(self, state: WorldState) -> Done_co: ...
 
 
 class StepLine(msgspec.Struct, frozen=True):
@@ -155,6 +165,16 @@ def _happens(state: WorldState, operation: Operation) -> None:
     state.happened(operation)
 
 
+def _carried_out(state: WorldState, step: _Step[Done_co]) -> Done_co | None:
+    """What a step is for this state, which it changes; None if it is impossible."""
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    operation = concrete.resolve(state)
+    _happens(state, operation)
+    return operation
+
+
 def _consumer_options(step: Subscribe) -> list[str]:
     return [
         f"selector {step.selector}" if step.selector else "",
@@ -244,20 +264,16 @@ def _clock(state: WorldState, step: Clock) -> list[str] | None:
 
 
 def _stall(state: WorldState, step: Stall) -> list[str] | None:
-    concrete = step.normalise(state)
-    if concrete is None:
+    operation = _carried_out(state, step)
+    if operation is None:
         return None
-    operation = concrete.resolve(state)
-    _happens(state, operation)
     return [f"the link of {operation.link} stalls silently, {DIRECTIONS[operation.toward]}"]
 
 
 def _resume(state: WorldState, step: Resume) -> list[str] | None:
-    concrete = step.normalise(state)
-    if concrete is None:
+    operation = _carried_out(state, step)
+    if operation is None:
         return None
-    operation = concrete.resolve(state)
-    _happens(state, operation)
     return [f"the link of {operation.link} flows again"]
 
 
@@ -275,29 +291,26 @@ def _counters(state: WorldState, step: Counters) -> list[str] | None:
 
 
 def _begin(state: WorldState, step: Begin) -> list[str] | None:
-    concrete = step.normalise(state)
-    if concrete is None:
+    operation = _carried_out(state, step)
+    if operation is None:
         return None
-    operation = concrete.resolve(state)
-    _happens(state, operation)
     return [f"{operation.host} begins transaction {operation.tx}"]
 
 
-def _end(state: WorldState, step: Commit | Rollback) -> list[str] | None:
-    concrete = step.normalise(state)
-    if concrete is None:
-        return None
-    operation = concrete.resolve(state)
-    _happens(state, operation)
-    return [f"{operation.host} {'commits' if isinstance(step, Commit) else 'rolls back'} {operation.tx}"]
+def _commit(state: WorldState, step: Commit) -> list[str] | None:
+    operation = _carried_out(state, step)
+    return None if operation is None else [f"{operation.host} commits {operation.tx}"]
+
+
+def _rollback(state: WorldState, step: Rollback) -> list[str] | None:
+    operation = _carried_out(state, step)
+    return None if operation is None else [f"{operation.host} rolls back {operation.tx}"]
 
 
 def _unsubscribe(state: WorldState, step: Unsubscribe) -> list[str] | None:
-    concrete = step.normalise(state)
-    if concrete is None:
+    operation = _carried_out(state, step)
+    if operation is None:
         return None
-    operation = concrete.resolve(state)
-    _happens(state, operation)
     return [f"{operation.host} ends its durable subscription {operation.durable}"]
 
 
@@ -367,8 +380,8 @@ WORDS: dict[str, Words] = {
     "settle": _settle,
     "counters": _counters,
     "begin": _begin,
-    "commit": _end,
-    "rollback": _end,
+    "commit": _commit,
+    "rollback": _rollback,
     "unsubscribe": _unsubscribe,
     "restart": _restart,
     "operate": _operate,

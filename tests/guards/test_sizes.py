@@ -8,9 +8,7 @@ import ast
 from pathlib import Path
 from statistics import median
 
-import pytest
-
-from tests.guards.tree import module_name, parsed, source_files
+from tests.guards.tree import parsed, source_files
 
 FILE_LINES_MAX = 500
 MEDIAN_LINES_MAX = 200
@@ -27,13 +25,16 @@ def long_functions(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", source_files(), ids=module_name)
-def test_size_and_header(path: Path) -> None:
+def offences(path: Path) -> list[str]:
     lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= FILE_LINES_MAX, f"{path} has {lines} lines"
-    assert long_functions(path) == []
-    if lines:
-        assert ast.get_docstring(parsed(path)), f"{path} has no module docstring: say what it decides"
+    found = [f"{path} has {lines} lines"] if lines > FILE_LINES_MAX else []
+    if lines and not ast.get_docstring(parsed(path)):
+        found.append(f"{path} has no module docstring: say what it decides")
+    return found + long_functions(path)
+
+
+def test_size_and_header() -> None:
+    assert [text for path in source_files() for text in offences(path)] == []
 
 
 def listed(path: Path) -> bool:
@@ -53,7 +54,11 @@ def test_median() -> None:
 def test_the_guard_can_fail(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX)
+    assert offences(bad)[0].endswith("no module docstring: say what it decides")
     assert len(long_functions(bad)) == 1
+    long = tmp_path / "long.py"
+    long.write_text('"""A header."""\n' + "x = 1\n" * FILE_LINES_MAX)
+    assert offences(long) == [f"{long} has {FILE_LINES_MAX + 1} lines"]
     listing = tmp_path / "listing.py"
     listing.write_text('"""A header.\n\nChange together: ``other.py``."""\n')
     assert listed(listing)

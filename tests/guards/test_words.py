@@ -30,6 +30,9 @@ INSTEAD = {
 }
 
 
+ANY = re.compile("|".join(INSTEAD), re.IGNORECASE)
+
+
 def names(tree: ast.Module) -> Iterator[str]:
     """What a file names itself, and its header."""
     yield ast.get_docstring(tree) or ""
@@ -46,7 +49,10 @@ def names(tree: ast.Module) -> Iterator[str]:
 
 def banned(path: Path) -> list[str]:
     """Words of a file's name, names and header that have a better one."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    text = path.read_text(encoding="utf-8")
+    if ANY.search(path.stem + text) is None:  # most files: reading is cheap, parsing is not
+        return []
+    tree = ast.parse(text, str(path))
     found = set()
     for name in (path.stem, *names(tree)):
         found |= {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name)}

@@ -33,7 +33,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts)
 
 
-def imports(path: Path) -> list[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Full names of the modules that a file imports, lazily or not."""
     names: list[str] = []
     for node in ast.walk(parsed(path)):
@@ -43,4 +44,4 @@ def imports(path: Path) -> list[str]:
             assert node.level == 0, f"{path}:{node.lineno}: relative import; write the full name"
             names.append(node.module)
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return names
+    return tuple(names)

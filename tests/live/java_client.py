@@ -431,7 +431,8 @@ def acknowledging_late(stage: Stage) -> object:
         consumer.close()
         other = stage.session(AUTO)
         rest = take(other.createConsumer(queue), 30 - count)
-        left.append((taken == numbers(0, count), rest == numbers(count, 30)))
+        # In any order: a real broker may dispatch what it still had before what the closed consumer gave back.
+        left.append((taken == numbers(0, count), sorted(rest) == sorted(numbers(count, 30))))
     return left
 
 

@@ -182,7 +182,7 @@ def test_without_the_check_it_is_consumed(stage: Stage) -> None:
     ]
     history = stage.run(*steps, check=False)
     assert outcomes(history) == {"p0/1": "consumed"}
-    assert not any(connect.expiry_check for connect in events(history, Connect, "c0"))
+    assert not any(connect.traits.checks_expiry for connect in events(history, Connect, "c0"))
 
 
 def test_a_socket_that_vanishes_gives_back_what_was_not_settled(stage: Stage) -> None:

@@ -119,7 +119,7 @@ def test_the_command_says_so(
     del laboratory
     whole = parity_programs
     monkeypatch.setattr(
-        "brokerproof.conformance.running.parity.parity_programs",
+        "brokerproof.conformance.commands.parity.parity_programs",
         lambda count, seed, names: list(whole(count, seed, names))[-count:],
     )
     assert main(["--programs", "2", "--seed", "5", "--json"]) == OK

@@ -14,7 +14,7 @@ from tests.quality.planting import MUTANTS, VARIABLE, planted
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def tested(name: str, tests: str) -> subprocess.CompletedProcess[str]:
+def outcome_of(name: str, tests: str) -> subprocess.CompletedProcess[str]:
     """The tests with this defect of the suite; without one if it has no name."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "tests.quality.planting", "-p", "no:cacheprovider"]
     environment = {key: value for key, value in os.environ.items() if key != VARIABLE and not key.startswith("PYTEST_")}
@@ -30,12 +30,12 @@ def tested(name: str, tests: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", list(MUTANTS))
 def test_a_defect_of_the_suite_is_noticed(name: str) -> None:
-    done = tested(name, MUTANTS[name][3])
+    done = outcome_of(name, MUTANTS[name][3])
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout[-2000:] + done.stderr[-2000:]
 
 
 def test_the_same_tests_pass_without_one() -> None:
-    done = tested("", MUTANTS["facts without probes"][3])
+    done = outcome_of("", MUTANTS["facts without probes"][3])
     assert done.returncode == pytest.ExitCode.OK, done.stdout[-2000:]
 
 

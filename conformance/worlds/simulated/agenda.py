@@ -139,6 +139,6 @@ class Agenda:
         """Let everything happen that is due up to and including ``end_ns``; then it is ``end_ns``."""
         heap, take = self._heap, heapq.heappop
         while heap and heap[0][0] <= end_ns:
-            self.now_ns, _, action = take(heap)
-            action.happen()
+            at_ns, _, action = take(heap)
+            self._let(at_ns, action)
         self.now_ns = max(self.now_ns, end_ns)

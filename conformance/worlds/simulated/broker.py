@@ -374,8 +374,8 @@ class BrokerHost:
             self._act(actions)
         due_ns = self.node.next_due_ns()
         if due_ns is not None and (self._planned_ns < 0 or due_ns < self._planned_ns):
-            self._planned_ns = due_ns
-            self._agenda.plan(due_ns, self._tick)
+            self._planned_ns = max(due_ns, self._agenda.now_ns)
+            self._agenda.plan(self._planned_ns, self._tick)
 
     def _act(self, actions: list[NodeAction]) -> None:
         """Do what the node asked for."""

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.agents.message import arrival_of, number_in, read_body
+from brokerproof.conformance.agents.message import arrival_of, read_body
 from brokerproof.conformance.experiment.history import Arrive, Browse, Closed, Crash, Discard, Leave
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
 from brokerproof.conformance.worlds.simulated.link import SOME, Ended, Link, Opened
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
-from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 from brokerproof.reference_broker.session.notice import Closed as GaveUp
 from brokerproof.reference_broker.session.notice import Connected, Delivered, Discarded, Empty, Failed, Notice, Receipt
 
@@ -220,7 +219,6 @@ class ClientHost:
         told["dest"] = self._named(notice.destination)
         told["original_dest"] = self._names.logical(notice.original_destination) or None
         told["message_kind"] = told.pop("kind")
-        told["delivery_time_ms"] = number_in(notice.properties, DELIVERY_TIME)
         self._put(Arrive, consumer=notice.consumer, message=message, **told)
 
     def _named(self, destination: str) -> str:

@@ -68,7 +68,8 @@ def test_a_broken_promise_kills(known: Coverage) -> None:
 
 def test_a_failing_broker_is_a_verdict(known: Coverage) -> None:
     trial = tried(known, *UNKNOWN_EVENT, "handler is not None")
-    assert (trial.kind, trial.by, trial.program) == ("crashed", ["GEN-090"], NAMES[0])
+    assert (trial.kind, trial.program) == ("crashed", NAMES[0])
+    assert "GEN-090" in trial.by
 
 
 def test_a_survivor_and_its_reason(known: Coverage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep
 from brokerproof.conformance.generate.programs import generate_program, program_for_seed
 from brokerproof.conformance.generate.strategies import DrawingChooser
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
+from tests.tools import examples
 
 
 def everything() -> Shape:
@@ -22,7 +23,7 @@ def everything() -> Shape:
 
 @pytest.mark.parametrize("kind", REGISTRY, ids=lambda kind: kind.__name__)
 def test_normalise_is_idempotent_and_total(kind: type[AnyStep]) -> None:
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=examples(12), deadline=None)
     @given(st.integers(0, 1000), st.data())
     def check(seed: int, data: st.DataObject) -> None:
         program = program_for_seed(seed)
@@ -42,7 +43,7 @@ def test_normalise_is_idempotent_and_total(kind: type[AnyStep]) -> None:
     check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10_000), st.data())
 def test_any_subset_of_a_program_runs(seed: int, data: st.DataObject) -> None:
     program = program_for_seed(seed)

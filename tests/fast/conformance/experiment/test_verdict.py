@@ -18,6 +18,7 @@ from brokerproof.conformance.experiment.verdict import (
     join_all,
     join_kinds,
 )
+from tests.tools import examples
 
 KINDS = st.sampled_from(ORDER)
 VERDICTS = st.builds(
@@ -36,7 +37,7 @@ VERDICTS = st.builds(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(VERDICTS, VERDICTS, VERDICTS)
 def test_join_is_associative(a: Verdict, b: Verdict, c: Verdict) -> None:
     assert join(join(a, b), c) == join(a, join(b, c))
@@ -57,7 +58,7 @@ def test_the_documented_order() -> None:
     assert [kind.value for kind in ORDER] == words.split(", ")
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.tuples(st.sampled_from(["r1", "r2", "r3"]), VERDICTS), max_size=8), st.randoms(use_true_random=False)
 )

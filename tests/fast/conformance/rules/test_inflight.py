@@ -223,6 +223,10 @@ def test_what_an_operator_may_have_taken_from_a_holder_is_not_known() -> None:
     assert kinds(two_of_three_held().operate("purge").rest(in_flight=0))["INF-001"] is UNSURE
     assert kinds(two_of_three_held().operate("purge", count=0).rest(in_flight=0))["INF-001"] is FAILS
     assert kinds(two_of_three_held().operate("move", to="q1", count=0).rest(in_flight=0))["INF-001"] is FAILS
+    purged = Builder().connect("p0").send("p0/1").operate("purge").send("p0/2")
+    assert kinds(purged.rest(enqueued=2, dequeued=1, size=1))["INF-003"] is HOLDS
+    purged = Builder().connect("p0").send("p0/1").operate("purge").send("p0/2")
+    assert kinds(purged.rest(enqueued=2, dequeued=0, size=1))["INF-003"] is UNSURE
     idle = Builder().connect("p0").send("p0/1").operate("purge").connect("c0").subscribe("c0/1").send("p0/2")
     assert kinds(idle.arrive("c0/1", "p0/2").rest(in_flight=0))["INF-001"] is FAILS
 

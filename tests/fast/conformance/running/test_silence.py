@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
-from brokerproof.conformance.experiment.history import Send
+from brokerproof.conformance.experiment.history import Send, Skipped
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.mutants import MUTANTS, Mutant
@@ -72,6 +73,23 @@ def test_an_answer_that_never_came_differs() -> None:
     difference = first_difference(sound, other)
     assert difference is not None
     assert difference[1] == f"{gone.host}: nothing"
+
+
+def test_a_step_that_its_client_cannot_do_excuses(mutant: str) -> None:
+    result = run_program(programs()[REJECTING], REJECTING, mutant=mutant)
+    assert result.history is not None
+    assert lost_voice(result)
+    result.history.events.insert(0, Skipped(seq=0, t0=0, t1=0, host="", step={"do": "poll"}))
+    assert lost_voice(result) == {}
+
+
+def test_who_accepts_what_the_reference_broker_refuses_has_not_lost_its_voice() -> None:
+    sound, other = (run_program(programs()[REJECTING], REJECTING).history for _ in range(2))
+    assert sound is not None
+    assert other is not None
+    place = next(index for index, event in enumerate(sound.events) if isinstance(event, Send))
+    sound.events[place] = msgspec.structs.replace(sound.events[place], result="fail", refusal="no")
+    assert first_difference(sound, other) is None
 
 
 def heard(kind: VerdictKind, *, lost: bool) -> RunResult:

@@ -18,6 +18,7 @@ from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Effect
 from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, STANDARD, Ack, Event, Send
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from tests.fast.reference_broker.core.driver import DLQ, Driver, T, config_of
+from tests.tools import examples
 
 DESTINATIONS = ("queue://a", "queue://b", T, DLQ)
 SETTLING = (STANDARD, INDIVIDUAL, POISON, EXPIRED)
@@ -226,7 +227,8 @@ def drain(w: Watcher, wakes_on_relief: bool) -> None:
 
 
 @given(configurations, operations)
-@settings(max_examples=60, deadline=None, derandomize=True)  # same every run: exploring is the campaigns' work
+# The same every run: exploring is the campaigns' work.
+@settings(max_examples=examples(30), deadline=None, derandomize=True)
 def test_random_events(drawn: dict[str, Any], chunks: list[list[tuple[Any, ...]]]) -> None:
     w = Watcher(configured(drawn))
     for chunk in chunks:

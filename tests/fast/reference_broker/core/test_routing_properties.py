@@ -34,6 +34,7 @@ from brokerproof.reference_broker.core.events import (
 from brokerproof.reference_broker.core.matching import members
 from brokerproof.reference_broker.core.message import Message
 from tests.fast.reference_broker.core.driver import Driver
+from tests.tools import examples
 
 PLACES = (
     "topic://A.1",
@@ -64,6 +65,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"dispatch_async": False, "auto_ack": True},
     {"auto_ack": True},
 )
+
 CONFIG = BrokerConfig(composite_destinations=[CompositeDestination("queue://IN", ["queue://q", "topic://A.2"])])
 #: Connections 11 to 13 consume and may break; connection 1 sends.
 PEERS = (11, 12, 13)
@@ -254,7 +256,7 @@ def transact(model: Model, consumer: str, *, commit: bool) -> None:
             model.owed[key].remove(held[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(step, max_size=60))
 def test_everybody_gets_what_is_owed(steps: list[tuple[int, int, int]]) -> None:
     model = Model()

@@ -25,6 +25,7 @@ from brokerproof.reference_broker.core.policies import Policies
 from brokerproof.reference_broker.core.selection import Selection
 from brokerproof.reference_broker.core.subscription import Consumer
 from tests.fast.reference_broker.core.driver import Driver, Q, T, config_of
+from tests.tools import examples
 
 A, B = "kind = 'a'", "kind = 'b'"
 PRIORITIZED = {"destinations": [DestinationPolicy(">", prioritized_messages=True)]}
@@ -358,7 +359,7 @@ actions = st.one_of(
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(actions, max_size=40))
 def test_any_mixture_loses_nothing_and_keeps_order(prioritized: bool, steps: list[tuple[object, ...]]) -> None:
     driver = Driver(config_of(memory_limit_bytes=5000, **(PRIORITIZED if prioritized else {})))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from brokerproof.reference_broker.core.message import Message, Property
 from brokerproof.reference_broker.core.selector import MAX_DEPTH, MAX_LENGTH, BadSelector, parse
+from tests.tools import examples
 
 PROPERTIES: dict[str, Property] = {
     "kind": "a",
@@ -295,7 +296,7 @@ def truth(tree: Any) -> str:
     return choose(truth(left), truth(right), key=RANK.index)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(conditions)
 def test_means_what_an_evaluator_of_its_own_says(tree: Any) -> None:
     text = written(tree)
@@ -308,7 +309,7 @@ def test_means_what_an_evaluator_of_its_own_says(tree: Any) -> None:
     assert selector.selects(MESSAGE) is (truth(tree) == "True"), text
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.text(st.sampled_from("an10.'%()=<>+-*/ \tNOTINLKEBWADRS$_é\"#\x00"), max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

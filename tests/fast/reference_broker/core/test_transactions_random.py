@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from brokerproof.reference_broker.core.events import INDIVIDUAL, STANDARD, Disconnect, Unsubscribe
 from tests.fast.reference_broker.core.driver import DLQ, Driver, Q
+from tests.tools import examples
 
 STEPS = st.lists(
     st.tuples(
@@ -112,7 +113,7 @@ class Model:
 
 
 @given(STEPS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_nothing_is_lost_and_nothing_is_consumed_twice(steps: list[tuple[str, int, int]]) -> None:
     model = Model()
     for what, client, choice in steps:

@@ -18,6 +18,7 @@ from brokerproof.reference_broker.management.site import Response
 from brokerproof.reference_broker.security.identity import Identity
 from tests.fast.reference_broker.management.manager import BROKER, Manager, queue
 from tests.fast.reference_broker.node.wire_pair import Pair
+from tests.tools import examples
 
 
 def filled(count: int = 3) -> Manager:
@@ -410,7 +411,7 @@ _REQUESTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(_REQUESTS, max_size=3) | _ANYTHING)
 def test_whatever_is_asked_is_answered_once(requests: object) -> None:
     manager = filled()

@@ -28,6 +28,7 @@ from brokerproof.reference_broker.openwire.commands import (
     TransactionInfo,
     WireFormatInfo,
 )
+from tests.tools import examples
 
 NAMES = ("queue://a", "queue://b", "topic://t", "queue://*", "queue://a,topic://t", "temp-queue://x", "nonsense")
 DESTINATION = st.sampled_from(NAMES)
@@ -128,7 +129,7 @@ class Broker:
         return not self.node._connections[connection].closed
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(script=SCRIPTS)
 def test_any_commands(script: list[tuple[int, Command, bool]]) -> None:
     broker = Broker()

@@ -16,6 +16,7 @@ from brokerproof.reference_broker.openwire.redelivery_policy import RedeliveryPo
 from brokerproof.reference_broker.session.notice import Failed
 from tests.fast.reference_broker.node.wire_pair import Pair
 from tests.fast.reference_broker.openwire.test_openwire import DLQ
+from tests.tools import examples
 
 MODES = ("auto", "client", "individual", "transacted")
 ACTS = (
@@ -24,6 +25,7 @@ ACTS = (
     *("acknowledge", "begin", "commit", "rollback") * 2,
     *("poison", "close", "subscribe", "subscribe", "pause"),
 )
+
 STEPS = st.tuples(st.integers(1, 2), st.sampled_from(ACTS), st.integers(0, 11))
 SCRIPTS = st.lists(STEPS, min_size=30, max_size=60)
 
@@ -138,7 +140,7 @@ def bodies_on(pair: Pair, name: str) -> list[bytes]:
     return [message.body for message in pair.node.broker.browse(name) or []]
 
 
-@settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(35), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # Settled one by one, the newer message first, and then rolled back.
 @example(
     script=[

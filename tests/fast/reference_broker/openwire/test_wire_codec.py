@@ -19,6 +19,7 @@ from brokerproof.reference_broker.openwire.wire.kinds import Data
 from brokerproof.reference_broker.openwire.wire.primitives import Long, decode_map, encode_map
 from brokerproof.reference_broker.openwire.wire.registry import KINDS
 from tests.fast.reference_broker.openwire.wire_data import Maker
+from tests.tools import examples
 
 CONNECTION = ids.CONNECTION_ID.make(value="ID:a-1:1")
 NAME = "01 00 08 49 44 3A 61 2D 31 3A 31"
@@ -52,6 +53,7 @@ WIRE_FORMAT = connections.WIRE_FORMAT_INFO.make(
         }
     ),
 )
+
 EXAMPLES: dict[str, tuple[Data, str]] = {
     "E1": (connections.KEEP_ALIVE_INFO.make(), "00 00 00 06 0A 00 00 00 00 00"),
     "E2": (responses.ANSWER.make(correlationId=1), "00 00 00 0A 1E 00 00 00 00 00 00 00 00 01"),
@@ -120,7 +122,7 @@ def test_worked_example_of_the_cache() -> None:
 @pytest.mark.parametrize("tight", [False, True])
 @pytest.mark.parametrize("cache_size", [0, 1024])
 @given(seed=st.integers(0, 2**64), version=st.sampled_from(VERSIONS), traces=st.booleans(), cut=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_there_and_back(tight: bool, cache_size: int, seed: int, version: int, traces: bool, cut: int) -> None:
     maker = Maker(seed, version, traces=traces)
     sent = [maker.command() for _ in range(5)]
@@ -141,7 +143,7 @@ def test_a_cache_survives_more_values_than_it_has_places(tight: bool) -> None:
 
 
 @given(frame=st.binary(max_size=60), tight=st.booleans(), cache=st.booleans(), version=st.sampled_from(VERSIONS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_whatever_comes_is_a_command_or_a_wire_error(frame: bytes, tight: bool, cache: bool, version: int) -> None:
     codec = Codec(version, tight=tight, cache_size=1024 if cache else 0, stack_traces=True)
     with contextlib.suppress(WireError):
@@ -156,7 +158,7 @@ def test_whatever_comes_is_a_command_or_a_wire_error(frame: bytes, tight: bool, 
     byte=st.integers(0, 255),
     keep=st.floats(0, 1),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_whatever_is_changed_in_a_frame_is_a_command_or_a_wire_error(
     seed: int, version: int, tight: bool, place: float, byte: int, keep: float
 ) -> None:
@@ -252,7 +254,7 @@ VARIED: dict[str, list[object]] = {
 
 @pytest.mark.parametrize("cache_size", [0, 110])
 @given(seed=st.integers(0, 2**64), version=st.sampled_from(VERSIONS))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_what_is_alike_is_written_and_read_as_if_it_were_not(cache_size: int, seed: int, version: int) -> None:
     draw = random.Random(seed)  # noqa: S311 - no secrets here
     quick, slow, reader, peer = (Codec(version, tight=True, cache_size=cache_size) for _ in range(4))
@@ -273,7 +275,7 @@ def test_what_is_alike_is_written_and_read_as_if_it_were_not(cache_size: int, se
 
 
 @given(seed=st.integers(0, 2**64), place=st.floats(0, 0.999), byte=st.integers(0, 255), keep=st.floats(0, 1))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_whatever_is_changed_in_a_frame_like_the_last_is_read_the_same_way(
     seed: int, place: float, byte: int, keep: float
 ) -> None:

@@ -24,6 +24,7 @@ from brokerproof.reference_broker.stomp.frames import (
     Heartbeat,
     StompProtocolError,
 )
+from tests.tools import examples
 
 RESERVED = {"content-length", "version", "accept-version"}
 anything = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -80,7 +81,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_what_is_written_is_read_back(version: str, data: st.DataObject) -> None:
     sent = data.draw(st.lists(st.one_of(frames(version), st.just(HEARTBEAT)), max_size=5))
     wire = b"".join(BEAT if isinstance(item, Heartbeat) else encode(item, version) for item in sent)
@@ -125,7 +126,7 @@ LINES = st.text(st.sampled_from("ab:\\\\n \r\0\t\u00a0"), max_size=6) | st.sampl
     lines=st.lists(LINES, max_size=6),
     tail=st.sampled_from([b"", b"x", b"\0", b"x\0", b"\0\n"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_headers_that_come_as_a_whole_are_read_as_if_they_came_line_by_line(
     version: str, command: str, lines: list[str], tail: bytes
 ) -> None:

@@ -14,6 +14,7 @@ from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.stomp.frames import V10, V11, V12, Frame
+from tests.tools import examples
 
 DESTINATIONS = ("/queue/a", "/queue/b", "/topic/t", "/queue/*", "/queue/a,/topic/t", "/temp-queue/x", "/nowhere/x", "")
 OPTIONS: dict[str, tuple[str, ...]] = {
@@ -58,6 +59,7 @@ FRAMES = st.one_of(
     frame("ABORT", transaction=TRANSACTION),
     frame("DISCONNECT"),
 )
+
 SCRIPTS = st.lists(st.tuples(st.integers(1, 2), FRAMES), max_size=30)
 
 
@@ -116,7 +118,7 @@ class Broker:
         }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(version=st.sampled_from([V10, V11, V12]), script=SCRIPTS)
 def test_any_frames(version: str, script: list[tuple[int, tuple[str, dict[str, object]]]]) -> None:
     broker = Broker(version)

@@ -19,6 +19,7 @@ from brokerproof.reference_broker.session.actions import Close, Log, Sync
 from brokerproof.reference_broker.stomp.frames import Frame
 from brokerproof.reference_broker.storage.journal import FULL, Trouble
 from brokerproof.reference_broker.storage.memory import MemoryJournal
+from tests.tools import examples
 
 NOW = Now(0, 1_700_000_000_000)
 PERSISTENT = {"destination": "/queue/q", "persistent": "true"}
@@ -307,7 +308,7 @@ def restored(journal: MemoryJournal) -> list[str]:
     return [added.message.body.decode() for added in messages]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(66), deadline=None, derandomize=True)
 @given(steps=STEPS, kept=st.lists(st.integers(0, 8), unique=True, max_size=8))
 def test_what_was_answered_survives_and_what_was_consumed_stays_away(
     steps: list[tuple[Any, ...]], kept: list[int]

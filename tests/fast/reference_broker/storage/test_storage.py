@@ -33,6 +33,7 @@ from brokerproof.reference_broker.storage import codec, sqlite
 from brokerproof.reference_broker.storage.journal import FAILED, FULL, Journal, StorageError
 from brokerproof.reference_broker.storage.memory import MemoryJournal
 from brokerproof.reference_broker.storage.sqlite import SqliteJournal
+from tests.tools import examples
 
 Q = "queue://q"
 
@@ -134,7 +135,7 @@ RECORDS = st.one_of(
 BATCHES = st.lists(st.tuples(st.lists(RECORDS, min_size=1, max_size=3), st.booleans()), max_size=8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(batches=BATCHES)
 def test_both_journals_keep_what_the_fold_says(batches: list[tuple[list[Record], bool]]) -> None:
     expected = Recovered()
@@ -168,7 +169,7 @@ def test_what_was_not_synced_is_lost_and_nothing_else(tmp_path: Path) -> None:
     journal.close()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(data=st.data())
 def test_a_torn_log_gives_the_state_after_some_sync_and_never_an_earlier_one_than_its_last_whole(
     data: st.DataObject,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -58,10 +59,11 @@ class Page(HTMLParser):
         return re.sub(r"\s+", " ", " ".join(self.words))
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A report with every verdict."""
-    writer = ReportWriter(tmp_path, samples.catalogue())
+@pytest.fixture(scope="module")
+def every_verdict(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with every verdict, drawn once."""
+    folder = tmp_path_factory.mktemp("report")
+    writer = ReportWriter(folder, samples.catalogue())
     writer.handle(SuiteStarted(["reference", "odd <b>roker"], ["DLY-003", "DLY-004", "EXP-001"], 9))
     verdicts = [samples.early(), samples.kept("DLY-004"), Verdict("EXP-001", VerdictKind.NOT_EXERCISED)]
     writer.handle(RunFinished(samples.result("seed-1", verdicts, seed=1)))
@@ -70,7 +72,13 @@ def folder(tmp_path: Path) -> Path:
         verdict = Verdict(requirement, kind, witness=[9], text=f"because of {kind.value} & <more>")
         writer.handle(RunFinished(samples.result(f"corpus {name}", [verdict], broker="odd <b>roker", world="live")))
     writer.handle(SuiteFinished("sha256:" + "0" * 64, 1.5))
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def folder(every_verdict: Path, tmp_path: Path) -> Path:
+    """A copy of it, to change."""
+    return shutil.copytree(every_verdict, tmp_path / "report")
 
 
 def pages(folder: Path) -> list[Path]:

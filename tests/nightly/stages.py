@@ -1,0 +1,97 @@
+"""Which stages a night has, in order of what they find per minute, and with which seeds.
+
+Seeds are fresh every night and the same for the same date: each date has a block of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from datetime import date
+from functools import partial
+
+from tests.frozen.making import pinned_tree
+from tests.frozen.records import Missing
+from tests.nightly.budget import Stage
+
+#: Seeds of one night.
+BLOCK = 20_000
+OUT = "brokerproof-out/nightly"
+BROKERS = ("activemq", "artemis", "rabbitmq")
+#: Each with figures and a limit of its own, so that a slow broker is a failure.
+BENCHMARKS = ("codec", "core", "steps", "journal", "wire")
+
+
+def first_seed(day: date) -> int:
+    """The first seed of a date's block."""
+    return day.toordinal() * BLOCK
+
+
+def stages(day: date) -> list[Stage]:
+    """All stages of a night."""
+    seed = str(first_seed(day))
+    block = ("--first", seed, "--count", str(BLOCK))
+    automatic = "brokerproof.conformance.commands.automatic"
+    return [
+        Stage("mutants", brokerproof("mutants"), 15),
+        Stage("truth", module("tests.truth", *block), 15),
+        Stage(
+            "properties",
+            ("env", "BROKERPROOF_TEST_EXAMPLES=30", *module("pytest", "-q", "-n", "2", "tests/fast")),
+            30,
+        ),
+        Stage("metamorphic", module("tests.metamorphic"), 30, partial(no_module, "tests.metamorphic")),
+        *(
+            Stage(
+                f"live {name}",
+                brokerproof("run", "--broker", name, "--tier", "live", "--out", f"{OUT}/{name}"),
+                15,
+                partial(unknown, name),
+            )
+            for name in BROKERS
+        ),
+        Stage(
+            "campaign",
+            brokerproof("campaign", "--programs", str(BLOCK), "--seed", seed, "--out", f"{OUT}/campaign"),
+            15,
+        ),
+        Stage(
+            "automatic mutants",
+            brokerproof("mutants", "--automatic", "--sample", "400", "--seed", seed),
+            60,
+            partial(no_module, automatic),
+        ),
+        *(Stage(f"benchmark {name}", (sys.executable, f"benchmarks/{name}.py"), 5) for name in BENCHMARKS),
+        Stage("false positives", module("tests.false_positives", *block), 60),
+        Stage("frozen make", module("tests.frozen", "make"), 45, no_pinned_commit),
+        Stage("frozen compare", module("tests.frozen", "compare"), 20, no_pinned_commit),
+    ]
+
+
+def brokerproof(*words: str) -> tuple[str, ...]:
+    return module("brokerproof", *words)
+
+
+def module(*words: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", *words)
+
+
+def no_module(name: str) -> str | None:
+    """Why a stage cannot run that is a module of its own."""
+    return None if importlib.util.find_spec(name) is not None else f"there is no {name} in this checkout"
+
+
+def unknown(broker: str) -> str | None:
+    """Why a broker cannot be tested: this checkout has no profile of it."""
+    done = subprocess.run(brokerproof("run", "--help"), capture_output=True, text=True, check=True)
+    return None if broker in done.stdout else f"brokerproof run knows no broker {broker}"
+
+
+def no_pinned_commit() -> str | None:
+    """Why the frozen judge cannot be asked."""
+    try:
+        pinned_tree()
+    except Missing as error:
+        return str(error)
+    return None
