@@ -6,6 +6,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Discard, Nack, Operate
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
+from brokerproof.conformance.facts.settling import gave_up
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -34,6 +35,8 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
     refused = first.settlement
     if isinstance(refused, Discard) and refused.t0 <= second.event.t1:
         return False  # an expired-ack with which the broker's clock disagrees gives the message back
+    if first.dest.applied.entry.redelivery is not None and gave_up(first):
+        return False
     # Where a rejection is not the end, the broker may try again; one session may have rejected either of two.
     for delivery in (first, second) if one is other else (first,):
         for event in delivery.settlements:

@@ -190,12 +190,16 @@ def enlist(delivery: Delivery, transaction: Transaction, result: str) -> None:
 def roll_back(delivery: Delivery, *, mixed: bool = True) -> None:
     """It was acknowledged in a transaction that was rolled back. ``mixed``: as far as anybody knows."""
     delivery.rollbacks += 1
-    gives_up = delivery.session.traits.gives_up_after
-    earlier = max(0, (delivery.event.delivery_count or 1) - 1)  # deliveries to others count, too
-    if not 0 < gives_up <= delivery.rollbacks + earlier:  # its library gives it up, and nobody sees that
+    if not gave_up(delivery):
         undo(delivery)
         if delivery.session.end == "close" and delivery.state == DOUBTFUL and not mixed:
             delivery.state = RETURNED  # it stayed with the transaction when its consumer left
+
+
+def gave_up(delivery: Delivery) -> bool:
+    """Its library rejected it, which nobody sees: it was rolled back too often."""
+    earlier = max(0, (delivery.event.delivery_count or 1) - 1)  # deliveries to others count, too
+    return 0 < delivery.session.traits.gives_up_after <= delivery.rollbacks + earlier
 
 
 def give_back(delivery: Delivery, transaction: Transaction) -> None:

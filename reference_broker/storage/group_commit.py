@@ -66,7 +66,7 @@ class GroupCommitGate:
             elif isinstance(effect, Accepted):
                 concerned.append(effect.connection)
         if not records:
-            if isinstance(event, Send) and event.number and event.connection in waiters:
+            if isinstance(event, Send) and event.number and event.message.persistent and event.connection in waiters:
                 waiters[event.connection].ticket = self._appended  # it may repeat one that is not safe yet
             return False
         self.journal.append(records)
