@@ -31,8 +31,8 @@ from brokerproof.conformance.experiment.steps import (
 )
 from brokerproof.conformance.generate.programs import program_for_seed, shape_of
 
-#: Steps that the default mix leaves out.
-RARE: Final = tuple(step for step in REGISTRY if step.weight == 0)
+#: Steps that few programs have.
+RARE: Final = tuple(step for step in REGISTRY if step.feature)
 _TTLS_MS: Final = (0, 120_000, 5, 20)
 
 
