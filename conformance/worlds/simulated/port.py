@@ -139,10 +139,16 @@ class SimulatedPort:
         return self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:  # noqa: ARG002 - virtual time is free
-        agenda = self.agenda
-        next_ns = agenda.next_ns()
-        if agenda.now_ns <= due_ns and next_ns is not None:
-            agenda.run_until(min(next_ns, due_ns + 1))
+        agenda, events = self.agenda, self._recorder.events
+        mark, waited = len(events), False
+        # Before something is recorded, nobody has anything to take.
+        while len(events) == mark and agenda.now_ns <= due_ns and (next_ns := agenda.next_ns()) is not None:
+            waited = True
+            if agenda.moving:
+                agenda.step()
+            else:
+                agenda.run_until(min(next_ns, due_ns + 1))
+        if waited:
             return True
         if self._lingered:
             return False
