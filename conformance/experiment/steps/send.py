@@ -59,7 +59,7 @@ class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
         ttl_ms = 0 if self.life_ms or self.endless else self.ttl_ms
         again = self.again and self.persistent and not host.transaction and not host.stalled
         dest = self.dest % len(state.dests)
-        return msgspec.structs.replace(self, host=host.index, dest=dest, ttl_ms=ttl_ms, again=again)
+        return msgspec.structs.replace(self, host=self.host % len(state.clients), dest=dest, ttl_ms=ttl_ms, again=again)
 
     def resolve(self, state: WorldState) -> ops.Send:
         client = state.clients[self.host]

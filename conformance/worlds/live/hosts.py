@@ -2,7 +2,7 @@
 what they tell unasked.
 
 Rules
-* The observer is this process: it is never faked, it asks lock-step, and it writes down what agents, links and the
+* The observer is this process: it is never faked, and it writes down what agents, links and the
   broker's own figures say.
 * Every wait has a deadline. A request whose answer does not come is *unknown* if the broker can be the reason, and the
   suite's failure if it cannot.
@@ -28,6 +28,7 @@ from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, 
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.names import RunNames
 from brokerproof.conformance.worlds.port import Outcome
+from brokerproof.conformance.worlds.scheduler import lock_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.state import ClientState, HostState, WorldState
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
-    from brokerproof.conformance.worlds.port import Recorder
+    from brokerproof.conformance.worlds.port import Recorder, Waiting
 
 #: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
 #: need.
@@ -125,60 +126,59 @@ class Hosts:
 
     # -- waiting and asking
 
-    def pump(self, until_ns: int, done: Callable[[], bool] = lambda: False) -> bool:
-        """Take in what agents say until ``done`` or until a time; whether it is done."""
-        while True:
-            for name, agent in list(self.agents.items()):
-                for event in agent.drain():
-                    self._heard(name, event)
-            self._note_broker_ends()
-            if done():
-                return True
-            now_ns = time.monotonic_ns()
-            if now_ns >= until_ns:
-                return False
+    def turn(self, until_ns: int) -> bool:
+        """Take in what agents say, once, waiting for it until a time of the run at most; whether that is still to
+        come.
+        """
+        now_ns, until_ns = time.monotonic_ns(), self.start_ns + until_ns
+        if now_ns < until_ns:
             wake_ns = until_ns
             for clock in self.clocks.values():
                 clock.tick(now_ns)
                 tick_ns = clock.next_tick_ns()
                 wake_ns = wake_ns if tick_ns is None else min(wake_ns, tick_ns)
             await_lines(self.agents.values(), wake_ns)
+        for name, agent in list(self.agents.items()):
+            for event in agent.drain():
+                self._heard(name, event)
+        self._note_broker_ends()
+        return time.monotonic_ns() < until_ns
+
+    def pump(self, until_ns: int, done: Callable[[], bool] = lambda: False) -> None:
+        """Take in what agents say until ``done`` or until a time."""
+        while self.turn(until_ns - self.start_ns) and not done():
+            pass
 
     def pump_for(self, ms: int) -> None:
         """The same for so long."""
         self.pump(time.monotonic_ns() + ms * NS_PER_MS)
 
-    def ask(self, host: str, operation: AnyOperation, deadline_ms: int) -> Reply | None:
-        """One request, lock-step; None: no answer within the deadline and what an agent needs itself to keep it."""
+    def ask(self, host: str, operation: AnyOperation, deadline_ms: int) -> Waiting[Reply | None]:
+        """One request; None: no answer within the deadline and what an agent needs itself to keep it."""
         agent = self.agents[host]
         number = agent.post(operation, deadline_ms)
-        replies: list[Reply] = []
-
-        def answered() -> bool:
-            reply = agent.reply_to(number)
-            if reply is not None:
-                replies.append(reply)
-            return reply is not None
-
-        if not self.pump(time.monotonic_ns() + (deadline_ms + OWN_MS) * NS_PER_MS, answered):
+        until_ns = self.now_ns() + (deadline_ms + OWN_MS) * NS_PER_MS
+        there = True
+        while (reply := agent.reply_to(number)) is None and there:
+            there = yield until_ns
+        if reply is None:
             agent.give_up(number)
-            return None
-        if not isinstance(operation, protocol.Hello):
-            self._sample_by_the_way(host, replies[0])
-        return replies[0]
+        elif not isinstance(operation, protocol.Hello):
+            self._sample_by_the_way(host, reply)
+        return reply
 
-    def ask_agent(self, host: str, operation: AnyOperation, deadline_ms: int = 0) -> Reply:
+    def ask_agent(self, host: str, operation: AnyOperation, deadline_ms: int = 0) -> Waiting[Reply]:
         """A request that needs no broker. Raises ``AgentError`` when it is not answered."""
-        reply = self.ask(host, operation, deadline_ms)
+        reply = yield from self.ask(host, operation, deadline_ms)
         if reply is None:
             text = f"no answer to {type(operation).__name__.lower()} within {deadline_ms + OWN_MS} ms"
             raise AgentError(self.agents[host].name, text)
         return reply
 
-    def ask_broker(self, client: ClientState, operation: AnyOperation) -> tuple[Outcome, dict[str, Any]]:
+    def ask_broker(self, client: ClientState, operation: AnyOperation) -> Waiting[tuple[Outcome, dict[str, Any]]]:
         """A request that the broker must answer; what it tells, beside its outcome."""
         t0_ns = self.now_ns()
-        reply = self.ask(client.name, operation, self.patience_ms(client))
+        reply = yield from self.ask(client.name, operation, self.patience_ms(client))
         if reply is None:
             return Outcome(t0=t0_ns, t1=self.now_ns(), result="unknown"), {}
         outcome = Outcome(t0=self.run_ns(reply.t0), t1=self.run_ns(reply.t1))
@@ -275,7 +275,7 @@ class Hosts:
             return None if found is None else clocks.of_reading(found)
         if host not in self.agents:
             return None
-        return clocks.of_reply(self.ask_agent(host, protocol.Hello()))
+        return clocks.of_reply(lock_step(self.turn, self.ask_agent(host, protocol.Hello())))
 
     def sample(self, host: str) -> None:
         """Read and record it."""

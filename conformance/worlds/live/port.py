@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.experiment.state import ClientState, WorldState
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
-    from brokerproof.conformance.worlds.port import Recorder
+    from brokerproof.conformance.worlds.port import Recorder, Waiting
 
 #: Real time that the steps of one program may take.
 BUDGET_MS = 60_000
@@ -196,7 +196,7 @@ class LivePort:
         agent = self.hosts.agents.get(client.name)
         return agent is not None and agent.connected
 
-    def connect(self, client: ClientState) -> Outcome:
+    def connect(self, client: ClientState) -> Waiting[Outcome]:
         hosts, spec = self.hosts, client.spec
         agent = hosts.agent_of(client)
         access = self.endpoint.access(client.via)
@@ -222,22 +222,22 @@ class LivePort:
                 client_id=client_id,
                 **ops.shared(access, ops.Connect, "host"),
             )
-        outcome, told = hosts.ask_broker(client, request)
+        outcome, told = yield from hosts.ask_broker(client, request)
         agent.connected = outcome.result == "ok"
         if "traits" in told:
             outcome.traits = msgspec.convert(told["traits"], Traits)
         return outcome
 
-    def ask(self, operation: ops.ClientOperation) -> Outcome:
+    def ask(self, operation: ops.ClientOperation) -> Waiting[Outcome]:
         client = self._state.client(operation.host)
         if isinstance(operation, ops.Take):
-            return self._take(client, operation)
+            return (yield from self._take(client, operation))
         if isinstance(operation, ops.Leave):
-            return self._leave(client, operation)
+            return (yield from self._leave(client, operation))
         if isinstance(operation, ops.Subscribe):
             self.hosts.dest_of[operation.consumer] = operation.dest
             self.hosts.inboxes[operation.consumer] = deque()
-        outcome, told = self.hosts.ask_broker(client, self._on_wire(operation))
+        outcome, told = yield from self.hosts.ask_broker(client, self._on_wire(operation))
         if isinstance(operation, ops.Send) and outcome.result != "fail":
             if not told:
                 # It may arrive, and then nobody could say what it should look like.
@@ -259,12 +259,12 @@ class LivePort:
             return msgspec.structs.replace(operation, messages=[on_wire(message) for message in operation.messages])
         return operation
 
-    def _take(self, client: ClientState, operation: ops.Take) -> Outcome:
+    def _take(self, client: ClientState, operation: ops.Take) -> Waiting[Outcome]:
         hosts, consumer = self.hosts, operation.consumer
         since_ns = self.true_ns()
         if "take" in hosts.agents[client.name].capabilities:
             # The library decides (JMS: it may throw an expired message away and go on waiting).
-            reply = hosts.ask_agent(client.name, operation, operation.deadline_ms)
+            reply = yield from hosts.ask_agent(client.name, operation, operation.deadline_ms)
             told = reply.ok or {}
             outcome = Outcome(t0=hosts.run_ns(reply.t0), t1=hosts.run_ns(reply.t1), since_ns=since_ns)
             token = told.get("message")
@@ -276,13 +276,14 @@ class LivePort:
                 outcome.answered = bool(told["answered"])
             return outcome
         inbox = hosts.inboxes[consumer]
-        until_ns = time.monotonic_ns() + operation.deadline_ms * NS_PER_MS
-        hosts.pump(until_ns, lambda: bool(inbox) or client.consumer(consumer) is None)
+        while (yield since_ns + operation.deadline_ms * NS_PER_MS):
+            if inbox or client.consumer(consumer) is None:
+                break
         now_ns = self.true_ns()
         message = inbox.popleft() if inbox and client.consumer(consumer) is not None else None
         return Outcome(t0=now_ns, t1=now_ns, message=message, since_ns=since_ns)
 
-    def _leave(self, client: ClientState, operation: ops.Leave) -> Outcome:
+    def _leave(self, client: ClientState, operation: ops.Leave) -> Waiting[Outcome]:
         hosts = self.hosts
         said = True
         agent = hosts.agent_of(client)
@@ -291,7 +292,7 @@ class LivePort:
             hosts.inboxes.pop(operation.consumer, None)
             # Only a library that waits for the broker can be late here; then the goodbye may or may not have been
             # heard.
-            reply = hosts.ask(client.name, operation, hosts.patience_ms(client))
+            reply = yield from hosts.ask(client.name, operation, hosts.patience_ms(client))
             said = reply is not None and reply.ok is not None
             outcome.t0 = self.true_ns() if reply is None else hosts.run_ns(reply.t0)
         else:
@@ -300,7 +301,7 @@ class LivePort:
             if operation.how == "kill":
                 hosts.kill(client)
             else:
-                hosts.ask_agent(client.name, operation)
+                yield from hosts.ask_agent(client.name, operation)
                 agent.connected = False
         outcome.t1 = self.true_ns()
         outcome.result = "ok" if said and client.stalled not in {"broker", "both"} else "unknown"
@@ -312,8 +313,6 @@ class LivePort:
         hosts = self.hosts
         outcome = Outcome(t0=self.true_ns(), t1=0)
         match operation:
-            case ops.Advance():
-                hosts.pump_for(operation.ms)
             case ops.ReadCounters():
                 dest = operation.dest
                 outcome.counters = self.endpoint.counters(None if dest is None else hosts.names.physical(dest))
@@ -382,6 +381,12 @@ class LivePort:
         outcome.result = "fail" if answer.refusal else "ok"
 
     # -- waiting
+
+    def turn(self, until_ns: int) -> bool:
+        return self.hosts.turn(until_ns)
+
+    def moving(self) -> bool:
+        return False
 
     def pump(self) -> None:
         self.hosts.pump(0)

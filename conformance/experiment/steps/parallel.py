@@ -1,0 +1,100 @@
+"""``parallel``: sequences of several hosts at once.
+
+The steps of a sequence are one host's, all with the same ``host``, which here counts all clients; their other ordinals
+mean what that host has. A sequence without a host is the observer's, who only waits and reads figures. Sequences of the
+same host follow one another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from brokerproof.conformance.experiment.chooser import Chooser, ReplayChooser, SeededChooser
+from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.experiment.steps.send import Ordinal, Send
+from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
+from brokerproof.conformance.experiment.steps.waiting import Advance, Counters
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.operations import Operation
+    from brokerproof.conformance.experiment.state import WorldState
+
+ClientStep = Send | Subscribe | Take | Ack | Nack | Leave | Begin | Commit | Rollback | Unsubscribe | Advance | Counters
+HostSteps = tuple[ClientStep, ...]
+#: More sequences than this at once are refused.
+SEQUENCES_MAX = 64
+#: How often each kind is drawn; what a feature adds.
+_KINDS: tuple[type[Any], ...] = (Send, Send, Send, Subscribe, Subscribe, Take, Take, Take, Ack, Ack, Leave, Advance)
+_OF_FEATURES: dict[str, tuple[type[Any], ...]] = {"transactions": (Begin, Commit, Rollback), "durables": (Unsubscribe,)}
+
+
+class Parallel(Step, frozen=True, tag="parallel"):
+    """Several hosts do what their sequences ``of`` say at once. ``interleave`` is the order in virtual time: 0 is each
+    in turn, any other number another order.
+    """
+
+    weight = 0
+    of: Annotated[tuple[HostSteps, ...], msgspec.Meta(max_length=SEQUENCES_MAX)] = ()
+    interleave: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Parallel:
+        """Two sequences or more, of different hosts if there are as many; sometimes an observer beside them."""
+        kinds = [*_KINDS, *(kind for feature in shape.features for kind in _OF_FEATURES.get(feature, ()))]
+        first, count = chooser.below(shape.clients), 2 + chooser.below(max(1, shape.clients - 1))
+        of = [_draw_sequence(chooser, shape, kinds, (first + n) % shape.clients) for n in range(count)]
+        if chooser.flag(40):
+            of.append(tuple(Counters(dest=chooser.below(shape.dests)) for _ in range(1 + chooser.below(4))))
+        return cls(tuple(of), chooser.below(1000))
+
+    def normalise(self, state: WorldState) -> Parallel | None:
+        of: dict[int, HostSteps] = {}
+        for number, steps in enumerate(self.of):
+            host = host_of(steps)
+            if host is None:
+                of[-1 - number] = steps
+            else:
+                host %= len(state.clients)
+                there = [msgspec.structs.replace(step, host=host) if _names_host(step) else step for step in steps]
+                of[host] = (*of.get(host, ()), *there)
+        found = tuple(steps for steps in of.values() if steps)
+        return Parallel(found, self.interleave) if found else None
+
+    def resolve(self, state: WorldState) -> Operation:  # noqa: ARG002 - as for every step
+        raise TypeError("what is done at once is not one operation: resolve the steps of `of` when their turns come")
+
+
+def _draw_sequence(chooser: Chooser, shape: Shape, kinds: list[type[Any]], host: int) -> HostSteps:
+    """A producer's, a consumer's who comes, settles some and goes, again and again, or anything."""
+    form = chooser.below(3)
+    if form == 0:
+        steps = [Send.draw(chooser, shape) for _ in range(1 + chooser.below(4))]
+    elif form == 1:
+        take, ack = Take(count=1 + chooser.below(10), deadline_ms=10), Ack(upto=chooser.below(10))
+        visit = [Subscribe.draw(chooser, shape), take, ack, Leave.draw(chooser, shape)]
+        steps = visit * (1 + chooser.below(3))
+    else:
+        steps = [kinds[chooser.below(len(kinds))].draw(chooser, shape) for _ in range(1 + chooser.below(5))]
+    return tuple(msgspec.structs.replace(step, host=host) if _names_host(step) else step for step in steps)
+
+
+def _names_host(step: ClientStep) -> bool:
+    return not isinstance(step, Advance | Counters)
+
+
+def hosts_of(steps: HostSteps) -> list[int]:
+    """The hosts that a sequence names, each once; a program that may be run has one at most."""
+    return list(dict.fromkeys(step.host for step in steps if not isinstance(step, Advance | Counters)))
+
+
+def host_of(steps: HostSteps) -> int | None:
+    """Whose sequence it is; None: the observer's."""
+    return next(iter(hosts_of(steps)), None)
+
+
+def chooser_of(interleave: int) -> Chooser:
+    """Whose turn it is."""
+    return SeededChooser(interleave) if interleave else ReplayChooser([])
