@@ -96,7 +96,12 @@ def record(history: History, tables: Tables) -> None:
             announced.setdefault(event.message, event)
     handlers = Recording(tables, announced).handlers()
     requests = Requests(tables)
+    begun = sorted(announced.values(), key=_t0, reverse=True)
     for event in history.events:
+        while begun and begun[-1].t0 < event.t1:
+            # What others do meanwhile may concern the queue that it brings into being.
+            for part in tables.names.parts(begun.pop().dest):
+                tables.destination(part)
         kind = type(event)
         if kind in NOTED:
             requests.note(event)  # type: ignore[arg-type] # as compared
@@ -490,6 +495,10 @@ class Recording:
     def _phase(self, event: Phase) -> None:
         self.tables.phases[event.name] = event
         self.tables.phase = event.name
+
+
+def _t0(event: Event) -> int:
+    return event.t0
 
 
 def _is_copied(tables: Tables, send: Send, dest: Destination) -> bool:

@@ -25,6 +25,7 @@ from brokerproof.conformance.experiment.state import ClientState
 from brokerproof.conformance.experiment.steps.consume import Take, acknowledged
 from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel, chooser_of, host_of
 from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome, Port, Recorder
 from brokerproof.conformance.worlds.recording import record, record_connect
 from brokerproof.conformance.worlds.scheduler import TURN, interleave, lock_step
@@ -91,7 +92,9 @@ class World:
         try:
             if concrete is None:
                 raise NotOfferedError(f"nothing to do {step} with")
-            for _ in range(concrete.repeats()):
+            for again in range(concrete.repeats()):
+                if again and isinstance(concrete, Counters):
+                    yield from self._execute(ops.Advance(ms=concrete.every_ms))
                 operation = concrete.resolve(state)
                 outcome = yield from self._execute(operation)
                 if isinstance(operation, ops.Take) and outcome.message is None:
@@ -111,8 +114,10 @@ class World:
         if concrete is None:
             self._skip(step)
             return
-        works = [self._sequence(steps) for steps in concrete.of]
-        interleave(self.port, works, chooser_of(concrete.interleave))
+        works: tuple[list[Waiting[None]], list[Waiting[None]]] = ([], [])
+        for steps in concrete.of:
+            works[host_of(steps) is None].append(self._sequence(steps))
+        interleave(self.port, *works, chooser_of(concrete.interleave))
 
     def _sequence(self, steps: tuple[ClientStep, ...]) -> Waiting[None]:
         """One host's, or the observer's. What a step does several times may be interrupted in between."""

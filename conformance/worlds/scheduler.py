@@ -5,6 +5,7 @@ Rules
 * Between its operations a client waits for its ``TURN``. Whose it is, and whether what is on its way comes first, the
   chooser says (0: each in turn); so in virtual time an order replays. Real time has an order of its own: there all
   start at once.
+* Who only watches stops when nobody else goes on.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ class _Lane:
             lanes.remove(self)
 
 
-def interleave(port: Port, works: Sequence[Waiting[None]], chooser: Chooser) -> None:
-    """Do several pieces of work at once. Each must begin with a ``TURN``."""
-    lanes = [_Lane(work) for work in works]
+def interleave(port: Port, works: Sequence[Waiting[None]], watching: Sequence[Waiting[None]], chooser: Chooser) -> None:
+    """Do several pieces of work at once, ``watching`` meanwhile. Each must begin with a ``TURN``."""
+    lanes = [_Lane(work) for work in (*works, *watching)]
     for lane in lanes:
         lane.until_ns = next(lane.work)
-    while lanes:
+    last = list(watching) if works else []
+    while any(lane.work not in last for lane in lanes):
         ready = [lane for lane in lanes if lane.until_ns == TURN]
         busy = port.moving()
         if ready and (choice := chooser.below(len(ready) + busy)) < len(ready):

@@ -1,9 +1,9 @@
 """Look for false positives: the reference broker keeps its promises, so a violation is a defect of a rule or of it.
 
 Run: ``python -m tests.false_positives [--first N] [--count N] [--programs NAME ...] [--sharp]``. Each program runs in
-the simulated world; its history is judged as it is and, unless ``--sharp``, weakened to what less fortunate observers would
-have recorded (``weakening.py``). One line for each kind of false positive, with how often,
-and the first seed. The exit code is 1 if there was one.
+the simulated world; its history is judged as it is and, unless ``--sharp``, weakened to what less fortunate observers
+would have recorded (``weakening.py``). One line for each kind of false positive, with how often, and the first seed.
+The exit code is 1 if there was one.
 """
 
 from __future__ import annotations

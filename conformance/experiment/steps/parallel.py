@@ -1,8 +1,8 @@
 """``parallel``: sequences of several hosts at once.
 
 The steps of a sequence are one host's, all with the same ``host``, which here counts all clients; their other ordinals
-mean what that host has. A sequence without a host is the observer's, who only waits and reads figures. Sequences of the
-same host follow one another.
+mean what that host has. Sequences of the same host follow one another. A sequence without a host is the observer's, who
+waits and reads figures while the others go on, and no longer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Parallel(Step, frozen=True, tag="parallel"):
         first, count = chooser.below(shape.clients), 2 + chooser.below(max(1, shape.clients - 1))
         of = [_draw_sequence(chooser, shape, kinds, (first + n) % shape.clients) for n in range(count)]
         if chooser.flag(40):
-            of.append(tuple(Counters(dest=chooser.below(shape.dests)) for _ in range(1 + chooser.below(4))))
+            of.append((Counters(dest=chooser.below(shape.dests), count=1 + chooser.below(20), every_ms=chooser.below(3)),))
         return cls(tuple(of), chooser.below(1000))
 
     def normalise(self, state: WorldState) -> Parallel | None:
