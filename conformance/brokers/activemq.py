@@ -233,7 +233,7 @@ def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:
 def options_of(program: Program) -> ActiveMQOptions:
     """A program's settings in the launcher's words."""
     broker = program.broker
-    delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.steps)
+    delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.each_step())
     redelivers = any(entry.redelivery is not None for entry in broker.policies)
     limited = broker.memory_limit_bytes < BrokerSpec().memory_limit_bytes or any(
         entry.memory_limit_bytes is not None for entry in broker.policies

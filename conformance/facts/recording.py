@@ -3,9 +3,7 @@ the broker did what it should.
 
 Model. A queue's copy is *waiting*, or *held* by the one session that it arrived at, or gone. A settlement takes it from
 held to gone; the end of a session takes what it held, unsettled, back to waiting. What nobody can know is *doubtful*:
-unknown results, settlements in open transactions, a client's expired-ack, whose effect depends on the broker.
-Readings: ``reading.py``; connections and sessions: ``attachments.py``.
-"""
+unknown results, settlements in open transactions, a client's expired-ack, whose effect depends on the broker."""
 
 from __future__ import annotations
 
@@ -96,12 +94,10 @@ def record(history: History, tables: Tables) -> None:
             announced.setdefault(event.message, event)
     handlers = Recording(tables, announced).handlers()
     requests = Requests(tables)
-    begun = sorted(announced.values(), key=_t0, reverse=True)
+    begun = sorted(announced.values(), key=lambda event: -event.t0)
     for event in history.events:
-        while begun and begun[-1].t0 < event.t1:
-            # What others do meanwhile may concern the queue that it brings into being.
-            for part in tables.names.parts(begun.pop().dest):
-                tables.destination(part)
+        if begun and begun[-1].t0 < event.t1:
+            tables.begin(begun, event.t1)
         kind = type(event)
         if kind in NOTED:
             requests.note(event)  # type: ignore[arg-type] # as compared
@@ -495,10 +491,6 @@ class Recording:
     def _phase(self, event: Phase) -> None:
         self.tables.phases[event.name] = event
         self.tables.phase = event.name
-
-
-def _t0(event: Event) -> int:
-    return event.t0
 
 
 def _is_copied(tables: Tables, send: Send, dest: Destination) -> bool:

@@ -94,7 +94,7 @@ class World:
                 raise NotOfferedError(f"nothing to do {step} with")
             for again in range(concrete.repeats()):
                 if again and isinstance(concrete, Counters):
-                    yield from self._execute(ops.Advance(ms=concrete.every_ms))
+                    yield from self._advance(concrete.every_ms)
                 operation = concrete.resolve(state)
                 outcome = yield from self._execute(operation)
                 if isinstance(operation, ops.Take) and outcome.message is None:
@@ -123,9 +123,11 @@ class World:
         """One host's, or the observer's. What a step does several times may be interrupted in between."""
         state = self.state.alone(host_of(steps))
         for step in steps:
-            one = msgspec.structs.replace(step, count=1) if isinstance(step, Send | Take) else step
-            for _ in range(step.repeats()):
+            one = msgspec.structs.replace(step, count=1) if isinstance(step, Send | Take | Counters) else step
+            for again in range(step.repeats()):
                 yield TURN
+                if again and isinstance(step, Counters):
+                    yield from self._advance(step.every_ms)
                 if not (yield from self._perform(one, state)):
                     break
 
@@ -183,12 +185,12 @@ class World:
         if isinstance(operation, ops.ClientOperation):
             return (yield from self._ask(operation))
         if isinstance(operation, ops.Advance):
-            return (yield from self._advance(operation))
+            return (yield from self._advance(operation.ms))
         return self._settle(operation.deadline_ms) if isinstance(operation, ops.Settle) else self._enact(operation)
 
-    def _advance(self, operation: ops.Advance) -> Waiting[Outcome]:
+    def _advance(self, ms: int) -> Waiting[Outcome]:
         t0 = self.port.true_ns()
-        while (yield t0 + operation.ms * NS_PER_MS):
+        while (yield t0 + ms * NS_PER_MS):
             pass
         return Outcome(t0=t0, t1=self.port.true_ns())
 

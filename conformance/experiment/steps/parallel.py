@@ -7,6 +7,7 @@ waits and reads figures while the others go on, and no longer.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -19,6 +20,8 @@ from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, 
 from brokerproof.conformance.experiment.steps.waiting import Advance, Counters
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from brokerproof.conformance.experiment.operations import Operation
     from brokerproof.conformance.experiment.state import WorldState
 
@@ -47,7 +50,8 @@ class Parallel(Step, frozen=True, tag="parallel"):
         first, count = chooser.below(shape.clients), 2 + chooser.below(max(1, shape.clients - 1))
         of = [_draw_sequence(chooser, shape, kinds, (first + n) % shape.clients) for n in range(count)]
         if chooser.flag(40):
-            of.append((Counters(dest=chooser.below(shape.dests), count=1 + chooser.below(20), every_ms=chooser.below(3)),))
+            dest, count = chooser.below(shape.dests), 1 + chooser.below(20)
+            of.append((Counters(dest=dest, count=count, every_ms=chooser.below(3)),))
         return cls(tuple(of), chooser.below(1000))
 
     def normalise(self, state: WorldState) -> Parallel | None:
@@ -58,7 +62,7 @@ class Parallel(Step, frozen=True, tag="parallel"):
                 of[-1 - number] = steps
             else:
                 host %= len(state.clients)
-                there = [msgspec.structs.replace(step, host=host) if _names_host(step) else step for step in steps]
+                there = [_at(host, step) for step in steps]
                 of[host] = (*of.get(host, ()), *there)
         found = tuple(steps for steps in of.values() if steps)
         return Parallel(found, self.interleave) if found else None
@@ -67,9 +71,10 @@ class Parallel(Step, frozen=True, tag="parallel"):
         raise TypeError("what is done at once is not one operation: resolve the steps of `of` when their turns come")
 
 
-def _draw_sequence(chooser: Chooser, shape: Shape, kinds: list[type[Any]], host: int) -> HostSteps:
+def _draw_sequence(chooser: Chooser, shape: Shape, kinds: list[Any], host: int) -> HostSteps:
     """A producer's, a consumer's who comes, settles some and goes, again and again, or anything."""
     form = chooser.below(3)
+    steps: list[Any]
     if form == 0:
         steps = [Send.draw(chooser, shape) for _ in range(1 + chooser.below(4))]
     elif form == 1:
@@ -78,11 +83,11 @@ def _draw_sequence(chooser: Chooser, shape: Shape, kinds: list[type[Any]], host:
         steps = visit * (1 + chooser.below(3))
     else:
         steps = [kinds[chooser.below(len(kinds))].draw(chooser, shape) for _ in range(1 + chooser.below(5))]
-    return tuple(msgspec.structs.replace(step, host=host) if _names_host(step) else step for step in steps)
+    return tuple(_at(host, step) for step in steps)
 
 
-def _names_host(step: ClientStep) -> bool:
-    return not isinstance(step, Advance | Counters)
+def _at(host: int, step: Any) -> Any:
+    return step if isinstance(step, Advance | Counters) else msgspec.structs.replace(step, host=host)
 
 
 def hosts_of(steps: HostSteps) -> list[int]:
@@ -93,6 +98,23 @@ def hosts_of(steps: HostSteps) -> list[int]:
 def host_of(steps: HostSteps) -> int | None:
     """Whose sequence it is; None: the observer's."""
     return next(iter(hosts_of(steps)), None)
+
+
+def each(steps: Iterable[Any]) -> Iterator[Any]:
+    """Every single step, those of ``parallel`` in its place."""
+    for step in steps:
+        if isinstance(step, Parallel):
+            yield from chain.from_iterable(step.of)
+        else:
+            yield step
+
+
+def mapped(step: Any, change: Callable[[Any], Any]) -> Any:
+    """A step with each single one changed; those of which nothing becomes are left out."""
+    if not isinstance(step, Parallel):
+        return change(step)
+    of = ((changed for one in steps if (changed := change(one)) is not None) for steps in step.of)
+    return Parallel(tuple(map(tuple, of)), step.interleave)
 
 
 def chooser_of(interleave: int) -> Chooser:

@@ -68,7 +68,7 @@ class SimulatedPort:
         self._state = state
         self._recorder = recorder
         self._names = Names(state.destinations)
-        self.agenda = Agenda(len(program.steps))
+        self.agenda = Agenda(sum(1 for _ in program.each_step()))
         self._connections = 0
         self._lingered = False
         #: Hosts whose link is not stalled any more, as soon as that is written down.
