@@ -107,7 +107,10 @@ class LivePort:
             proxied = any(isinstance(step, Stall) for step in program.steps)
         for client in clients:
             access = endpoint.access(client.via)
-            line = self._laboratory.link(client.name, access.port, access.host) if proxied else None
+            rate = client.link.bytes_per_second
+            line = self._laboratory.link(client.name, access.port, access.host) if proxied or rate else None
+            if line is not None:
+                line.limit(rate)
             hosts.settle_in(client, Path(line))
         broker = self._state.broker
         hosts.clocks[broker.name] = HostClock(broker.spec.clock, endpoint.clock_file, time.monotonic_ns())
@@ -393,12 +396,12 @@ class LivePort:
 
     def rest(self, deadline_ms: int) -> bool:
         deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
-        seen = self._figures()
-        quiet_ns = (SILENT_MS if seen is None else QUIET_MS) * NS_PER_MS
+        seen = self._figures(), self._passed()
+        quiet_ns = (SILENT_MS if seen[0] is None else QUIET_MS) * NS_PER_MS
         since_ns = time.monotonic_ns()
         while True:
             self.hosts.pump_for(_POLL_MS)
-            now = self._figures()
+            now = self._figures(), self._passed()
             now_ns = time.monotonic_ns()
             if now != seen:
                 seen, since_ns = now, now_ns
@@ -412,6 +415,10 @@ class LivePort:
         name = self.hosts.names.physical
         found = [self.endpoint.counters(name(dest)) for dest in self._state.left_behind()]
         return None if all(figures is None for figures in found) else found
+
+    def _passed(self) -> list[int]:
+        """What has come out of every link: a slow one may be all that moves."""
+        return [path.passed() for path in self.hosts.paths.values()]
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:
         """Nothing is waited for longer than it can still come: delayed messages until they are due (within the budget

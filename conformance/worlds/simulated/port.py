@@ -162,8 +162,14 @@ class SimulatedPort:
         deadline_ns = self.agenda.now_ns + REQUEST_NS + host.link.busy_ns()
         answers = host.answers
         while receipt not in answers:
-            if host.connection != connection or not (yield deadline_ns):
+            if host.connection != connection:
                 return "unknown", None
+            if not (yield deadline_ns):
+                # What others do may have kept its link busy beyond what was known at first.
+                busy_ns = 0 if host.state.stalled else host.link.busy_ns()
+                if not busy_ns:
+                    return "unknown", None
+                deadline_ns += REQUEST_NS + busy_ns
         refusal = answers.pop(receipt)
         return ("fail", refusal) if refusal else ("ok", None)
 
