@@ -1,10 +1,10 @@
 """Taps: plain TCP forwarders that count what passes, put on both sides of whatever is to be proven.
 
 Decides: what counts as a byte that arrived and left, and when a connection ended by whose doing.
-Rules: a tap adds no fault of its own, unless its rate is limited. It reads at most one buffer ahead (so that a peer who cannot be written to is
-felt by the other, as on a real line), passes on the end of a stream as an end and a reset as a reset, and never joins
-or drops bytes. Counts are of bytes read from one socket and of bytes that the kernel took for the other, on the
-runner's monotonic clock.
+Rules: a tap adds no fault of its own, unless its rate is limited. It reads at most one buffer ahead (so that a peer who
+cannot be written to is felt by the other, as on a real line), passes on the end of a stream as an end and a reset as a
+reset, and never joins or drops bytes. Counts are of bytes read from one socket and of bytes that the kernel took for
+the other, on the runner's monotonic clock.
 Known exceptions: the connection to the target is made when a client connects, so a client sees a reset, not a refusal,
 when the target is down.
 """

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 #: Frames are written together until they have so many bytes.
 BATCH_BYTES: Final = 16384
-#: What the kernel keeps of what was written and not taken, about; ActiveMQ's socketBufferSize. What lies there counts as
-#: sent, and left to itself it would keep megabytes.
+#: What the kernel keeps of what was written and not taken, about (ActiveMQ's socketBufferSize): what lies there counts
+#: as sent, and by itself it would keep megabytes.
 SOCKET_BYTES: Final = 65536
 #: Answers that may wait for a peer that does not read; the rest of what was read at once comes on top.
 ANSWERS_MAX: Final = 250

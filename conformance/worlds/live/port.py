@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 BUDGET_MS = 60_000
 #: Figures that do not change for so long are taken to be at rest.
 QUIET_MS = 40
-#: A broker without figures is at rest when nothing arrives for so long.
+#: A broker without figures, or behind a slow link, is at rest when nothing arrives for so long.
 SILENT_MS = 200
 #: How long a clock may take to follow its file, and hosts to see the end of their connections.
 CLOCK_MS = 2000
@@ -397,7 +397,8 @@ class LivePort:
     def rest(self, deadline_ms: int) -> bool:
         deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
         seen = self._figures(), self._passed()
-        quiet_ns = (SILENT_MS if seen[0] is None else QUIET_MS) * NS_PER_MS
+        slow = any(client.link.bytes_per_second for client in self._state.clients)
+        quiet_ns = (SILENT_MS if slow or seen[0] is None else QUIET_MS) * NS_PER_MS
         since_ns = time.monotonic_ns()
         while True:
             self.hosts.pump_for(_POLL_MS)
