@@ -163,7 +163,10 @@ def frame_candidates(program: Program) -> Iterator[Program]:
     for index, host in enumerate(program.hosts):
         if host.role == "client" and len(program.clients()) > 1:
             hosts = program.hosts[:index] + program.hosts[index + 1 :]
-            yield replace(program, hosts=hosts, links=[link for link in program.links if link.client != host.name])
+            links = [link for link in program.links if link.client != host.name]
+            dests = [dest for dest in program.destinations if dest.host != host.name]
+            if dests:
+                yield replace(program, hosts=hosts, links=links, destinations=dests)
         for simpler in _host_candidates(host):
             yield replace(program, hosts=[*program.hosts[:index], simpler, *program.hosts[index + 1 :]])
     for index, link in enumerate(program.links):

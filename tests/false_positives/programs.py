@@ -17,6 +17,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpe
 from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
+    FEATURES,
     REGISTRY,
     Acknowledge,
     Advance,
@@ -30,11 +31,10 @@ from brokerproof.conformance.experiment.steps import (
     Subscribe,
     Take,
 )
-from brokerproof.conformance.experiment.steps.base import FEATURES
 from brokerproof.conformance.generate.programs import program_for_seed, shape_of
 
-#: Steps that the default mix leaves out.
-RARE: Final = tuple(step for step in REGISTRY if step.weight == 0)
+#: Steps that few programs have.
+RARE: Final = tuple(step for step in REGISTRY if step.feature)
 _TTLS_MS: Final = (0, 120_000, 5, 20)
 
 

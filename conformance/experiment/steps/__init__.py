@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
@@ -10,6 +10,7 @@ from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parall
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
 from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.shape import FEATURES, Shape
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
 from brokerproof.conformance.experiment.steps.waiting import Advance, Counters, Settle
 
@@ -64,6 +65,7 @@ REGISTRY: tuple[type[AnyStep], ...] = (
 )
 
 __all__ = [
+    "FEATURES",
     "REGISTRY",
     "Ack",
     "Acknowledge",

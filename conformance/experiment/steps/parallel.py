@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from brokerproof.conformance.experiment.chooser import Chooser, ReplayChooser, SeededChooser
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.send import Ordinal, Send
+from brokerproof.conformance.experiment.steps.shape import Shape
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
 from brokerproof.conformance.experiment.steps.waiting import Advance, Counters
 
@@ -29,9 +30,9 @@ ClientStep = Send | Subscribe | Take | Ack | Nack | Leave | Begin | Commit | Rol
 HostSteps = tuple[ClientStep, ...]
 #: More sequences than this at once are refused.
 SEQUENCES_MAX = 64
-#: How often each kind is drawn; what a feature adds.
+#: How often each kind is drawn, those of features that a program has.
 _KINDS: tuple[type[Any], ...] = (Send, Send, Send, Subscribe, Subscribe, Take, Take, Take, Ack, Ack, Leave, Advance)
-_OF_FEATURES: dict[str, tuple[type[Any], ...]] = {"transactions": (Begin, Commit, Rollback), "durables": (Unsubscribe,)}
+_KINDS += (Begin, Commit, Rollback, Unsubscribe, Nack)
 
 
 class Parallel(Step, frozen=True, tag="parallel"):
@@ -46,7 +47,7 @@ class Parallel(Step, frozen=True, tag="parallel"):
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Parallel:
         """Two sequences or more, of different hosts if there are as many; sometimes an observer beside them."""
-        kinds = [*_KINDS, *(kind for feature in shape.features for kind in _OF_FEATURES.get(feature, ()))]
+        kinds = [kind for kind in _KINDS if not kind.feature or kind.feature in shape.features]
         first, count = chooser.below(shape.clients), 2 + chooser.below(max(1, shape.clients - 1))
         of = [_draw_sequence(chooser, shape, kinds, (first + n) % shape.clients) for n in range(count)]
         if chooser.flag(40):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 
 class Advance(Step, frozen=True, tag="advance"):
@@ -23,7 +24,7 @@ class Advance(Step, frozen=True, tag="advance"):
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Advance:
-        return cls(ms=shape.draw_ms(chooser))
+        return cls(ms=shape.draw_some_ms(chooser))
 
     def normalise(self, state: WorldState) -> Advance | None:  # noqa: ARG002 - possible in any state
         return None if self.ms == 0 else self
@@ -39,8 +40,8 @@ class Settle(Step, frozen=True, tag="settle"):
     deadline_ms: ops.Duration = 5000
 
     @classmethod
-    def draw(cls, chooser: Chooser, shape: Shape) -> Settle:  # noqa: ARG003 - nothing to choose
-        return cls()
+    def draw(cls, chooser: Chooser, shape: Shape) -> Settle:
+        return cls(deadline_ms=shape.draw_ms(chooser)) if chooser.flag(20) else cls()
 
     def normalise(self, state: WorldState) -> Settle | None:  # noqa: ARG002 - possible in any state
         return self

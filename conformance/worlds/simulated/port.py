@@ -340,7 +340,7 @@ class SimulatedPort:
             host.flush()
         # Give the goodbye the time that it needs to reach the broker, and no more: what the broker still writes is
         # still on its way.
-        yield from self._pass(t0 + host.state.link.latency_us * 1000)
+        yield from self._pass(t0 + host.link.busy_ns() + host.state.link.latency_us * 1000)
         result: Result = "unknown" if host.link.stalled_up else "ok"
         return Outcome(t0=t0, t1=self.agenda.now_ns, result=result)
 
