@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerproof.conformance.agents import protocol
 from brokerproof.conformance.agents.kinds import JMS
@@ -39,12 +39,15 @@ if TYPE_CHECKING:
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
     from brokerproof.conformance.worlds.port import Recorder, Waiting
 
+T = TypeVar("T")
 #: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
 #: need.
 STALLED_MS = 1000
 OPEN_MS = 10_000
 #: How long a broker's log may lag behind what it does.
 LOG_MS = 50
+#: How long the end of a process may lag behind that of its sockets.
+END_MS = 1000
 #: Samples of a host that come by the way are recorded at most this often.
 SAMPLE_EVERY_MS = 100
 
@@ -67,6 +70,8 @@ class Hosts:
         self.inboxes: dict[str, deque[str]] = {}
         self.dest_of: dict[str, str] = {}
         self.last_arrival_ns = self.start_ns
+        #: The broker's process has ended, and nobody had asked it to.
+        self.crashed = False
         #: Client -> when the broker ended its connection, where a tap saw it.
         self._ended_ns: dict[str, int] = {}
 
@@ -261,17 +266,41 @@ class Hosts:
         """What the broker says about the connection that it has just ended; its log may come a little later."""
         deadline_ns = time.monotonic_ns() + LOG_MS * NS_PER_MS
         while True:
-            reasons = self.endpoint.closings()
+            reasons = self.of_broker(self.endpoint.closings, list[str]())
             if reasons or time.monotonic_ns() > deadline_ns:
                 return reasons[-1] if reasons else ""
             time.sleep(0.002)
+
+    # -- the broker's process
+
+    def of_broker(self, ask: Callable[[], T], otherwise: T) -> T:
+        """What the broker's side says; ``otherwise`` where its process has ended by itself."""
+        if not self.crashed:
+            try:
+                answer = ask()
+            except Exception:
+                if not self.has_crashed(END_MS):
+                    raise
+            else:
+                if answer is not None or not self.has_crashed():
+                    return answer
+        return otherwise
+
+    def has_crashed(self, patience_ms: int = 0) -> bool:
+        """Whether the broker's process has ended by itself, which is written down once."""
+        process = None if self.crashed else self.endpoint.process()
+        if process is not None and process.wait(patience_ms) is not None:
+            self.crashed = True
+            now_ns, broker = time.monotonic_ns(), self.state.broker.name
+            self.put(events.Crash, now_ns, now_ns, broker, target=broker, how="exited", evidence=process.state())
+        return self.crashed
 
     # -- clocks
 
     def read_wall(self, host: str) -> Sample | None:
         """What a host's own clock shows now; None: it cannot be asked, or its process was killed."""
         if host == self.state.broker.name:
-            found = self.endpoint.read_clock()
+            found = self.of_broker(self.endpoint.read_clock, None)
             return None if found is None else clocks.of_reading(found)
         if host not in self.agents:
             return None

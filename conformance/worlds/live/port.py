@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -132,7 +133,7 @@ class LivePort:
         finally:
             if endpoint is not None:
                 # A run that broke off may have left anything behind.
-                endpoint.dispose(spoilt=self.broker_spoilt or not finished)
+                endpoint.dispose(spoilt=self.broker_spoilt or self.hosts.crashed or not finished)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -318,7 +319,7 @@ class LivePort:
         match operation:
             case ops.ReadCounters():
                 dest = operation.dest
-                outcome.counters = self.endpoint.counters(None if dest is None else hosts.names.physical(dest))
+                outcome.counters = self._counters(None if dest is None else hosts.names.physical(dest))
             case ops.ClockJump():
                 outcome.evidence = self._jump(operation)
                 outcome.t1 = self.true_ns()
@@ -331,7 +332,7 @@ class LivePort:
             case ops.Restart():
                 outcome.evidence = self._restart(operation.how)
             case ops.Pause():
-                if not self.endpoint.stand_still(paused=True):
+                if not hosts.of_broker(lambda: self.endpoint.stand_still(paused=True), otherwise=False):
                     raise NotOfferedError("this broker is not ours to stop")
                 try:
                     hosts.pump_for(operation.ms)
@@ -369,6 +370,7 @@ class LivePort:
         evidence = self.endpoint.restart(how)
         if evidence is None:
             raise NotOfferedError("this broker is not ours to restart")
+        self.hosts.crashed = False
         # Their sockets tell them; one behind a stalled link learns it later.
         until_ns = time.monotonic_ns() + NOTICE_MS * NS_PER_MS
         self.hosts.pump(until_ns, lambda: not any(agent.connected for agent in connected))
@@ -377,7 +379,11 @@ class LivePort:
     def _operate(self, operation: ops.Operate, outcome: Outcome) -> None:
         name = self.hosts.names.physical
         dest, to = operation.dest and name(operation.dest), operation.to and name(operation.to)
-        answer = self.endpoint.operate(operation.op, dest, to, operation.limit_bytes)
+        ask = partial(self.endpoint.operate, operation.op, dest, to, operation.limit_bytes)
+        answer = self.hosts.of_broker(ask, None)
+        if self.hosts.crashed:
+            outcome.result = "unknown"
+            return
         if answer is None:
             raise NotOfferedError(f"nobody can ask this broker to {operation.op} {operation.dest}")
         outcome.count, outcome.refusal = answer.count, answer.refusal or None
@@ -414,8 +420,11 @@ class LivePort:
     def _figures(self) -> list[dict[str, int] | None] | None:
         """What the broker counts for every queue; None if it cannot be asked."""
         name = self.hosts.names.physical
-        found = [self.endpoint.counters(name(dest)) for dest in self._state.left_behind()]
+        found = [self._counters(name(dest)) for dest in self._state.left_behind()]
         return None if all(figures is None for figures in found) else found
+
+    def _counters(self, dest: str | None) -> dict[str, int] | None:
+        return self.hosts.of_broker(lambda: self.endpoint.counters(dest), None)
 
     def _passed(self) -> list[int]:
         """What has come out of every link: a slow one may be all that moves."""
