@@ -35,6 +35,7 @@ from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
@@ -119,6 +120,9 @@ class ActiveMQEndpoint(Endpoint):
         code = self.broker.kill() if how == "kill" else self.broker.stop()
         self.broker.start()
         return {"pid_before": before, "exit_code": code, "pid_after": self.broker.process.pid}
+
+    def process(self) -> Process:
+        return self.broker.process
 
     def closings(self) -> list[str]:
         text = self.broker.process.log.read_text(encoding="utf-8", errors="replace")
@@ -233,7 +237,7 @@ def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:
 def options_of(program: Program) -> ActiveMQOptions:
     """A program's settings in the launcher's words."""
     broker = program.broker
-    delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.steps)
+    delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.each_step())
     redelivers = any(entry.redelivery is not None for entry in broker.policies)
     limited = broker.memory_limit_bytes < BrokerSpec().memory_limit_bytes or any(
         entry.memory_limit_bytes is not None for entry in broker.policies

@@ -27,7 +27,7 @@ from brokerproof.conformance.known import load_known
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockFile, ClockReading
-    from brokerproof.chaos.processes import Supervisor
+    from brokerproof.chaos.processes import Process, Supervisor
     from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
     from brokerproof.conformance.experiment.program import Program
@@ -126,6 +126,10 @@ class Endpoint(ABC):
         Returns the evidence (process ids, exit code); None: this broker is not ours to restart.
         """
         del how
+        return None
+
+    def process(self) -> Process | None:
+        """The broker's process; None: it is not ours."""
         return None
 
     def closings(self) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.conformance.experiment.steps import AnyStep, Begin, Commit, Nack, Rollback, Send, Subscribe
+from brokerproof.conformance.experiment.steps.parallel import mapped
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
@@ -49,7 +50,11 @@ def cast(program: Program, capabilities: Collection[str], vias: Collection[str])
         for host in program.hosts
     ]
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
-    steps = [_without(step, capabilities) for step in program.steps if not isinstance(step, dropped)]
+
+    def kept(step: AnyStep) -> AnyStep | None:
+        return None if isinstance(step, dropped) else _without(step, capabilities)
+
+    steps = [found for step in program.steps if (found := mapped(step, kept)) is not None]
     return msgspec.structs.replace(program, hosts=hosts, steps=steps)
 
 

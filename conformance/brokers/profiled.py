@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.requirements.catalogue import Requirement
@@ -114,10 +115,13 @@ class ProfileEndpoint(Endpoint):
         launcher.start()
         return {"pid_before": before, "exit_code": code, "pid_after": launcher.process.pid}
 
+    def process(self) -> Process | None:
+        return None if self._server is None else self._server.launcher.process
+
     def stand_still(self, *, paused: bool) -> bool:
-        if self._server is None:
+        process = self.process()
+        if process is None:
             return False
-        process = self._server.launcher.process
         if paused:
             process.pause()
         else:

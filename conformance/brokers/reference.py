@@ -101,6 +101,9 @@ class ReferenceEndpoint(Endpoint):
         self._start()
         return {"pid_before": before.pid, "exit_code": code, "pid_after": self._process.pid}
 
+    def process(self) -> Process:
+        return self._process
+
     def port(self, via: str) -> int:
         del via  # one listener for all protocols
         return self._port

@@ -19,6 +19,7 @@ from brokerproof.conformance.experiment.results import THROUGH_OPENWIRE
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockReading
+    from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
@@ -57,6 +58,9 @@ class ThroughEndpoint(Endpoint):
 
     def restart(self, how: str) -> dict[str, int] | None:
         return self._inner.restart(how)
+
+    def process(self) -> Process | None:
+        return self._inner.process()
 
     def closings(self) -> list[str]:
         return self._inner.closings()

@@ -143,8 +143,10 @@ def real_ms(program: Program) -> int:
     """How much real time the steps of a program may take, about: a take with more than ``PATIENCE_MS`` is one that is
     answered, and its deadline only patience with a slow machine.
     """
-    waits = [step.ms for step in program.steps if isinstance(step, Advance)]
-    takes = [step.deadline_ms for step in program.steps if isinstance(step, Take) and step.deadline_ms <= PATIENCE_MS]
+    waits = [step.ms for step in program.each_step() if isinstance(step, Advance)]
+    takes = [
+        step.deadline_ms for step in program.each_step() if isinstance(step, Take) and step.deadline_ms <= PATIENCE_MS
+    ]
     stays = [step.ms for step in program.steps if isinstance(step, Pause | Probe)]
     return sum(waits) + sum(takes) + sum(stays)
 
