@@ -30,7 +30,6 @@ from brokerproof.conformance.worlds.simulated.agenda import Agenda, fail
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
 from brokerproof.conformance.worlds.simulated.host import ClientHost
-from brokerproof.conformance.worlds.simulated.keep_alives import skip_beats
 from brokerproof.conformance.worlds.simulated.link import Link
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
@@ -136,19 +135,12 @@ class SimulatedPort:
             if host.connection and not self.broker.down:
                 self.broker.resume(host.connection)
 
-    def _quiet_ns(self, end_ns: int) -> int:
-        """Before when the broker's core does nothing by itself, ``end_ns`` at most."""
-        due_ns = self.broker.node.broker.next_due_ns()
-        return end_ns if due_ns is None else min(due_ns, end_ns)
-
     def rest(self, deadline_ms: int) -> bool:
         return self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:  # noqa: ARG002 - virtual time is free
         agenda, events = self.agenda, self._recorder.events
         mark, waited = len(events), False
-        if not agenda.moving:
-            skip_beats(self.broker, self._hosts.values(), self._quiet_ns(due_ns + 1))
         # Before something is recorded, nobody has anything to take.
         while len(events) == mark and agenda.now_ns <= due_ns and (next_ns := agenda.next_ns()) is not None:
             waited = True
@@ -165,8 +157,6 @@ class SimulatedPort:
         return True
 
     def turn(self, until_ns: int) -> bool:
-        if not self.agenda.moving:  # beats of idle connections are not played
-            skip_beats(self.broker, self._hosts.values(), self._quiet_ns(until_ns))
         return self.agenda.step_by(until_ns)
 
     def moving(self) -> bool:
