@@ -88,6 +88,7 @@ class LiveRuns:
 
 def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
+    started = time.monotonic()
     try:
         adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
     except (UnknownRelease, NotAHome) as error:
@@ -101,7 +102,7 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     about = {**adapter.about(), "programs": f"all {len(plan)} of the corpus that fit, {len(refused)} do not fit"}
     chosen: Iterable[tuple[str, Program]] = plan
     if options.quick_s is not None:
-        chosen = quick_plan(plan, _applicable(adapter, wanted), options.quick_s, real_ms)
+        chosen = quick_plan(plan, _applicable(adapter, wanted), started + options.quick_s, real_ms)
         about["programs"] = f"a quick selection of {len(plan)} that fit; {len(refused)} do not fit"
     live = run_all(adapter, chosen, wanted, options.mutant, random_plan(adapter, options))
     unfit = (_refused(adapter, name, program, why, wanted) for name, program, why in refused)

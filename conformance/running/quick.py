@@ -26,16 +26,15 @@ _SHOWS = {VerdictKind.SATISFIED, VerdictKind.VIOLATED}
 def quick_plan(
     plan: Sequence[Entry],
     wanted: Sequence[str],
-    seconds: float,
+    end: float,
     real_ms: Callable[[Program], int],
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Entry]:
-    """The programs to run, until ``seconds`` have passed since the first was asked for. ``real_ms``: how long the steps
-    of one may take.
+    """The programs to run until the ``clock`` shows ``end``, in seconds. ``real_ms``: how long the steps of one may
+    take.
     """
     if not plan:
         return
-    end = clock() + seconds
     first = min(plan, key=lambda entry: (real_ms(entry[1]), entry[0]))
     yield first
     shows = {name: _shown(name, program, wanted) for name, program in plan}

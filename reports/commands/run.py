@@ -30,8 +30,8 @@ from brokerproof.reports.render.progress import FirstVerdict, ProgressWriter
 from brokerproof.reports.render.terminal import make_console, print_report
 from brokerproof.reports.store.schema import Report
 
-#: How long a quick run goes on starting programs, in seconds: with probing before and the report after it, a minute.
-QUICK_S = 40
+#: How long a quick run goes on starting programs, in seconds: with the report after it, less than a minute.
+QUICK_S = 35
 #: All cells.
 PERCENT_MAX = 100
 #: Random programs of a live run that is bounded by its budget only.

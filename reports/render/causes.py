@@ -2,6 +2,7 @@
 
 Rules
 * Cells of a broker that show the same run have one cause: the smallest program that breaks the one breaks the other.
+  What is merely in doubt is never the cause of what is wrong.
 * What is wrong comes first by the level of its requirement, then by how sure it is: violated, known, not met,
   inconclusive.
 * Everything that no run decided has a reason; requirements with the same reason are one line.
@@ -59,11 +60,11 @@ def causes(report: Report, broker: str) -> list[Cause]:
     def order(cell: Cell) -> tuple[int, int, str]:
         return WRONG.index(cell.verdict.verdict), levels.get(cell.requirement, 0), cell.requirement
 
-    found: dict[tuple[VerdictKind, str], list[Cell]] = {}
+    found: dict[tuple[bool, str], list[Cell]] = {}
     wrong = [cell for cell in report.cells if cell.broker == broker and cell.verdict.verdict in WRONG]
     for cell in sorted(wrong, key=order):
         shown = cell.requirement if cell.example is None else cell.example.evidence
-        found.setdefault((cell.verdict.verdict, shown), []).append(cell)
+        found.setdefault((cell.verdict.verdict is VerdictKind.INCONCLUSIVE, shown), []).append(cell)
     return [Cause(cells) for cells in found.values()]
 
 

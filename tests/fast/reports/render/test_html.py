@@ -114,8 +114,22 @@ def test_every_cell_is_told_by_symbol_and_word_and_leads_to_its_page(folder: Pat
     index = load(folder, "index.html")
     for kind in (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE, VerdictKind.NOT_RUN, VerdictKind.INCONCLUSIVE):
         assert re.search(rf"{LOOKS[kind].symbol} +{kind.value}", index.text), kind
-    assert sum("cells/" in link for link in index.links) == 6
+    assert len({link for link in index.links if "cells/" in link}) == 6
     assert "MEM-009" in index.text, "planned requirements are listed"
+
+
+def test_what_is_wrong_comes_before_what_was_not_tried_and_both_before_the_matrix(folder: Path) -> None:
+    """A sentence with what was observed; a reason with its requirements, folded."""
+    text = load(folder, "index.html").text
+    wrong, reason, matrix = (
+        text.index(samples.early().text),
+        text.index("because of not run"),
+        text.index("Requirement"),
+    )
+    assert wrong < reason < matrix
+    assert "1 broken promise" in text[:wrong]
+    raw = (folder / "index.html").read_text(encoding="utf-8")
+    assert raw.index("<details") < raw.index("because of not run") < raw.index("</details>", raw.index("because of"))
 
 
 def test_the_matrix_is_complete_without_a_script(folder: Path) -> None:
