@@ -8,6 +8,7 @@ run.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions
 from brokerproof.conformance.running.suite import run_suite
 from brokerproof.reports.commands.suite_report import OUT, ReportWriter
 from brokerproof.reports.render.formats import failure_of
+from brokerproof.reports.render.markdown import write_job_summary
 from brokerproof.reports.render.progress import FirstVerdict, ProgressWriter
 from brokerproof.reports.render.terminal import make_console, print_report
 from brokerproof.reports.store.schema import Report
@@ -57,6 +59,8 @@ def main(argv: Sequence[str]) -> int:
     report = report_writer.report
     assert report is not None
     code = _exit_code(report, report_writer.brokers, options.inconclusive_max, catalogue)
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        write_job_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), report, report_writer.brokers)
     with reader_may_leave():
         if options.json:
             for cell in report.cells:

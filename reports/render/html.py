@@ -64,7 +64,7 @@ PageBuilder = Callable[[Cell], Page]
 
 def write_html(folder: Path, report: Report, build: PageBuilder, tick: Callable[[], None] = lambda: None) -> Path:
     """Write all pages below ``folder``; ``tick`` is called once per evidence page. Returns the path of the index."""
-    environment = _environment()
+    environment = page_environment()
     environment.globals["card_px"] = max(CARD_PX_MIN, SENTENCE_PX + COLUMN_PX * len(report.columns))
     index = folder / "index.html"
     _write(index, _index(environment, report))
@@ -138,7 +138,8 @@ def _troubles(report: Report) -> list[Trouble]:
     return [Trouble(column, causes(report, column.broker), untried(report, column.broker)) for column in columns]
 
 
-def _environment() -> jinja2.Environment:
+def page_environment() -> jinja2.Environment:
+    """What the templates know."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("brokerproof.reports.render"),
         autoescape=True,
@@ -147,7 +148,9 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(looks=LOOKS, kinds=list(LOOKS), kind=VerdictKind, grades=GRADES, margin=margin_text)
+    environment.globals.update(
+        card_px=CARD_PX_MIN, looks=LOOKS, kinds=list(LOOKS), kind=VerdictKind, grades=GRADES, margin=margin_text
+    )
     environment.filters["figure"] = _figure
     environment.filters["day"] = _day
     environment.filters["worlds"] = _worlds

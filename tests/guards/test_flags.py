@@ -117,7 +117,9 @@ TESTS: dict[str, dict[str, str]] = {
         "--broker": "tests/fast/conformance/operating/test_diagnose.py::test_where_nobody_answers_is_said",
         "--json": "tests/fast/conformance/operating/test_diagnose.py::test_the_command_prints_text_or_json",
     },
+    "diff": {"--format": "tests/fast/reports/render/test_changes.py::test_diff_prints_and_decides"},
     "doctor": {"--install": f"{CLI}::test_doctor_reports", "--json": f"{CLI}::test_doctor_reports"},
+    "completion": {},
     "password": {},
     "report": {},
 }

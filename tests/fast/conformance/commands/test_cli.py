@@ -421,6 +421,26 @@ def test_a_reader_that_leaves_changes_no_exit_code(tmp_path: Path) -> None:
     assert done.returncode == VIOLATED, done.stderr
 
 
+@pytest.mark.usefixtures("no_pages")
+def test_a_build_server_gets_a_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert run("run", *SMALL, "--programs", "3", "--mutant", "delay-1ms-early", out=tmp_path / "out") == VIOLATED
+    text = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert re.search(r"\*\*DLY-0\d\d.*\*\* violated: ", text)
+    assert "| |" not in text, "the matrix stays in report.md"
+
+
+def test_completion_knows_commands_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == OK
+    script = f'brokerproof() {{ {sys.executable} -m brokerproof "$@"; }}\n' + capsys.readouterr().out
+    for words, wanted in (("rep", {"replay", "report"}), ("diff --for", {"--format"})):
+        asked = (
+            f'COMP_WORDS=(brokerproof {words}); COMP_CWORD={len(words.split())}; _brokerproof; echo "${{COMPREPLY[@]}}"'
+        )
+        done = subprocess.run(["bash", "-c", script + asked], capture_output=True, text=True, check=True, timeout=60)
+        assert set(done.stdout.split()) == wanted
+
+
 def test_doctor_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The probes themselves are tested live; here: what the command makes of them."""
     from brokerproof.chaos.probes import ProbeResult
