@@ -70,6 +70,8 @@ class Display(msgspec.Struct, frozen=True):
     timeline: Timeline
     events: list[EventRow]
     clocks: list[ClockRow]
+    #: What the drawing's script needs of each event: times in microseconds, by each clock.
+    instants: list[dict[str, object]]
     program_path: str
     history_path: str | None
 
@@ -139,6 +141,7 @@ def build_display(
         timeline=timeline,
         events=[_event_row(mark) for mark in timeline.marks],
         clocks=_clock_rows(timeline.readings, hosts),
+        instants=[_instant(mark, clocks) for mark, clocks in zip(timeline.marks, timeline.instants, strict=True)],
         program_path=f"{place}/{PROGRAM}",
         history_path=f"{place}/{HISTORY}",
     )
@@ -192,6 +195,19 @@ def _event_row(mark: Mark) -> EventRow:
         # Within a run the date says nothing new; the table of clocks shows it.
         wall = wall_text((low + high) // 2, (high - low) // 2).split(" ", 1)[-1]
     return EventRow(mark.seq, true, mark.host or "observer", wall, mark.kind, mark.summary, mark.witness, mark.good)
+
+
+def _instant(mark: Mark, clocks: dict[str, tuple[int, int, int] | None]) -> dict[str, object]:
+    known = {host: clock for host, clock in clocks.items() if clock is not None}
+    return {
+        "seq": mark.seq,
+        "words": f"{mark.kind} on {mark.host or 'observer'} at {true_text(mark.t1_ns)} ms: {mark.summary}",
+        "messages": mark.messages,
+        "times": {"": mark.t1_ns / 1000, **{host: (mark.t1_ns + clock[0]) / 1000 for host, clock in known.items()}},
+        "walls": {
+            host: f"{wall_text(wall, error)} ({offset_text(off, error)})" for host, (off, wall, error) in known.items()
+        },
+    }
 
 
 def _clock_rows(readings: list[Reading], hosts: list[str]) -> list[ClockRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -130,6 +131,24 @@ def test_what_is_wrong_comes_before_what_was_not_tried_and_both_before_the_matri
     assert "1 broken promise" in text[:wrong]
     raw = (folder / "index.html").read_text(encoding="utf-8")
     assert raw.index("<details") < raw.index("because of not run") < raw.index("</details>", raw.index("because of"))
+
+
+def test_every_instant_of_the_drawing_can_be_reached(folder: Path) -> None:
+    """What the script steps through is what the drawing shows, with a row to link to and every clock's reading."""
+    page = (folder / "cells/reference/DLY-003.html").read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="instants">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    instants = {one["seq"]: one for one in json.loads(found[1])}
+    drawn = {int(seq) for seq in re.findall(r'class="event" data-seq="(\d+)"', page)}
+    assert drawn
+    assert drawn <= set(instants)
+    for seq, one in instants.items():
+        assert f'id="e{seq}"' in page
+        assert set(one["times"]) == {"", *one["walls"]}
+    ends = {int(seq) for seq in re.findall(r'data-(?:start|end)="(\d+)"', page)}
+    assert ends <= drawn
+    skewed = next(one for one in instants.values() if len(set(one["times"].values())) > 1)
+    assert skewed["walls"]
 
 
 def test_the_matrix_is_complete_without_a_script(folder: Path) -> None:
