@@ -33,7 +33,7 @@ from brokerproof.reports.render.terminal import make_console, print_report
 from brokerproof.reports.store.schema import Report
 
 #: How long a quick run goes on starting programs, in seconds: with the report after it, less than a minute.
-QUICK_S = 35
+QUICK_S = 30
 #: All cells.
 PERCENT_MAX = 100
 #: Random programs of a live run that is bounded by its budget only.
