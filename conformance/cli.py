@@ -46,6 +46,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "probe what works on this machine; --install builds what is missing",
     ),
     "report": ("reports.commands.report:main", "write the reports of an earlier run again"),
+    "diff": ("reports.commands.diff:main", "what changed from one report to another"),
+    "completion": ("conformance.commands.completion:main", "make a shell complete commands and their options"),
 }
 
 

@@ -163,9 +163,11 @@ class Adapter(ABC):
     #: What ``--broker`` calls it, and the column in the report: the name with the release.
     name: str
     label: str
-    #: How many runs it bears side by side: of the corpus, and of random programs, which are less about timing.
+    #: How many runs it bears side by side: of the corpus, and of random programs.
     workers: int = 1
     lanes: int = 1
+    #: Whether a run may get the broker of an earlier one; then the order of runs matters.
+    shares: bool = True
     #: The options of a command by which it was chosen.
     chosen: tuple[str, ...] = ()
     #: Whether there are releases to choose from (``NAME@RELEASE``), and whether it can be started from a home folder.
@@ -203,6 +205,10 @@ class Adapter(ABC):
         """Why a requirement does not apply to this broker; "" if it does."""
         del requirement
         return ""
+
+    def about(self) -> dict[str, str]:
+        """What a report says of it: its promises, what was probed; name -> words."""
+        return {}
 
     def known(self) -> Known:
         """Its known deviations. Raises ``SuiteProblem``."""

@@ -273,6 +273,17 @@ class ProfileAdapter(Adapter):
             return not self.located.probed or self.found().marks
         return bool(header)
 
+    def about(self) -> dict[str, str]:
+        offered, promises = self.capabilities(), self.located.profile.promises
+        words = {"offers": ", ".join(offered) or "nothing"}
+        if promises.capabilities is None:
+            asked = self.found().asked
+            words["offers"] += f" (found by {len(asked)} probes)"
+            words["lacks"] = ", ".join(word for word in asked if word not in offered) or "nothing that was probed"
+        if promises.profiles is not None or promises.requirements:
+            words["promises"] = ", ".join([*(promises.profiles or ()), *promises.requirements])
+        return words
+
     # -- what is played on it
 
     def owns(self, program: Program) -> bool:

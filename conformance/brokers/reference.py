@@ -163,8 +163,8 @@ class ReferenceAdapter(Adapter):
 
     name = "reference"
     label = "reference"
-    workers = 3
-    lanes = 8
+    workers = lanes = 12
+    shares = False
 
     def __init__(self, mutant: str | None = None) -> None:
         self.mutant = mutant

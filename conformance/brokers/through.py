@@ -86,7 +86,10 @@ class ThroughOpenWire(Adapter):
         self.name = inner.name
         self.label = inner.label + THROUGH_OPENWIRE
         self.workers = inner.workers
-        self.lanes = inner.lanes
+        self.lanes, self.shares = inner.lanes, inner.shares
+
+    def about(self) -> dict[str, str]:
+        return self._inner.about()
 
     def capabilities(self) -> list[str]:
         return sorted({*self._inner.capabilities(), *OFFERED})

@@ -19,6 +19,7 @@ from tests.guards.tree import ROOT
 
 CLI = "tests/fast/conformance/commands/test_cli.py"
 AUTOMATIC = "tests/fast/conformance/commands/test_automatic.py"
+QUICK = "tests/fast/conformance/running/test_quick.py"
 PLAN = "tests/fast/conformance/running/test_live_plan.py"
 CLOCKS = "tests/fast/conformance/operating/test_clocks.py"
 SERVER = "tests/live/test_server.py"
@@ -41,6 +42,10 @@ TESTS: dict[str, dict[str, str]] = {
         "--mutant": f"{CLI}::test_a_planted_defect_turns_the_run_red",
         "--inconclusive-max": f"{CLI}::test_inconclusive_max_decides_between_0_and_3",
         "--json": f"{CLI}::test_json_output_is_json",
+        "--verbose": f"{CLI}::test_a_run_says_as_much_as_it_is_asked_to",
+        "--quiet": f"{CLI}::test_a_run_says_as_much_as_it_is_asked_to",
+        "--full": f"{QUICK}::test_a_url_is_tested_quickly_unless_all_is_asked_for",
+        "--name": f"{QUICK}::test_a_name_is_the_column",
     },
     "list": {"--requirement": f"{CLI}::test_list_selects", "--json": f"{CLI}::test_json_output_is_json"},
     "replay": {
@@ -112,7 +117,9 @@ TESTS: dict[str, dict[str, str]] = {
         "--broker": "tests/fast/conformance/operating/test_diagnose.py::test_where_nobody_answers_is_said",
         "--json": "tests/fast/conformance/operating/test_diagnose.py::test_the_command_prints_text_or_json",
     },
+    "diff": {"--format": "tests/fast/reports/render/test_changes.py::test_diff_prints_and_decides"},
     "doctor": {"--install": f"{CLI}::test_doctor_reports", "--json": f"{CLI}::test_doctor_reports"},
+    "completion": {},
     "password": {},
     "report": {},
 }

@@ -247,7 +247,8 @@ class LivePort:
                 # It may arrive, and then nobody could say what it should look like.
                 raise AgentError(self.hosts.agents[client.name].name, "does not tell the stamps of a message")
             outcome.stamps = told
-            if operation.delay_ms:
+            if operation.delay_ms and not self._is_over_budget(operation.delay_ms):
+                # What cannot become due in this run is not waited for.
                 outcome.due_ns = outcome.t1 + operation.delay_ms * NS_PER_MS
         return outcome
 
