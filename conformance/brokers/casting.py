@@ -1,6 +1,7 @@
 """A program as a broker with only some features plays it: what it cannot is left out, the rest is kept.
 
 Rules
+* A queue is a topic where there are no queues; a time to live is the broker's to count where it knows no expiration.
 * A host of a protocol that the broker does not speak is played over one that it does; what JMS alone knows is skipped.
 * An option that the broker does not offer is taken from the message or the consumer, a step from the program. So a
   broker that knows no time to live is still tested for order and loss.
@@ -9,7 +10,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,6 +19,7 @@ from brokerproof.conformance.experiment.steps import AnyStep, Begin, Commit, Nac
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
 
+SECOND_MS: Final = 1000
 #: Capability -> the fields of a message and of a consumer that need it, with the value that asks for nothing.
 _SEND: dict[str, dict[str, object]] = {
     "ttl": {"ttl_ms": 0, "endless": False, "stamp": "client"},
@@ -39,8 +41,17 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
 _STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}
 
 
-def cast(program: Program, capabilities: Collection[str], vias: Collection[str]) -> Program:
-    """The same program for a broker that offers these capabilities to clients of these kinds."""
+def cast(
+    program: Program,
+    capabilities: Collection[str],
+    vias: Collection[str],
+    *,
+    queues: bool = True,
+    life_unit_ms: int = 1,
+) -> Program:
+    """The same program for a broker that offers these capabilities to clients of these kinds. ``queues``: whether it
+    has any; ``life_unit_ms``: it counts a message's life in these.
+    """
     only = next(iter(vias))
     hosts = [
         msgspec.structs.replace(host, via=only, expiry_check=True)
@@ -49,13 +60,23 @@ def cast(program: Program, capabilities: Collection[str], vias: Collection[str])
         for host in program.hosts
     ]
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
-    steps = [_without(step, capabilities) for step in program.steps if not isinstance(step, dropped)]
-    return msgspec.structs.replace(program, hosts=hosts, steps=steps)
+    steps = [_without(step, capabilities, life_unit_ms) for step in program.steps if not isinstance(step, dropped)]
+    destinations = [
+        msgspec.structs.replace(one, kind="topic") if one.kind == "queue" and not queues else one
+        for one in program.destinations
+    ]
+    return msgspec.structs.replace(program, hosts=hosts, steps=steps, destinations=destinations)
 
 
-def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:
+def _without(step: AnyStep, capabilities: Collection[str], life_unit_ms: int) -> AnyStep:
     if not isinstance(step, Send | Subscribe):
         return step
+    if isinstance(step, Send) and "broker-ttl" in capabilities:
+        # A life is a life: where only the broker's clock can count it, that does.
+        life_ms = step.life_ms or (0 if "ttl" in capabilities else max(0, step.ttl_ms))
+        life_ms = -(-life_ms // life_unit_ms) * life_unit_ms
+        if life_ms != step.life_ms:
+            step = msgspec.structs.replace(step, life_ms=life_ms, ttl_ms=0)
     table = _SEND if isinstance(step, Send) else _SUBSCRIBE
     plain: dict[str, object] = {}
     for word, fields in table.items():

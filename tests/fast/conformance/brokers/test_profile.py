@@ -19,7 +19,7 @@ from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.steps import Nack, Send
-from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.reference_broker.stomp.frames import Frame
 
@@ -160,7 +160,7 @@ def test_a_program_is_cast_to_what_is_offered() -> None:
 
 
 def test_words_of_another_broker_go_out_and_come_back() -> None:
-    names = StompNames(
+    names = WireNames(
         queue="/amq/{name}", dead_letters="/amq/dead", headers={"expiration": "ttl-at", "delay": "", "priority": "prio"}
     )
     dialect = Dialect(names)
