@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from brokerproof.conformance.requirements.catalogue import Requirement
 
 
+STOMP_URL = "stomp://{host}:{port}"
+
+
 class NotApplicableError(Exception):
     """This broker, or the transport to it, cannot be what the program asks for. The text names what."""
 
@@ -64,7 +67,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     certificate, "" without TLS. ``url``: what the client is told, with ``{host}`` and ``{port}``.
     """
 
-    url: str = "stomp://{host}:{port}"
+    url: str = STOMP_URL
 
     host: str = LOOPBACK
     port: int
@@ -101,7 +104,7 @@ class Endpoint(ABC):
 
     def access(self, via: str) -> Access:
         """The same with everything that a client must know. Raises ``NotApplicableError``."""
-        return Access(port=self.port(via), url="tcp://{host}:{port}" if via == "jms" else Access.url)
+        return Access(port=self.port(via), url="tcp://{host}:{port}" if via == "jms" else STOMP_URL)
 
     @abstractmethod
     def counters(self, dest: str | None) -> dict[str, int] | None:

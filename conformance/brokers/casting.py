@@ -46,11 +46,12 @@ def cast(
     capabilities: Collection[str],
     vias: Collection[str],
     *,
+    stamps: bool = True,
     queues: bool = True,
     life_unit_ms: int = 1,
 ) -> Program:
-    """The same program for a broker that offers these capabilities to clients of these kinds. ``queues``: whether it
-    has any; ``life_unit_ms``: it counts a message's life in these.
+    """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
+    expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these.
     """
     only = next(iter(vias))
     hosts = [
@@ -60,7 +61,12 @@ def cast(
         for host in program.hosts
     ]
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
-    steps = [_without(step, capabilities, life_unit_ms) for step in program.steps if not isinstance(step, dropped)]
+    unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0
+    steps = [
+        _without(_alive(step, unit_ms, stamps=stamps), capabilities)
+        for step in program.steps
+        if not isinstance(step, dropped)
+    ]
     destinations = [
         msgspec.structs.replace(one, kind="topic") if one.kind == "queue" and not queues else one
         for one in program.destinations
@@ -68,15 +74,18 @@ def cast(
     return msgspec.structs.replace(program, hosts=hosts, steps=steps, destinations=destinations)
 
 
-def _without(step: AnyStep, capabilities: Collection[str], life_unit_ms: int) -> AnyStep:
+def _alive(step: AnyStep, unit_ms: int, *, stamps: bool) -> AnyStep:
+    """A message's life as the broker can count it."""
+    if not isinstance(step, Send) or not unit_ms:
+        return step
+    ttl_ms = 0 if stamps else max(0, step.ttl_ms)
+    life_ms = -(-(step.life_ms or ttl_ms) // unit_ms) * unit_ms
+    return msgspec.structs.replace(step, life_ms=life_ms, ttl_ms=0 if life_ms or not stamps else step.ttl_ms)
+
+
+def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:
     if not isinstance(step, Send | Subscribe):
         return step
-    if isinstance(step, Send) and "broker-ttl" in capabilities:
-        # A life is a life: where only the broker's clock can count it, that does.
-        life_ms = step.life_ms or (0 if "ttl" in capabilities else max(0, step.ttl_ms))
-        life_ms = -(-life_ms // life_unit_ms) * life_unit_ms
-        if life_ms != step.life_ms:
-            step = msgspec.structs.replace(step, life_ms=life_ms, ttl_ms=0)
     table = _SEND if isinstance(step, Send) else _SUBSCRIBE
     plain: dict[str, object] = {}
     for word, fields in table.items():

@@ -259,6 +259,8 @@ class ProfileAdapter(Adapter):
             {"expiration": "ttl", "life": "broker-ttl", "selector": "selectors", "durable": "durables"}.get(word, word)
             for word in missing
         }
+        if "broker-ttl" in words:
+            words.add("ttl")  # a life is a life, whoever counts it (``casting.py``)
         if profile.counters is not None:
             words.add("counters")
             if {"memory_percent", "memory_bytes"} & set(profile.counters.map):
@@ -310,6 +312,7 @@ class ProfileAdapter(Adapter):
             program,
             self.capabilities(),
             list(plays),
+            stamps=kind not in WORDS or bool({**WORDS[kind], **self._names(kind).headers}["expiration"]),
             queues=kind not in WORDS or bool(self._names(kind).queue),
             life_unit_ms=casting.SECOND_MS if kind == MQTT else 1,
         )

@@ -82,7 +82,7 @@ class Laboratory:
                 if agent.clock is not None:
                     agent.clock.set_offset_ms(offset_ms)
                 return agent
-        return self._start(via, offset_ms, tuple(words))
+        return self.start(via, offset_ms, tuple(words))
 
     def release(self, agent: AgentHost) -> None:
         """The run no longer needs it; a process that ended is forgotten."""
@@ -95,7 +95,8 @@ class Laboratory:
             return offset_ms == 0
         return agent.via != JMS or offset_ms * 1000 >= agent.clock.offset_us
 
-    def _start(self, via: str, offset_ms: int, words: tuple[str, ...]) -> AgentHost:
+    def start(self, via: str, offset_ms: int, words: tuple[str, ...]) -> AgentHost:
+        """A new one. Raises as ``hire``."""
         module, library, extra = LIBRARIES.get(via, ("", "", ""))
         if module and importlib.util.find_spec(module) is None:
             raise ToolMissing(library, f"pip install 'brokerproof[{extra}]'")
