@@ -105,6 +105,7 @@ def make_adapter(
 
 def _of_url(url: str) -> Located:
     """The profile of a running broker of which only the URL is known. Raises ``UsageError``."""
+    from brokerproof.conformance.brokers.addresses import SCHEMES, parse_url
     from brokerproof.conformance.brokers.profile import (
         Endpoints,
         Located,
@@ -113,7 +114,6 @@ def _of_url(url: str) -> Located:
         StompAt,
         Version,
     )
-    from brokerproof.conformance.brokers.profiled import SCHEMES, parse_url
 
     shown = hidden(url)
     bare = Located(Profile(name="broker", endpoints=Endpoints()), shown, Path.cwd())

@@ -36,6 +36,7 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
     "browsers": {"browser": False},
     "exclusive": {"exclusive": False, "priority": 0},
     "wildcards": {"wild": False},
+    "no-local": {"no_local": False},
 }
 #: Capability -> steps that mean nothing without it.
 _STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}

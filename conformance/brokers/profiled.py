@@ -17,16 +17,15 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from brokerproof.chaos.clocks import reading
 from brokerproof.chaos.processes import Supervisor
-from brokerproof.conformance.agents.kinds import AGENT, AMQP, AMQP091, JMS, MQTT, OPENWIRE, STOMP
+from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, OPENWIRE, STOMP
 from brokerproof.conformance.brokers import casting
+from brokerproof.conformance.brokers.addresses import AS_WRITTEN, parse_url, players
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
-from brokerproof.conformance.brokers.chosen import hidden
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
 from brokerproof.conformance.brokers.placeholders import filled
@@ -55,17 +54,6 @@ _COMMAND_S = 30
 LANES = 12
 #: A greeting that may be anything, also nothing.
 ANY = "*"
-DEFAULT_PORTS = {STOMP: 61613, OPENWIRE: 61616, AMQP: 5672, AMQP091: 5672, MQTT: 1883}
-SCHEMES = {
-    STOMP: ("stomp", "tcp", "stomp+ssl"),
-    OPENWIRE: ("tcp", "openwire"),
-    AMQP: ("amqp", "amqps"),
-    AMQP091: ("amqp", "amqps"),
-    MQTT: ("mqtt", "mqtts"),
-}
-SECURE = ("stomp+ssl", "amqps", "mqtts")
-#: Each host by the library that its program names.
-AS_WRITTEN = "as-written"
 #: Setting -> the capability that it gives.
 _BY_SETTING = {
     "timestamping": "timestamping",
@@ -165,7 +153,7 @@ class ProfileAdapter(Adapter):
         profile = located.profile
         self.name = profile.name
         #: Kind of host -> the agent that plays it here.
-        self._plays = _players(located, client)
+        self._plays = players(located, client)
         self._found: Found | None = None
         self._settings = _settings(located)
         try:
@@ -258,10 +246,7 @@ class ProfileAdapter(Adapter):
             words -= {"nack", "dead-letter"}
         if promises.prefetch == "ignored":
             words.discard("prefetch")
-        missing: set[str] = set()
-        for kind in set(self._plays.values()) & set(WORDS):
-            told = {**WORDS[kind], **self._names(kind).headers}
-            missing |= {word for word, header in told.items() if not header}
+        missing = self._unsaid()
         words -= {
             {"expiration": "ttl", "life": "broker-ttl", "selector": "selectors", "durable": "durables"}.get(word, word)
             for word in missing
@@ -317,7 +302,7 @@ class ProfileAdapter(Adapter):
         kind = next(iter(plays.values()))
         return casting.cast(
             program,
-            self.capabilities(),
+            [*self.capabilities(), *(() if "no_local" in self._unsaid() else ("no-local",))],
             list(plays),
             stamps=kind not in WORDS or bool({**WORDS[kind], **self._names(kind).headers}["expiration"]),
             queues=kind not in WORDS or bool(self._names(kind).queue),
@@ -334,6 +319,12 @@ class ProfileAdapter(Adapter):
             values["python"] = sys.executable
             return [filled(word, values, self.located, "endpoints.agent.command") for word in endpoints.agent.command]
         return ()
+
+    def _unsaid(self) -> set[str]:
+        """Words that its protocols have no name for."""
+        kinds = set(self._plays.values()) & set(WORDS)
+        told = [{**WORDS[kind], **self._names(kind).headers} for kind in kinds]
+        return {word for headers in told for word, header in headers.items() if not header}
 
     def _names(self, kind: str) -> WireNames:
         found: WireNames = getattr(self.located.profile.names, kind)
@@ -452,36 +443,6 @@ class ProfileAdapter(Adapter):
         )
 
 
-def parse_url(url: str, kind: str, located: Located, line: str) -> tuple[str, int, str, str, bool]:
-    """Host, port, login, passcode and whether it is TLS. Raises ``UsageError``, which never shows a passcode."""
-    schemes = SCHEMES.get(kind)
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise located.wrong(line, f"{hidden(url)!r} is not a URL; give SCHEME://HOST:PORT") from None
-    if schemes is not None and (parts.scheme not in schemes or not parts.hostname):
-        shown = f"{hidden(url)!r} is not one of {kind}; give {', '.join(f'{one}://HOST:PORT' for one in schemes)}"
-        raise located.wrong(line, shown)
-    if not parts.hostname or not (port or kind in DEFAULT_PORTS):
-        raise located.wrong(line, f"{hidden(url)!r} names no host and port; give SCHEME://HOST:PORT")
-    login, passcode = unquote(parts.username or ""), unquote(parts.password or "")
-    return parts.hostname, port or DEFAULT_PORTS[kind], login, passcode, parts.scheme in SECURE
-
-
-def _players(located: Located, client: str) -> dict[str, str]:
-    """Kind of host -> the agent that plays it. Raises ``UsageError`` for an endpoint that is not there."""
-    endpoints = located.profile.endpoints
-    if client == AS_WRITTEN:
-        both = {via: kind for via, kind in ((STOMP, STOMP), (JMS, OPENWIRE)) if getattr(endpoints, kind) is not None}
-        if both:
-            return both
-        client = next(kind for kind in (AGENT, AMQP, AMQP091, MQTT, JMS) if getattr(endpoints, kind) is not None)
-    if getattr(endpoints, client) is None:
-        raise located.wrong(f"endpoints.{client}", "it is missing; add the line, or give another --client")
-    return {JMS if client == JMS else STOMP: client}
-
-
 def _settings(located: Located) -> Settings:
     table = located.profile.settings
     if isinstance(table, str):
@@ -512,4 +473,4 @@ def loaded(located: Located) -> type[Adapter] | None:
     return found
 
 
-__all__: Sequence[str] = ["ProfileAdapter", "ProfileEndpoint", "loaded", "parse_url"]
+__all__: Sequence[str] = ["ProfileAdapter", "ProfileEndpoint", "loaded"]

@@ -18,20 +18,22 @@ from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 def main(argv: Sequence[str]) -> int:
     """``check COMMAND…`` starts the agent several times and talks with it; exit code 1 if anything it says is wrong."""
-    parser = argparse.ArgumentParser(prog="brokerproof agent", description=__doc__)
-    check = parser.add_subparsers(metavar="VERB", required=True).add_parser("check", help="prove each claim")
-    check.add_argument(
+    usage = "brokerproof agent check [--broker WHO] [--via {stomp,jms}] COMMAND ..."
+    parser = argparse.ArgumentParser(prog="brokerproof agent", usage=usage, description=__doc__)
+    parser.add_argument("verb", choices=["check"], help="prove each claim of the protocol")
+    parser.add_argument(
         "--broker",
         default=REFERENCE,
         metavar="WHO",
         help="a broker that is trusted, as for `run` (default: the reference broker)",
     )
-    check.add_argument(
+    parser.add_argument(
         "--via", choices=["stomp", "jms"], default="stomp", help="whose address the agent is told (default stomp)"
     )
-    check.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the agent's command, last")
-    options = parser.parse_args(argv)
-    words = [word for place, word in enumerate(options.command) if place or word != "--"]
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="the agent's command, last")
+    end = _end_of_ours(argv)
+    options = parser.parse_args(argv[:end])
+    words = [word for place, word in enumerate(argv[end:]) if place or word != "--"]
     if not words:
         raise UsageError("there is no command; give the agent's last, for example: brokerproof agent check ./my-agent")
     program = shutil.which(words[0])
@@ -39,6 +41,14 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"{words[0]!r} is no program that can be started here; give its path")
     check_broker(options.broker)
     return _check(options.broker, options.via, [str(Path(program).absolute()), *words[1:]])
+
+
+def _end_of_ours(argv: Sequence[str]) -> int:
+    """Where the agent's command begins; its options are its own."""
+    end = 1
+    while end < len(argv) and argv[end].startswith("--") and argv[end] != "--":
+        end += 1 if "=" in argv[end] or argv[end] == "--help" else 2
+    return end
 
 
 def _check(broker: str, via: Via, words: Sequence[str]) -> int:

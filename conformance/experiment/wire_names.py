@@ -38,9 +38,16 @@ WORDS: dict[str, dict[str, str]] = {
         "life": "ttl",
         "delay": "x-opt-delivery-delay",
         "original_destination": "",
+        "no_local": "",
     },
-    "amqp091": {"expiration": "", "life": "expiration", "delay": "", "original_destination": "x-first-death-queue"},
-    "mqtt": {"expiration": "", "life": "message-expiry-interval", "delay": ""},
+    "amqp091": {
+        "expiration": "",
+        "life": "expiration",
+        "delay": "",
+        "original_destination": "x-first-death-queue",
+        "no_local": "",
+    },
+    "mqtt": {"expiration": "", "life": "message-expiry-interval", "delay": "", "no_local": ""},
 }
 _QUEUE, _TOPIC = "queue://", "topic://"
 #: The suite's name of the queue of all dead letters.

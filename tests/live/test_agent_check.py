@@ -63,5 +63,6 @@ def test_what_is_no_agent_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agent", "check", "/no/such/agent"]) == USAGE
     assert "'/no/such/agent' is no program" in capsys.readouterr().err
     assert main(["agent", "check"]) == USAGE
+    assert main(["agent", "check", "--broker", "nobody", sys.executable]) == USAGE
     assert main(["agent", "check", sys.executable, "-c", "print('hello')"]) == VIOLATED
     assert "wrote neither a reply nor an event" in capsys.readouterr().out

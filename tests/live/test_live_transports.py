@@ -43,7 +43,7 @@ def check(history: History) -> None:
     [
         ("artemis-amqp", "equal-delays"),
         ("broker-j", "equal-delays"),
-        ("mosquitto", "durable-comes-back"),
+        ("mosquitto", "equal-delays"),
         ("rabbitmq-amqp091", "equal-delays"),
     ],
 )
