@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conformance.commands.profile:main",
         "describe a broker of one's own in a file, and prove each line of it",
     ),
+    "agent": (
+        "conformance.commands.agent:main",
+        "prove that an agent of one's own keeps the protocol",
+    ),
     "parity": (
         "conformance.commands.parity:main",
         "compare the simulated and the live world on the reference broker",

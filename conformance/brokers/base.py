@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
-from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.known import load_known
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.chaos.processes import Process, Supervisor
     from brokerproof.conformance.brokers.chosen import Chosen
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
     from brokerproof.conformance.requirements.catalogue import Requirement
+
+
+STOMP_URL = "stomp://{host}:{port}"
 
 
 class NotApplicableError(Exception):
@@ -59,8 +64,10 @@ class Laboratory(Protocol):
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Where and as whom clients of a kind connect; ``names`` None: ActiveMQ's. ``secure``: the name in the broker's
-    certificate, "" without TLS.
+    certificate, "" without TLS. ``url``: what the client is told, with ``{host}`` and ``{port}``.
     """
+
+    url: str = STOMP_URL
 
     host: str = LOOPBACK
     port: int
@@ -68,7 +75,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     passcode: str = ""
     virtual_host: str = ""
     versions: tuple[str, ...] = ()
-    names: StompNames | None = None
+    names: WireNames | None = None
     secure: str = ""
     ca: str = ""
 
@@ -88,8 +95,6 @@ class Endpoint(ABC):
 
     #: The column in the report, with the release: ``activemq 5.17.2``.
     label: str
-    #: Where its clients' library is, for clients that run in a JVM.
-    client_class_path: tuple[Path, ...] = ()
     #: Its own clock; None where it cannot be skewed.
     clock_file: ClockFile | None = None
 
@@ -99,7 +104,7 @@ class Endpoint(ABC):
 
     def access(self, via: str) -> Access:
         """The same with everything that a client must know. Raises ``NotApplicableError``."""
-        return Access(port=self.port(via))
+        return Access(port=self.port(via), url="tcp://{host}:{port}" if via == "jms" else STOMP_URL)
 
     @abstractmethod
     def counters(self, dest: str | None) -> dict[str, int] | None:
@@ -110,8 +115,13 @@ class Endpoint(ABC):
         """The broker's own wall clock, read through another channel than the one that sets it."""
 
     def library(self, via: str) -> str:
-        """Which agent plays hosts of a kind (``worlds/live/laboratory.py``)."""
+        """Which agent plays hosts of a kind (``agents/kinds.py``)."""
         return via
+
+    def words(self, via: str) -> Sequence[str]:
+        """The options of that agent's command."""
+        del via
+        return ()
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the broker's memory
@@ -191,6 +201,10 @@ class Adapter(ABC):
     def cast(self, program: Program) -> Program:
         """The program as it is played here: its hosts may be played by another client library."""
         return program
+
+    def library(self, via: str) -> str:
+        """Which agent plays hosts of a kind, as ``Endpoint.library``; ``stomp`` is hired before the broker is open."""
+        return via
 
     def owns(self, program: Program) -> bool:
         """Whether the program must have the broker to itself."""

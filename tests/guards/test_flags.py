@@ -61,6 +61,10 @@ TESTS: dict[str, dict[str, str]] = {
         "--out": f"{CLI}::test_replay_by_seed_file_and_name",
         "--json": f"{CLI}::test_json_output_is_json",
     },
+    "agent": {
+        "--broker": "tests/live/test_agent_check.py::test_what_is_no_agent_is_said",
+        "--via": "tests/live/test_agent_check.py::test_an_honest_agent_passes",
+    },
     "profile": {"--out": "tests/live/test_live_profile.py::test_a_first_profile_runs"},
     "judge": {
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
