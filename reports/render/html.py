@@ -53,7 +53,7 @@ PageBuilder = Callable[[Cell], Page]
 
 def write_html(folder: Path, report: Report, build: PageBuilder, tick: Callable[[], None] = lambda: None) -> Path:
     """Write all pages below ``folder``; ``tick`` is called once per evidence page. Returns the path of the index."""
-    environment = _environment()
+    environment = templates()
     environment.globals["card_px"] = max(CARD_PX_MIN, SENTENCE_PX + COLUMN_PX * len(report.columns))
     index = folder / "index.html"
     _write(index, _index(environment, report))
@@ -113,7 +113,8 @@ def _index(environment: jinja2.Environment, report: Report) -> str:
     )
 
 
-def _environment() -> jinja2.Environment:
+def templates() -> jinja2.Environment:
+    """The templates of all pages."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("brokerproof.reports.render"),
         autoescape=True,

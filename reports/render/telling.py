@@ -1,0 +1,142 @@
+"""How a story looks: as text in a terminal, and as a page with both halves on one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from brokerproof.conformance.experiment.history import Closed, History
+from brokerproof.conformance.operating.answer import YES, Answer
+from brokerproof.conformance.operating.retrospect import compared, diagnosed
+from brokerproof.conformance.running.measures import before_drain
+from brokerproof.conformance.running.outcomes import outcomes
+from brokerproof.conformance.running.telling import Check, Played
+from brokerproof.conformance.stories import Story
+from brokerproof.reports.render.clocks import Drawing, draw
+from brokerproof.reports.render.curves import UNITS, Plot, axis, curves, plot, spark
+from brokerproof.reports.render.html import templates
+from brokerproof.reports.render.story import StepLine, tell
+from brokerproof.reports.render.timeline import build_timeline
+from brokerproof.reports.render.units import true_text
+
+FOLDER = "stories"
+
+
+class HalfPage(msgspec.Struct, frozen=True):
+    """One half, laid out. ``said``: (which command would have said it, and when; its answers)."""
+
+    name: str
+    verdict: str
+    checks: list[Check]
+    fates: list[tuple[str, str]]
+    plot: Plot | None
+    said: tuple[str, list[Answer]] | None
+    closings: list[str]
+    drawing: Drawing | None
+    steps: list[StepLine]
+
+
+def fates(history: History) -> list[tuple[str, str]]:
+    """What became of every message: (``p0/3 to p0/9``, its end), one row for neighbours with the same end."""
+    rows = []
+    for end, group in groupby(outcomes(history).items(), key=lambda entry: (entry[0].partition("/")[0], entry[1])):
+        names = [name for name, _ in group]
+        rows.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})", end[1]))
+    return rows
+
+
+def said(history: History, curve: str) -> tuple[str, list[Answer]] | None:
+    """What ``diagnose`` or ``clocks`` would have said at the worst instant."""
+    if curve in {"memory", "in-flight"}:
+        found = diagnosed(history, curve)
+        return found and (f"diagnose, {true_text(found[0])} ms after the start", found[1])
+    other = compared(history) if curve == "clocks" else None
+    return other and (f"clocks on {other[1]}, {true_text(other[0])} ms after the start", other[2])
+
+
+def closings(history: History) -> list[str]:
+    """Why connections ended, in the words of those who ended them, once each."""
+    lines = [f"{true_text(one.t1)} ms: {one.who} closed {one.link or one.host}: {one.reason}" for one in before_drain(history, Closed) if one.reason]
+    return list(dict.fromkeys(lines))[:6]
+
+
+def verdict(half: Played) -> str:
+    """In a few words."""
+    if half.result.problem or half.result.not_run:
+        return f"not run: {half.result.problem or half.result.not_run}"
+    return "as documented" if half.holds else "NOT as documented" if half.fails else "this broker does not show it"
+
+
+def story_text(story: Story, played: Sequence[Played]) -> str:
+    """All of it for a terminal."""
+    first = played[0].result
+    lines = [f"{story.name}: {story.title}", f"{first.broker}, {first.world}"]
+    runs = [{} if half.result.history is None else curves(half.result.history, story.curve) for half in played]
+    on = axis(runs, [half.result.history for half in played])
+    for half, run in zip(played, runs, strict=True):
+        lines += ["", f"{half.half}: {verdict(half)}"]
+        history = half.result.history
+        if history is None:
+            continue
+        lines += [f"  {name:<8} |{spark(points, on)}| {points[-1][1]:,.6g}" for name, points in run.items()]
+        lines += [f"  {'':<8}  {UNITS[story.curve]}, over {on.end_ns / 1e9:,.3g} s"] if run else []
+        lines += [f"  {names}: {end}" for names, end in fates(history)[:10]]
+        lines += [f"  {line}" for line in closings(history)]
+        lines += [f"  {_mark(one)} {one.what}: {one.found} (documented: {one.expected})" for one in half.checks]
+        lines += [f"      {one.text}" for one in half.checks if one.holds is False and one.text]
+        lines += _said_text(history, story) if half.half == "sick" else []
+    return "\n".join([*lines, "", f"remedy: {story.remedy}", f"price:  {story.price}", ""])
+
+
+def _said_text(history: History, story: Story) -> list[str]:
+    found = said(history, story.curve)
+    if found is None:
+        return []
+    answers = [answer for answer in found[1] if answer.answer == YES]
+    told = [f"    {line}" for answer in answers for line in answer.text().rstrip().split("\n")]
+    return [f"  {found[0]}:", *(told or ["    no problem is seen"])]
+
+
+def _mark(check: Check) -> str:
+    return {True: "✓", False: "✗", None: "–"}[check.holds]
+
+
+def write_pages(folder: Path, told: Sequence[tuple[Story, Sequence[Played]]]) -> Path:
+    """A page for each story and an index, below ``folder``; the index's path."""
+    look = templates()
+    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    for story, played in told:
+        text = look.get_template("story.html").render(story=story, halves=_halves(story, played), unit=UNITS[story.curve], first=played[0].result)
+        (folder / FOLDER / f"{story.name}.html").write_text(text, encoding="utf-8")
+    rows = [(story, [verdict(half) for half in played]) for story, played in told]
+    index = folder / FOLDER / "index.html"
+    index.write_text(look.get_template("stories.html").render(rows=rows, first=told[0][1][0].result), encoding="utf-8")
+    return index
+
+
+def _halves(story: Story, played: Sequence[Played]) -> list[HalfPage]:
+    histories = [half.result.history for half in played]
+    runs = [{} if history is None else curves(history, story.curve) for history in histories]
+    on = axis(runs, histories)
+    return [_half(story, half, plot(run, on) if run else None) for half, run in zip(played, runs, strict=True)]
+
+
+def _half(story: Story, half: Played, drawn: Plot | None) -> HalfPage:
+    history = half.result.history
+    steps = tell(half.result.program).steps
+    if history is None:
+        return HalfPage(half.half, verdict(half), [], [], None, None, [], None, steps)
+    return HalfPage(
+        half.half,
+        verdict(half),
+        half.checks,
+        fates(history),
+        drawn,
+        said(history, story.curve),
+        closings(history),
+        draw(build_timeline(half.result.program, history, [])),
+        steps,
+    )
