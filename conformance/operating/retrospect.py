@@ -45,14 +45,16 @@ class _Snapshot:
         self.queues = queues
 
     def percent(self) -> int:
-        return int(self.broker.get("MemoryPercentUsage", 0)) if any(_attended(one) for one in self.queues.values()) else -1
+        return (
+            int(self.broker.get("MemoryPercentUsage", 0)) if any(_attended(one) for one in self.queues.values()) else -1
+        )
 
     def lowest(self) -> int:
         return min((int(one.get("InFlightCount", 0)) for one in self.queues.values()), default=0)
 
 
 def _attended(figures: Figures) -> bool:
-    return figures.get("ConsumerCount", 0) > 0 and figures.get("QueueSize", 0) > figures.get("InFlightCount", 0)
+    return bool(figures.get("ConsumerCount", 0) > 0 and figures.get("QueueSize", 0) > figures.get("InFlightCount", 0))
 
 
 def diagnosed(history: History, curve: str) -> tuple[int, list[Answer]] | None:
@@ -137,7 +139,9 @@ def compared(history: History) -> tuple[int, str, list[Answer]] | None:
         return None
     event = mortal[0].event
     offsets = {
-        name: _offset(facts, name, event.t0, event.t1) for name in facts.clients if name in facts.clocks and name != "drain"
+        name: _offset(facts, name, event.t0, event.t1)
+        for name in facts.clients
+        if name in facts.clocks and name != "drain"
     }
     known = {name: offset for name, offset in offsets.items() if offset is not None}
     if not known:

@@ -79,7 +79,9 @@ def _answer(plugin: TimeStampingSpec) -> Program:
     reply: list[AnyStep] = [Send(host=1, dest=1, ttl_ms=20 * SECOND)] if plugin.future_only else []
     hosts = (client("p0", 0, "jms"), client("c0", 0, "jms"))
     taken: list[AnyStep] = [Take(deadline_ms=VAIN), Ack(), Settle()]
-    return plot(asked, answered, reply, taken, hosts=hosts, ahead=-30 * SECOND, broker=spec(plugin), dests=queues("q0", "q1"))
+    return plot(
+        asked, answered, reply, taken, hosts=hosts, ahead=-30 * SECOND, broker=spec(plugin), dests=queues("q0", "q1")
+    )
 
 
 def _reply(ahead: int, ttl: int) -> Program:

@@ -23,7 +23,9 @@ def waits(ttl: int, *between: AnyStep, delay: int = DELAY, count: int = 1, spec:
     """A delayed message for a consumer that is there; something may happen meanwhile."""
     taken: list[AnyStep] = [Take(deadline_ms=LONG, count=count), Ack(upto=count - 1), Settle()]
     hosts = (client("p0", 0, "jms"), client("c0", 0, "jms"))
-    return plot(Subscribe(host=1, prefetch=10), Send(delay_ms=delay, ttl_ms=ttl), list(between), taken, hosts=hosts, broker=spec)
+    return plot(
+        Subscribe(host=1, prefetch=10), Send(delay_ms=delay, ttl_ms=ttl), list(between), taken, hosts=hosts, broker=spec
+    )
 
 
 def _stepped(jump: int) -> Program:
@@ -38,7 +40,9 @@ def _published(*, early: bool, removed: bool = False) -> Program:
     said: list[AnyStep] = [Send(delay_ms=DELAY)]
     first = [*come, *said, *end] if early else [*said, *come]
     late: list[AnyStep] = [Subscribe(host=1, durable="d1", prefetch=10)] if removed else []
-    return plot(first, late, Take(deadline_ms=LONG), Ack(), Settle(), dests=topics("t0"), broker=BrokerSpec(persistent=True))
+    return plot(
+        first, late, Take(deadline_ms=LONG), Ack(), Settle(), dests=topics("t0"), broker=BrokerSpec(persistent=True)
+    )
 
 
 def _down(*, persistent: bool) -> Program:

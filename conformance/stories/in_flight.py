@@ -13,12 +13,14 @@ from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Subscribe, Take
 from brokerproof.conformance.experiment.steps.fault import Resume, Stall
 from brokerproof.conformance.experiment.steps.send import Send
-from brokerproof.conformance.experiment.steps.waiting import Counters, Settle
+from brokerproof.conformance.experiment.steps.waiting import Advance, Counters, Settle
 from brokerproof.conformance.stories.story import SURE, Half, Story, client, plot
 
-BATCH, BACKLOG = 10, 200
+BATCH, BACKLOG = 10, 160
+#: A departure is not answered; it is booked by then.
+BOOKED = Advance(ms=200)
 #: Large enough that a backlog does not fit into the buffers of a socket.
-SIZE = 4096
+SIZE = 60_000
 
 
 def quits(
@@ -36,7 +38,7 @@ def quits(
         work += [Take(host=n, deadline_ms=SURE, count=BATCH), *(Ack(host=n) for _ in range(BATCH))]
     leaving = consumers - stays
     hang: list[AnyStep] = [Stall(link=1, toward="client") for _ in range(leaving)]
-    go: list[AnyStep] = [step for _ in range(leaving) for step in (Counters(), Leave(), Counters())]
+    go: list[AnyStep] = [step for _ in range(leaving) for step in (Counters(), Leave(), BOOKED, Counters())]
     back: list[AnyStep] = [Resume() for _ in range(leaving)]
     hosts = (client("p0"), *(client(name, 0, "jms") for name in names))
     return plot(come, work, hang, Send(count=BACKLOG, size=SIZE), go, back, Settle(), hosts=hosts)
@@ -44,8 +46,12 @@ def quits(
 
 def rounds(prefetch: int, times: int = 5) -> Program:
     """A consumer that takes a batch and comes back, again and again."""
-    one: list[AnyStep] = [Subscribe(host=1, prefetch=prefetch), Take(deadline_ms=SURE, count=BATCH), Ack(upto=BATCH - 1)]
-    steps: list[AnyStep] = [Send(count=times * BATCH), *(one + [Settle(), Leave(), Counters()]) * times, Settle()]
+    one: list[AnyStep] = [
+        Subscribe(host=1, prefetch=prefetch),
+        Take(deadline_ms=SURE, count=BATCH),
+        Ack(upto=BATCH - 1),
+    ]
+    steps: list[AnyStep] = [Send(count=times * BATCH), *([*one, Settle(), Leave(), Counters()] * times), Settle()]
     return plot(steps, hosts=(client("p0"), client("c0", 0, "jms")))
 
 
@@ -79,7 +85,10 @@ def stories() -> list[Story]:
             "several consumers at once: the swing adds up, and what is left is what the one that stays holds",
             "in-flight",
             Half(quits(1000, consumers=4), swings),
-            Half(quits(BATCH, consumers=4, stays=True), {"lowest:q0": (-3 * BATCH, BATCH), "rest:q0": BATCH, "INF-001": "satisfied"}),
+            Half(
+                quits(BATCH, consumers=4, stays=True),
+                {"lowest:q0": (-3 * BATCH, BATCH), "rest:q0": BATCH, "INF-001": "satisfied"},
+            ),
             "a prefetch of 10 for batches of 10",
             "a round trip for each batch",
             "ledger-close-again",

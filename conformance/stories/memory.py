@@ -60,7 +60,8 @@ def starving(
     many: list[AnyStep] = [Send(dest=waiting + n, size=BODY, count=count) for n, count in enumerate(hoarders)]
     eaters = [client(f"c{number}") for number in range(hungry * waiting)]
     come: list[AnyStep] = [
-        Subscribe(host=1 + number, dest=number % waiting, prefetch=FEW, ack="individual") for number in range(len(eaters))
+        Subscribe(host=1 + number, dest=number % waiting, prefetch=FEW, ack="individual")
+        for number in range(len(eaters))
     ]
     ask: list[AnyStep] = [
         step
@@ -68,8 +69,8 @@ def starving(
         for step in (Take(host=number, deadline_ms=VAIN, count=FEW // hungry), *_acks(number, FEW // hungry), Settle())
     ]
     hosts: tuple[HostSpec, ...] = (client("p0"), *eaters)
-    steps = [few, Restart(), many, Settle(), come, Settle(), remedy or [], ask]
-    return plot(*steps, hosts=hosts, broker=spec or broker(), dests=queues(*names))
+    steps = [*few, Restart(), *many, Settle(), *come, Settle(), *(remedy or []), *ask]
+    return plot(steps, hosts=hosts, broker=spec or broker(), dests=queues(*names))
 
 
 def _acks(host: int, count: int) -> list[AnyStep]:
@@ -105,7 +106,14 @@ def _slow(*policies: PolicySpec, memory: str = "G1") -> Program:
         Settle(),
     ]
     for _ in range(3):
-        steps += [Send(dest=A, size=BODY), Take(host=0, deadline_ms=VAIN), Ack(host=0), Take(host=1), Ack(host=1), Settle()]
+        steps += [
+            Send(dest=A, size=BODY),
+            Take(host=0, deadline_ms=VAIN),
+            Ack(host=0),
+            Take(host=1),
+            Ack(host=1),
+            Settle(),
+        ]
     hosts = (client("p0"), client("c0"), client("c1"))
     return plot(steps, hosts=hosts, broker=broker(*policies, memory=memory), dests=queues("q0", "q1"))
 
@@ -129,7 +137,10 @@ def stories() -> list[Story]:
             "queue A has messages and a consumer, and 0 % of memory; queue B has nobody, and 70 %",
             "memory",
             Half(starving(), starved),
-            Half(starving(broker(PolicySpec("q1", 0, max_page_size=PAGE, memory_limit_bytes=OWN))), {**served, "percent": (0, 69)}),
+            Half(
+                starving(broker(PolicySpec("q1", 0, max_page_size=PAGE, memory_limit_bytes=OWN))),
+                {**served, "percent": (0, 69)},
+            ),
             "a memoryLimit of its own for each destination that may build up a backlog",
             "a backlog beyond its limit is read from the store again: slower",
             "memory=fair",
@@ -149,7 +160,10 @@ def stories() -> list[Story]:
             "two queues whose messages are in the store only: the consumers of both starve",
             "memory",
             Half(starving(waiting=2), {**starved, "taken:q1": {"memory=G1": 0, "": FEW}}),
-            Half(starving(waiting=2, remedy=[Operate(op="purge", dest=2), *WAKE, Send(dest=1, size=BODY), Settle()]), {**relieved, "taken:q1": FEW}),
+            Half(
+                starving(waiting=2, remedy=[Operate(op="purge", dest=2), *WAKE, Send(dest=1, size=BODY), Settle()]),
+                {**relieved, "taken:q1": FEW},
+            ),
             "purge the queue that holds the memory",
             "its messages are lost",
             "memory-purge-wakes-nobody",
@@ -198,8 +212,20 @@ def stories() -> list[Story]:
             "002-to-the-brim",
             "from 5.15 on it takes a backlog that fills all of memory: then nobody else is served either",
             "memory",
-            Half(starving(broker(BRIM, memory="G3"), hoarders=(FULL,)), {"taken:q0": 0, "percent:q0": 0, "percent": (98, 101), "MEM-001": "violated"}),
-            Half(starving(broker(PolicySpec("q1", 0, max_page_size=PAGE, memory_limit_bytes=OWN, producer_flow_control=False), memory="G3"), hoarders=(FULL,)), served),
+            Half(
+                starving(broker(BRIM, memory="G3"), hoarders=(FULL,)),
+                {"taken:q0": 0, "percent:q0": 0, "percent": (98, 101), "MEM-001": "violated"},
+            ),
+            Half(
+                starving(
+                    broker(
+                        PolicySpec("q1", 0, max_page_size=PAGE, memory_limit_bytes=OWN, producer_flow_control=False),
+                        memory="G3",
+                    ),
+                    hoarders=(FULL,),
+                ),
+                served,
+            ),
             "a memoryLimit of its own for each destination that may build up a backlog",
             "a backlog beyond its limit is read from the store again: slower",
             "memory=fair",

@@ -11,7 +11,16 @@ from typing import Final
 
 import msgspec
 
-from brokerproof.conformance.experiment.history import ClockSample, Closed, Connect, Counters, Event, Fault, History, Phase
+from brokerproof.conformance.experiment.history import (
+    ClockSample,
+    Closed,
+    Connect,
+    Counters,
+    Event,
+    Fault,
+    History,
+    Phase,
+)
 from brokerproof.conformance.worlds.executor import DRAIN_HOST
 
 Points = list[tuple[int, float]]
@@ -65,7 +74,12 @@ def _link(event: Event, found: dict[str, Points]) -> None:
         name = event.link or event.host
         if name in found and found[name][-1][1] != 0:
             found[name].append((event.t1, 0.0))
-    elif isinstance(event, Fault) and event.link in found and event.fault in {"stall", "resume"} and found[event.link][-1][1]:
+    elif (
+        isinstance(event, Fault)
+        and event.link in found
+        and event.fault in {"stall", "resume"}
+        and found[event.link][-1][1]
+    ):
         found[event.link].append((event.t1, 0.5 if event.fault == "stall" else 1.0))
 
 

@@ -11,8 +11,9 @@ import msgspec
 from brokerproof.conformance.experiment.history import Closed, History
 from brokerproof.conformance.operating.answer import YES, Answer
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
+from brokerproof.conformance.running.break_even import WIDEST, BreakEven
 from brokerproof.conformance.running.measures import before_drain
-from brokerproof.conformance.running.outcomes import outcomes
+from brokerproof.conformance.running.outcomes import GONE, outcomes
 from brokerproof.conformance.running.telling import Check, Played
 from brokerproof.conformance.stories import Story
 from brokerproof.reports.render.clocks import Drawing, draw
@@ -41,10 +42,13 @@ class HalfPage(msgspec.Struct, frozen=True):
 
 def fates(history: History) -> list[tuple[str, str]]:
     """What became of every message: (``p0/3 to p0/9``, its end), one row for neighbours with the same end."""
-    rows = []
+    rows: list[tuple[str, str]] = []
     for end, group in groupby(outcomes(history).items(), key=lambda entry: (entry[0].partition("/")[0], entry[1])):
         names = [name for name, _ in group]
-        rows.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})", end[1]))
+        range_ = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
+        rows.append(
+            (range_, "not seen again: neither consumed, nor drained, nor a dead letter" if end[1] == GONE else end[1])
+        )
     return rows
 
 
@@ -59,7 +63,11 @@ def said(history: History, curve: str) -> tuple[str, list[Answer]] | None:
 
 def closings(history: History) -> list[str]:
     """Why connections ended, in the words of those who ended them, once each."""
-    lines = [f"{true_text(one.t1)} ms: {one.who} closed {one.link or one.host}: {one.reason}" for one in before_drain(history, Closed) if one.reason]
+    lines = [
+        f"{true_text(one.t1)} ms: {one.who} closed {one.link or one.host}: {one.reason}"
+        for one in before_drain(history, Closed)
+        if one.reason
+    ]
     return list(dict.fromkeys(lines))[:6]
 
 
@@ -101,19 +109,44 @@ def _said_text(history: History, story: Story) -> list[str]:
 
 
 def _mark(check: Check) -> str:
-    return {True: "✓", False: "✗", None: "–"}[check.holds]
+    return {True: "✓", False: "✗", None: "?"}[check.holds]
 
 
-def write_pages(folder: Path, told: Sequence[tuple[Story, Sequence[Played]]]) -> Path:
-    """A page for each story and an index, below ``folder``; the index's path."""
+def break_even_text(found: Sequence[BreakEven]) -> str:
+    """A table of where messages begin to be lost; "" for none."""
+    if not found:
+        return ""
+    rows = [
+        "break-even skew of messages that live 120,000 ms",
+        f"  {'policy':<36}{'':<16}{'measured, ms':<22}{'theory, ms':<12}on the way",
+    ]
+    for one in found:
+        theory = "never" if one.policy.theory_ms is None else f"{one.policy.theory_ms:,}"
+        policy = f"{'✓' if one.agrees else '✗'} {one.policy.name:<36}{one.policy.moves:<16}"
+        rows.append(f"{policy}{measured(one):<22}{theory:<12}{one.way_ms:.1f} ms")
+    return "\n".join([*rows, ""])
+
+
+def measured(one: BreakEven) -> str:
+    """Between which skews messages begin to be lost."""
+    return f"never up to {one.borne_ms:,}" if one.broken_ms is None else f"{one.borne_ms:,} to {one.broken_ms:,}"
+
+
+def write_pages(folder: Path, told: Sequence[tuple[Story, Sequence[Played]]], found: Sequence[BreakEven] = ()) -> Path:
+    """A page for each story and an index, with the break-even skews that were found; the index's path."""
     look = templates()
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
     for story, played in told:
-        text = look.get_template("story.html").render(story=story, halves=_halves(story, played), unit=UNITS[story.curve], first=played[0].result)
+        text = look.get_template("story.html").render(
+            story=story, halves=_halves(story, played), unit=UNITS[story.curve], first=played[0].result
+        )
         (folder / FOLDER / f"{story.name}.html").write_text(text, encoding="utf-8")
     rows = [(story, [verdict(half) for half in played]) for story, played in told]
     index = folder / FOLDER / "index.html"
-    index.write_text(look.get_template("stories.html").render(rows=rows, first=told[0][1][0].result), encoding="utf-8")
+    index.write_text(
+        look.get_template("stories.html").render(rows=rows, found=found, widest=WIDEST, measured=measured),
+        encoding="utf-8",
+    )
     return index
 
 
