@@ -10,25 +10,32 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Final
 
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec
+from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.history import Closed, History
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.steps.probe import Probe
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.operating.answer import Answer
+from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.measures import measure
+from brokerproof.conformance.running.measures import before_drain, measure
+from brokerproof.conformance.running.outcomes import GONE, outcomes
 from brokerproof.conformance.stories import Half, Story, by_generation
 from brokerproof.conformance.stories.story import Expects
-from brokerproof.reference_broker.core.config import resolve_generation
+from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
 
 #: Runs programs, given by name, in their order.
 Runner = Callable[[list[tuple[str, Program]]], Iterable[RunResult]]
+NS_PER_MS: Final = 1_000_000
 _UNTOLD = (VerdictKind.NOT_APPLICABLE, VerdictKind.NOT_RUN)
 _UNDECIDED = (VerdictKind.INCONCLUSIVE, VerdictKind.NOT_EXERCISED)
 
@@ -51,6 +58,10 @@ class Played:
     half: str
     result: RunResult
     checks: list[Check]
+    #: (which messages, what became of them); (the command, where and when; its answers); why links ended.
+    ends: list[tuple[str, str]] = field(default_factory=list)
+    said: tuple[str, list[Answer]] | None = None
+    closings: list[str] = field(default_factory=list)
 
     @property
     def fails(self) -> bool:
@@ -71,19 +82,30 @@ def play(story: Story, run: Runner, generation: dict[str, str] | None = None) ->
     asked = {half: _asking(told.program, generation or {}) for half, told in story.halves().items()}
     results = run([(f"{story.name}-{half}", program) for half, program in asked.items()])
     for (half, told), result in zip(story.halves().items(), results, strict=True):
-        checks = []
-        if result.history is not None:
-            own = result.history.header.declared.generation
-            if result.broker == REFERENCE:
-                own = resolve_generation(told.program.broker.generation)
-            checks = _checks(result, by_generation(told.expects, own), own)
-        yield Played(half, result, checks)
+        history = result.history
+        if history is None:
+            yield Played(half, result, [])
+            continue
+        own = history.header.declared.generation
+        if result.broker == REFERENCE:
+            own = resolve_generation(told.program.broker.generation)
+        checks = _checks(result, by_generation(told.expects, own), own)
+        yield Played(half, result, checks, ends(history), said(history, story.curve), closings(history))
 
 
 def _asking(program: Program, generation: dict[str, str]) -> Program:
     broker = program.broker
     generation = {**broker.generation, **generation}
     return msgspec.structs.replace(program, broker=msgspec.structs.replace(broker, generation=generation))
+
+
+def check_generation(area: str, name: str) -> dict[str, str]:
+    """An area's generation, by name. Raises ``UsageError``."""
+    try:
+        resolve_generation({area: name})
+    except ConfigError as error:
+        raise UsageError(f"--generation {area}={name}: {error}") from None
+    return {area: name}
 
 
 def simulated(mutant: str | None = None) -> Runner:
@@ -119,7 +141,10 @@ def _faster(program: Program, speed: int) -> Program:
             times["offer_ms"] = tuple(one // speed for one in step.offer_ms)
         steps.append(msgspec.structs.replace(step, **times) if times else step)
     offer = program.broker.monitor_offer
-    broker = msgspec.structs.replace(program.broker, monitor_offer=offer and _shorter(offer, speed))
+    ends = program.broker.connector
+    if ends is not None:
+        ends = msgspec.structs.replace(ends, write_timeout_ms=ends.write_timeout_ms // speed)
+    broker = msgspec.structs.replace(program.broker, monitor_offer=offer and _shorter(offer, speed), connector=ends)
     links = [
         msgspec.structs.replace(link, monitor=link.monitor and _shorter(link.monitor, speed)) for link in program.links
     ]
@@ -172,3 +197,34 @@ def _judged(verdict: Verdict, expected: str, *, live: bool) -> Check:
     found = "violated" if verdict.verdict is VerdictKind.KNOWN_FAILURE else verdict.verdict.value
     open_ = verdict.verdict in _UNTOLD or (live and verdict.verdict in _UNDECIDED)
     return Check(verdict.requirement, expected, found, None if open_ else found == expected, verdict.text)
+
+
+def ends(history: History) -> list[tuple[str, str]]:
+    """What became of every message: (``p0/3 to p0/9``, its end), one row for neighbours with the same end."""
+    rows: list[tuple[str, str]] = []
+    for end, group in groupby(outcomes(history).items(), key=lambda entry: (entry[0].partition("/")[0], entry[1])):
+        names = [name for name, _ in group]
+        range_ = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
+        rows.append(
+            (range_, "not seen again: neither consumed, nor drained, nor a dead letter" if end[1] == GONE else end[1])
+        )
+    return rows
+
+
+def said(history: History, curve: str) -> tuple[str, list[Answer]] | None:
+    """What ``diagnose`` or ``clocks`` would have said at the worst instant."""
+    if curve in {"memory", "in-flight"}:
+        found = diagnosed(history, curve)
+        return found and (f"diagnose, {found[0] / NS_PER_MS:,.3f} ms after the start", found[1])
+    other = compared(history) if curve == "clocks" else None
+    return other and (f"clocks on {other[1]}, {other[0] / NS_PER_MS:,.3f} ms after the start", other[2])
+
+
+def closings(history: History) -> list[str]:
+    """Why connections ended, in the words of those who ended them, once each."""
+    lines = [
+        f"{one.t1 / NS_PER_MS:,.3f} ms: {one.who} closed {one.link or one.host}: {one.reason}"
+        for one in before_drain(history, Closed)
+        if one.reason
+    ]
+    return list(dict.fromkeys(lines))[:6]

@@ -117,16 +117,18 @@ def _capped(ceiling: int) -> Program:
     return plot(steps, broker=spec(TimeStampingSpec(ttl_ceiling_ms=ceiling)))
 
 
-def stories() -> list[Story]:
-    """Of document 000."""
-    dead, consumed = all_of("dead", 1, "EXP-007"), all_of("consumed", 1, "EXP-007")
+DEAD, CONSUMED = all_of("dead", 1, "EXP-007"), all_of("consumed", 1, "EXP-007")
+
+
+def _broker() -> list[Story]:
+    """The broker's clock against the producer's."""
     return [
         Story(
             "000-broker-ahead",
             "the broker is five minutes ahead, messages live two: dead on arrival",
             "clocks",
-            Half(one((SKEW, 0, 0)), {**dead, "EXP-001": "satisfied"}),
-            Half(one((SKEW, 0, 0), PLUGIN), {**consumed, "TSP-002": "satisfied"}),
+            Half(one((SKEW, 0, 0)), {**DEAD, "EXP-001": "satisfied"}),
+            Half(one((SKEW, 0, 0), PLUGIN), {**CONSUMED, "TSP-002": "satisfied"}),
             "let the broker stamp by its own clock: TimeStampingBrokerPlugin",
             "JMSTimestamp is no longer the producer's time of sending",
             "expiry-never",
@@ -146,11 +148,17 @@ def stories() -> list[Story]:
             "plug-in on a broker that is behind: message and consumer are there, nothing is consumed",
             "clocks",
             Half(one((-SKEW, 0, 0), PLUGIN), thrown()),
-            Half(one((-SKEW, 0, 0), FUTURE), {**consumed, "TSP-003": "satisfied"}),
+            Half(one((-SKEW, 0, 0), FUTURE), {**CONSUMED, "TSP-003": "satisfied"}),
             'futureOnly="true": the broker never lowers an expiration',
             "a message may then live as much longer as its producer is ahead of the broker",
             "stamp-future-only-ignored",
         ),
+    ]
+
+
+def _consumers() -> list[Story]:
+    """The consumer's clock."""
+    return [
         Story(
             "000-consumer-ahead-an-hour",
             "a consumer an hour ahead: JMS throws ten of ten away, STOMP takes ten of ten",
@@ -166,7 +174,7 @@ def stories() -> list[Story]:
             "only the consumer is ahead: the plug-in does not help, not checking does",
             "clocks",
             Half(one((0, 0, SKEW), PLUGIN), thrown()),
-            Half(one((0, 0, SKEW), PLUGIN, check=False), consumed),
+            Half(one((0, 0, SKEW), PLUGIN, check=False), CONSUMED),
             "consumerExpiryCheckEnabled=false on the consumer (since 5.11, AMQ-5406)",
             "only the broker decides what has expired; what waits in the prefetch may be older",
             "expiry=documented",
@@ -191,12 +199,18 @@ def stories() -> list[Story]:
             "nobody else's clock is ahead, so for them it lives seven minutes",
             "expired-ack-opposite",
         ),
+    ]
+
+
+def _lives() -> list[Story]:
+    """How long messages live."""
+    return [
         Story(
             "000-longer-life",
             "clocks that cannot be synchronised: a time to live of 2 min + the difference + a margin",
             "clocks",
-            Half(one((SKEW, 0, 0)), {**dead, "EXP-001": "satisfied"}),
-            Half(one((SKEW, 0, 0), ttl=SKEW + LIFE + 10 * SECOND), consumed),
+            Half(one((SKEW, 0, 0)), {**DEAD, "EXP-001": "satisfied"}),
+            Half(one((SKEW, 0, 0), ttl=SKEW + LIFE + 10 * SECOND), CONSUMED),
             "add the known difference and the time to work to the time to live",
             "when the clocks agree again messages live seven minutes, not two",
             "expiry-never",
@@ -215,8 +229,8 @@ def stories() -> list[Story]:
             "000-a-day",
             "a full day of skew: nothing with less than a day to live arrives, and stamping alone cures it",
             "clocks",
-            Half(one((DAY, 0, 0), ttl=DAY - MINUTE), {**dead, "EXP-001": "satisfied"}),
-            Half(one((DAY, 0, DAY), PLUGIN, ttl=LIFE), {**consumed, "TSP-002": "satisfied"}),
+            Half(one((DAY, 0, 0), ttl=DAY - MINUTE), {**DEAD, "EXP-001": "satisfied"}),
+            Half(one((DAY, 0, DAY), PLUGIN, ttl=LIFE), {**CONSUMED, "TSP-002": "satisfied"}),
             "the plug-in, if consumers and broker agree",
             "JMSTimestamp is a day off the producer's",
             "stamp-leaves-dead",
@@ -225,8 +239,8 @@ def stories() -> list[Story]:
             "000-time-zone",
             "a wrong time zone: the wall clock set by the zone's offset is skew, the zone itself is nothing",
             "clocks",
-            Half(one((2 * HOUR, 0, 0)), {**dead, "EXP-001": "satisfied"}),
-            Half(one((0, 0, 0)), consumed),
+            Half(one((2 * HOUR, 0, 0)), {**DEAD, "EXP-001": "satisfied"}),
+            Half(one((0, 0, 0)), CONSUMED),
             "set the zone, not the clock: an expiration is counted since the epoch, so zones do not matter",
             "none",
             "expiry-never",
@@ -242,3 +256,8 @@ def stories() -> list[Story]:
             "stamp-no-ceiling",
         ),
     ]
+
+
+def stories() -> list[Story]:
+    """Of document 000."""
+    return [*_broker(), *_consumers(), *_lives()]

@@ -57,20 +57,22 @@ def _large(monitor: MonitorSpec) -> Program:
     return plot(steps, hosts=JMS, links={"c0": slow})
 
 
-def stories() -> list[Story]:
-    """Of document 001."""
-    seen = {"broker-closed": 1, "INA-001": "satisfied"}
-    quiet = {"broker-closed": 0, "client-closed": 0}
-    #: Documented: within R to 1.1 R, and D more at the beginning; as the code does it: within 2R to 3R.
-    noticed = {"monitor=classic": (60 * SECOND, 91 * SECOND), "": (30 * SECOND, 44 * SECOND)}
-    soon = {"monitor=classic": (4 * SECOND, 7 * SECOND), "": (2 * SECOND, 4 * SECOND)}
+SEEN = {"broker-closed": 1, "INA-001": "satisfied"}
+QUIET = {"broker-closed": 0, "client-closed": 0}
+#: Documented: within R to 1.1 R, and D more at the beginning; as the code does it: within 2R to 3R.
+NOTICED = {"monitor=classic": (60 * SECOND, 91 * SECOND), "": (30 * SECOND, 44 * SECOND)}
+SOON = {"monitor=classic": (4 * SECOND, 7 * SECOND), "": (2 * SECOND, 4 * SECOND)}
+
+
+def _silence() -> list[Story]:
+    """Silence and idleness."""
     return [
         Story(
             "001-defaults",
             "30,000 and 10,000 ms as shipped: a link from which nothing comes is closed, an idle one is not",
             "links",
-            Half(silent(SHIPPED, "broker", 100 * SECOND), {**seen, "silent-ms": noticed}),
-            Half(silent(SHIPPED, "", 100 * SECOND), {**quiet, "INA-002": "satisfied"}),
+            Half(silent(SHIPPED, "broker", 100 * SECOND), {**SEEN, "silent-ms": NOTICED}),
+            Half(silent(SHIPPED, "", 100 * SECOND), {**QUIET, "INA-002": "satisfied"}),
             "none is needed for most uses: keep-alives tell an idle link from a dead one",
             "a keep-alive each 10 s and direction",
             "monitor-twice-as-patient",
@@ -80,7 +82,7 @@ def stories() -> list[Story]:
             "each end has a monitor: the client notices a broker from which nothing comes",
             "links",
             Half(silent(SHORT, "client", 10 * SECOND), {"client-closed": 1, "INA-006": "satisfied"}),
-            Half(silent(SHORT, "", 10 * SECOND), {**quiet, "INA-002": "satisfied"}),
+            Half(silent(SHORT, "", 10 * SECOND), {**QUIET, "INA-002": "satisfied"}),
             "let the client reconnect (failover:)",
             "what it held is delivered again",
             "client-monitor-asleep",
@@ -89,8 +91,8 @@ def stories() -> list[Story]:
             "001-shorter-offer-of-the-client",
             "the broker offers 30 s, the client 2 s: the shorter is taken",
             "links",
-            Half(silent(SHORT, "broker", 10 * SECOND), {**seen, "silent-ms": soon}),
-            Half(silent(SHIPPED, "broker", 10 * SECOND), quiet),
+            Half(silent(SHORT, "broker", 10 * SECOND), {**SEEN, "silent-ms": SOON}),
+            Half(silent(SHIPPED, "broker", 10 * SECOND), QUIET),
             "offer the longer period at both ends",
             "a dead peer is noticed later",
             "monitor-own-offer",
@@ -99,20 +101,26 @@ def stories() -> list[Story]:
             "001-shorter-offer-of-the-broker",
             "the client offers 30 s, the broker 2 s: the shorter is taken",
             "links",
-            Half(silent(SHIPPED, "broker", 10 * SECOND, offer=SHORT), {**seen, "silent-ms": soon}),
-            Half(silent(SHIPPED, "broker", 10 * SECOND), quiet),
+            Half(silent(SHIPPED, "broker", 10 * SECOND, offer=SHORT), {**SEEN, "silent-ms": SOON}),
+            Half(silent(SHIPPED, "broker", 10 * SECOND), QUIET),
             "offer the longer period at both ends",
             "a dead peer is noticed later",
             "monitor-twice-as-patient",
         ),
+    ]
+
+
+def _switches() -> list[Story]:
+    """What is switched off."""
+    return [
         Story(
             "001-switched-off-by-zero",
             "maxInactivityDuration=0: a link that carries nothing for an hour is not closed",
             "links",
-            Half(silent(SHORT, "broker", 10 * SECOND), seen),
-            Half(silent(OFF, "broker", HOUR), {**quiet, "INA-003": "satisfied"}),
+            Half(silent(SHORT, "broker", 10 * SECOND), SEEN),
+            Half(silent(OFF, "broker", HOUR), {**QUIET, "INA-003": "satisfied"}),
             "wireFormat.maxInactivityDuration=0 at either end",
-            "a dead peer is never noticed, and keeps what it holds",
+            "a dead peer is never NOTICED, and keeps what it holds",
             "monitor-uninvited",
         ),
         Story(
@@ -138,12 +146,18 @@ def stories() -> list[Story]:
             "a few bytes each third of the period",
             "monitor-mute",
         ),
+    ]
+
+
+def _peers() -> list[Story]:
+    """Peers of other kinds."""
+    return [
         Story(
             "001-large-message",
             "a large message over a slow network that hangs for five seconds: dropped in the middle",
             "links",
             Half(_large(SHORT), {"client-closed": 1, "taken": 0}),
-            Half(_large(SHIPPED), {**quiet, "taken": 1}),
+            Half(_large(SHIPPED), {**QUIET, "taken": 1}),
             "a longer maxInactivityDuration",
             "a dead peer is noticed later",
             "client-monitor-asleep",
@@ -171,6 +185,7 @@ def stories() -> list[Story]:
             "transport.soWriteTimeout",
             "a peer that is only slow may be cut off",
             "write-timeout-ignored",
+            beyond=True,
         ),
         Story(
             "001-initial-delay",
@@ -186,10 +201,16 @@ def stories() -> list[Story]:
             "001-held-by-a-dead-link",
             "what the consumer of a dead link holds comes to another one when the link is closed",
             "links",
-            Half(silent(OFF, "broker", 10 * SECOND, held=True), {**quiet, "INA-003": "satisfied"}),
-            Half(silent(SHORT, "broker", 10 * SECOND, held=True), {**seen, "INA-005": "satisfied"}),
+            Half(silent(OFF, "broker", 10 * SECOND, held=True), {**QUIET, "INA-003": "satisfied"}),
+            Half(silent(SHORT, "broker", 10 * SECOND, held=True), {**SEEN, "INA-005": "satisfied"}),
             "keep the monitor on",
             "a consumer that is only slow to answer may see its messages given to others",
             "returns-lost",
+            beyond=True,
         ),
     ]
+
+
+def stories() -> list[Story]:
+    """Of document 001."""
+    return [*_silence(), *_switches(), *_peers()]

@@ -40,7 +40,7 @@ class Half:
 
 @dataclass(frozen=True)
 class Story:
-    """``remedy`` and what it costs (``price``), in a sentence each."""
+    """``remedy`` and what it costs (``price``), in a sentence each. ``beyond``: it goes beyond what the text says."""
 
     name: str
     title: str
@@ -50,6 +50,7 @@ class Story:
     remedy: str
     price: str
     breaks: str
+    beyond: bool = False
 
     @property
     def document(self) -> str:

@@ -14,12 +14,12 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.running.break_even import POLICIES, BreakEven, search
+from brokerproof.conformance.running.break_even import search
 from brokerproof.conformance.running.folder import make_folder
 from brokerproof.conformance.running.live import real_ms, run_all
-from brokerproof.conformance.running.telling import Played, Runner, hastened, play, simulated
+from brokerproof.conformance.running.telling import Played, Runner, check_generation, hastened, play, simulated
 from brokerproof.conformance.stories import Story, stories
-from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
+from brokerproof.conformance.stories.break_even import POLICIES, BreakEven
 from brokerproof.reports.render.telling import break_even_text, story_text, write_pages
 
 #: A story that would take longer in real time is not begun.
@@ -106,11 +106,7 @@ def _generation(options: argparse.Namespace) -> dict[str, str]:
     area, _, name = options.generation.partition("=")
     if options.broker != REFERENCE:
         raise UsageError(f"--generation {options.generation}: {options.broker} is what it is; leave it out")
-    try:
-        resolve_generation({area: name})
-    except ConfigError as error:
-        raise UsageError(f"--generation {options.generation}: {error}") from None
-    return {area: name}
+    return check_generation(area, name)
 
 
 def _searched(run: Runner, generation: dict[str, str], resolution_ms: int) -> list[BreakEven]:
@@ -133,7 +129,7 @@ def _runner(options: argparse.Namespace, *, live: bool) -> Runner:
         adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant)
         cast = [(name, adapter.cast(program)) for name, program in plan]
         for name, program in cast:
-            why = adapter.refusal(program) or _unsaid(program, adapter.effective(program))
+            why = adapter.refusal(program) or unsaid(program, adapter.effective(program))
             if real_ms(program) > REAL_MS_MAX:
                 why = why or f"it would take {real_ms(program) // 1000} s; give a higher --speed"
             if why:
@@ -145,7 +141,7 @@ def _runner(options: argparse.Namespace, *, live: bool) -> Runner:
     return lively
 
 
-def _unsaid(asked: Program, given: Program) -> str:
+def unsaid(asked: Program, given: Program) -> str:
     """What the program asks of the broker's own settings that this broker cannot be told."""
     if asked.broker.monitor_offer is not None and given.broker.monitor_offer is None:
         return "what this broker offers on its links cannot be chosen (monitor_offer)"

@@ -21,7 +21,6 @@ from brokerproof.conformance.experiment.history import (
     History,
     Phase,
 )
-from brokerproof.conformance.worlds.executor import DRAIN_HOST
 
 Points = list[tuple[int, float]]
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -47,7 +46,7 @@ def curves(history: History, curve: str) -> dict[str, Points]:
             value = event.memory_percent if curve == "memory" else event.in_flight if event.dest else None
             if value is not None:
                 found.setdefault(event.dest or "broker", []).append((event.t1, value))
-        elif curve == "clocks" and isinstance(event, ClockSample) and event.host != DRAIN_HOST:
+        elif curve == "clocks" and isinstance(event, ClockSample):
             middle = (event.t0 + event.t1) // 2
             offset = event.wall_ms * NS_PER_MS + event.beyond_ns - middle
             origin = offset if origin is None else origin
@@ -68,7 +67,7 @@ def _from_the_median(found: dict[str, Points]) -> None:
 
 
 def _link(event: Event, found: dict[str, Points]) -> None:
-    if isinstance(event, Connect) and event.host != DRAIN_HOST:
+    if isinstance(event, Connect):
         found.setdefault(event.host, []).append((event.t1, 1.0))
     elif isinstance(event, Closed):
         name = event.link or event.host

@@ -3,72 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 
 import msgspec
 
-from brokerproof.conformance.experiment.history import Closed, History
-from brokerproof.conformance.operating.answer import YES, Answer
-from brokerproof.conformance.operating.retrospect import compared, diagnosed
-from brokerproof.conformance.running.break_even import WIDEST, BreakEven
-from brokerproof.conformance.running.measures import before_drain
-from brokerproof.conformance.running.outcomes import GONE, outcomes
+from brokerproof.conformance.operating.answer import YES
 from brokerproof.conformance.running.telling import Check, Played
 from brokerproof.conformance.stories import Story
+from brokerproof.conformance.stories.break_even import WIDEST, BreakEven
 from brokerproof.reports.render.clocks import Drawing, draw
 from brokerproof.reports.render.curves import UNITS, Plot, axis, curves, plot, spark
 from brokerproof.reports.render.html import templates
 from brokerproof.reports.render.story import StepLine, tell
 from brokerproof.reports.render.timeline import build_timeline
-from brokerproof.reports.render.units import true_text
 
 FOLDER = "stories"
 
 
 class HalfPage(msgspec.Struct, frozen=True):
-    """One half, laid out. ``said``: (which command would have said it, and when; its answers)."""
+    """One half, laid out."""
 
-    name: str
+    played: Played
     verdict: str
-    checks: list[Check]
-    fates: list[tuple[str, str]]
     plot: Plot | None
-    said: tuple[str, list[Answer]] | None
-    closings: list[str]
     drawing: Drawing | None
     steps: list[StepLine]
-
-
-def fates(history: History) -> list[tuple[str, str]]:
-    """What became of every message: (``p0/3 to p0/9``, its end), one row for neighbours with the same end."""
-    rows: list[tuple[str, str]] = []
-    for end, group in groupby(outcomes(history).items(), key=lambda entry: (entry[0].partition("/")[0], entry[1])):
-        names = [name for name, _ in group]
-        range_ = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
-        rows.append(
-            (range_, "not seen again: neither consumed, nor drained, nor a dead letter" if end[1] == GONE else end[1])
-        )
-    return rows
-
-
-def said(history: History, curve: str) -> tuple[str, list[Answer]] | None:
-    """What ``diagnose`` or ``clocks`` would have said at the worst instant."""
-    if curve in {"memory", "in-flight"}:
-        found = diagnosed(history, curve)
-        return found and (f"diagnose, {true_text(found[0])} ms after the start", found[1])
-    other = compared(history) if curve == "clocks" else None
-    return other and (f"clocks on {other[1]}, {true_text(other[0])} ms after the start", other[2])
-
-
-def closings(history: History) -> list[str]:
-    """Why connections ended, in the words of those who ended them, once each."""
-    lines = [
-        f"{true_text(one.t1)} ms: {one.who} closed {one.link or one.host}: {one.reason}"
-        for one in before_drain(history, Closed)
-        if one.reason
-    ]
-    return list(dict.fromkeys(lines))[:6]
 
 
 def verdict(half: Played) -> str:
@@ -91,16 +50,16 @@ def story_text(story: Story, played: Sequence[Played]) -> str:
             continue
         lines += [f"  {name:<8} |{spark(points, on)}| {points[-1][1]:,.6g}" for name, points in run.items()]
         lines += [f"  {'':<8}  {UNITS[story.curve]}, over {on.end_ns / 1e9:,.3g} s"] if run else []
-        lines += [f"  {names}: {end}" for names, end in fates(history)[:10]]
-        lines += [f"  {line}" for line in closings(history)]
+        lines += [f"  {names}: {end}" for names, end in half.ends[:10]]
+        lines += [f"  {line}" for line in half.closings]
         lines += [f"  {_mark(one)} {one.what}: {one.found} (documented: {one.expected})" for one in half.checks]
         lines += [f"      {one.text}" for one in half.checks if one.holds is False and one.text]
-        lines += _said_text(history, story) if half.half == "sick" else []
+        lines += _said_text(half) if half.half == "sick" else []
     return "\n".join([*lines, "", f"remedy: {story.remedy}", f"price:  {story.price}", ""])
 
 
-def _said_text(history: History, story: Story) -> list[str]:
-    found = said(history, story.curve)
+def _said_text(half: Played) -> list[str]:
+    found = half.said
     if found is None:
         return []
     answers = [answer for answer in found[1] if answer.answer == YES]
@@ -154,22 +113,10 @@ def _halves(story: Story, played: Sequence[Played]) -> list[HalfPage]:
     histories = [half.result.history for half in played]
     runs = [{} if history is None else curves(history, story.curve) for history in histories]
     on = axis(runs, histories)
-    return [_half(story, half, plot(run, on) if run else None) for half, run in zip(played, runs, strict=True)]
+    return [_half(half, plot(run, on) if run else None) for half, run in zip(played, runs, strict=True)]
 
 
-def _half(story: Story, half: Played, drawn: Plot | None) -> HalfPage:
-    history = half.result.history
-    steps = tell(half.result.program).steps
-    if history is None:
-        return HalfPage(half.half, verdict(half), [], [], None, None, [], None, steps)
-    return HalfPage(
-        half.half,
-        verdict(half),
-        half.checks,
-        fates(history),
-        drawn,
-        said(history, story.curve),
-        closings(history),
-        draw(build_timeline(half.result.program, history, [])),
-        steps,
-    )
+def _half(half: Played, drawn: Plot | None) -> HalfPage:
+    history, program = half.result.history, half.result.program
+    drawing = None if history is None else draw(build_timeline(program, history, []))
+    return HalfPage(half, verdict(half), drawn, drawing, tell(program).steps)

@@ -1,18 +1,21 @@
-"""Every story, simulated, both ways: as documented on the reference broker, and not under what it says must break it."""
+"""Every story, simulated, both ways: as documented on the reference broker, and not under what must break it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.cli import main
-from brokerproof.conformance.experiment.exits import OK, VIOLATED
+from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
-from brokerproof.conformance.running.break_even import POLICIES, search
+from brokerproof.conformance.running.break_even import search
 from brokerproof.conformance.running.telling import breaking, hastened, play, simulated
 from brokerproof.conformance.stories import stories
+from brokerproof.conformance.stories.break_even import POLICIES
+from brokerproof.reports.commands.story import unsaid
 
 NAMES = sorted(stories())
 #: What the commands of operators must say of the worst instant, story by story: answers that are a yes.
@@ -62,6 +65,37 @@ def test_speed_shortens_what_does_not_depend_on_clocks() -> None:
     assert lengths[0] > 5 * lengths[1]
     assert all(half.holds for half in play(quick, simulated()))
     assert hastened(stories()["000-broker-ahead"], 10) is stories()["000-broker-ahead"]
+
+
+def test_a_live_broker_is_asked_only_what_it_can_be_told() -> None:
+    asked = stories()["001-shorter-offer-of-the-broker"].sick.program
+    given = msgspec.structs.replace(asked, broker=msgspec.structs.replace(asked.broker, monitor_offer=None))
+    assert "monitor_offer" in unsaid(asked, given)
+    assert unsaid(asked, asked) == ""
+
+
+def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, remedy in (
+        (["story"], "story --list"),
+        (["story", "002-starvd"], "002-starved"),
+        (["story", "000", "--speed", "0"], "1 to 60"),
+        (["story", "000", "--generation", "memory=G9"], "G3"),
+        (["story", "000", "--generation", "memory=G1", "--broker", "activemq"], "leave it out"),
+        (["story", "000", "--broker", "activemq", "--tier", "simulated"], "--tier live"),
+        (["story", "000", "--home", "/nowhere"], "reference"),
+    ):
+        assert main(words) == USAGE
+        assert remedy in capsys.readouterr().err
+
+
+def test_another_generation_breaks_it() -> None:
+    assert main(["story", "002-starved", "--generation", "memory=fair"]) == VIOLATED
+
+
+def test_break_even_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["story", "--break-even", "--out", str(tmp_path)]) == OK
+    assert capsys.readouterr().out.count("\u2713") == len(POLICIES)
+    assert (tmp_path / "stories" / "index.html").read_text().count("borne up to") == len(POLICIES)
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
