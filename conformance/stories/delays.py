@@ -162,7 +162,10 @@ def _audience() -> list[Story]:
             "004-not-supported",
             "a broker that knows no delays refuses them; it does not deliver at once",
             "clocks",
-            Half(waits(0, spec=BrokerSpec(delay_support=False)), {"refused": 1, "taken": 0, "DLY-031": "satisfied"}),
+            Half(
+                waits(0, spec=BrokerSpec(delay_support=False)),
+                {"refused": jms(1, 0), "taken": jms(0, 1), "DLY-031": KEPT},
+            ),
             Half(waits(0), ON_TIME),
             "a broker that supports delivery delay (IBM MQ since 8.0, MQRC_FUNCTION_NOT_SUPPORTED before)",
             "none",
