@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conformance.commands.doctor:main",
         "probe what works on this machine; --install builds what is missing",
     ),
+    "story": ("reports.commands.story:main", "tell an incident of the founding documents, sick and cured"),
     "report": ("reports.commands.report:main", "write the reports of an earlier run again"),
     "diff": ("reports.commands.diff:main", "what changed from one report to another"),
     "completion": ("conformance.commands.completion:main", "make a shell complete commands and their options"),

@@ -82,6 +82,8 @@ GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
     # The client's word that a message has expired is believed since 5.14 (AMQ-6361).
     "expiry": (((5, 14), "classic-5.14"), ((0,), "documented")),
     "timestamping": (((0,), "classic"),),
+    # The scheduler begins a message's life at its release, and sends a publication to whoever is subscribed then.
+    "delay": (((0,), "activemq"),),
     "memory": (((5, 15, 9), "G3"), ((5, 15), "G2"), ((5, 9), "G1"), ((0,), "G0")),
 }
 #: Which thread dispatches could be chosen over STOMP before this release (AMQ-7011).

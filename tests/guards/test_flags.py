@@ -24,6 +24,7 @@ PLAN = "tests/fast/conformance/running/test_live_plan.py"
 CLOCKS = "tests/fast/conformance/operating/test_clocks.py"
 SERVER = "tests/live/test_server.py"
 TRANSPORT = "tests/live/test_transport.py"
+STORIES = "tests/fast/conformance/stories/test_stories.py"
 LIVE = "tests/live/test_live_command.py"
 CAMPAIGN = "tests/live/test_campaign.py"
 
@@ -64,6 +65,17 @@ TESTS: dict[str, dict[str, str]] = {
     "agent": {
         "--broker": "tests/live/test_agent_check.py::test_what_is_no_agent_is_said",
         "--via": "tests/live/test_agent_check.py::test_an_honest_agent_passes",
+    },
+    "story": {
+        "--list": f"{STORIES}::test_the_command",
+        "--broker": f"{STORIES}::test_bad_usage_names_the_remedy",
+        "--home": f"{STORIES}::test_bad_usage_names_the_remedy",
+        "--tier": f"{STORIES}::test_bad_usage_names_the_remedy",
+        "--speed": f"{STORIES}::test_speed_shortens_what_does_not_depend_on_clocks",
+        "--mutant": f"{STORIES}::test_the_command",
+        "--generation": f"{STORIES}::test_another_generation_breaks_it",
+        "--break-even": f"{STORIES}::test_break_even_is_printed_and_drawn",
+        "--out": f"{STORIES}::test_the_command",
     },
     "profile": {"--out": "tests/live/test_live_profile.py::test_a_first_profile_runs"},
     "judge": {
