@@ -283,13 +283,14 @@ class Pause(Operation, frozen=True, kw_only=True):
 
 class Operate(Operation, frozen=True, kw_only=True):
     """An operator's request: ``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the
-    memory ``limit`` of the broker.
+    memory ``limit`` of the broker, give a queue manager an ``mqsc`` ``command``.
     """
 
-    op: Literal["purge", "move", "reset", "limit"]
+    op: Literal["purge", "move", "reset", "limit", "mqsc"]
     dest: str = ""
     to: str = ""
     limit_bytes: int = 0
+    command: str = ""
 
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 Rules
 * ``expects`` names what the judge and the facts say: a requirement's id -> its verdict, a measure of
   ``running/measures.py`` -> a number or (least, most). Where generations differ it is a table, generation -> value,
-  with "" for all others (a verdict "" may be any); a generation that is no key of the table and has no "" expects nothing.
+  with "" for all others (a verdict "" may be any); a generation that is no key of a table without "" expects nothing.
 * A half that violates any other MUST than ``expects`` says is not as documented.
 * ``breaks`` is the mutant (its id) or the generation (``area=name``) under which the story must fail.
 """

@@ -404,7 +404,7 @@ class SimulatedPort:
     def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:
         name = self._names.physical
         dest, to = asked.dest and name(asked.dest), asked.to and name(asked.to)
-        answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes), REQUEST_NS)
+        answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes, asked.command), REQUEST_NS)
         if answer is None:
             outcome.result = "unknown"
         elif answer.code:
