@@ -101,6 +101,9 @@ class ReferenceEndpoint(Endpoint):
         self._start()
         return {"pid_before": before.pid, "exit_code": code, "pid_after": self._process.pid}
 
+    def process(self) -> Process:
+        return self._process
+
     def port(self, via: str) -> int:
         del via  # one listener for all protocols
         return self._port
@@ -160,8 +163,8 @@ class ReferenceAdapter(Adapter):
 
     name = "reference"
     label = "reference"
-    workers = 3
-    lanes = 8
+    workers = lanes = 12
+    shares = False
 
     def __init__(self, mutant: str | None = None) -> None:
         self.mutant = mutant

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, DeadLetterSpec, RedeliverySpec
-from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, Destinations, is_pattern
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, Destinations, is_pattern, own_dead_letters_of
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
@@ -73,13 +73,27 @@ class Names:
     def __init__(self, destinations: Destinations, suffix: str = "") -> None:
         self._destinations = destinations
         self._suffix = suffix
+        #: Dead-letter queue of one source -> what the broker calls it.
+        self._letters: dict[str, str] = {}
+        self._letters = {
+            own_dead_letters_of(one.name, topic=topic): self._own_dead_letters(one.name, topic=topic)
+            for one in destinations.declared
+            for topic in (False, True)
+        }
         self._logical = {self.physical(one.name): one.name for one in destinations.declared}
+        self._logical |= {physical: letters for letters, physical in self._letters.items()}
+
+    def _own_dead_letters(self, source: str, *, topic: bool) -> str:
+        """The dead-letter queue of one source, by its name there."""
+        return QUEUE + own_dead_letters_of(self.physical(source).split("://", 1)[-1], topic=topic)
 
     def physical(self, dest: str) -> str:
         """``q0`` -> ``queue://q0``, ``q*`` -> ``queue://*``."""
         known = self._destinations
         if dest == DEAD_LETTERS:
             return DEAD_LETTER_QUEUE
+        if dest in self._letters:
+            return self._letters[dest]
         if known.kind(dest) == "composite":
             return ",".join(self.physical(part) for part in known.parts(dest))
         virtual = known.virtual_topic(dest)

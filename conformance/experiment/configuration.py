@@ -125,10 +125,12 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a history's header says about the broker: a ``broker`` object plus the monitor of each link (client's name
-    -> settings).
+    -> settings) and what its links let through.
     """
 
     monitor: dict[str, MonitorSpec] = {}
+    #: Client's name -> how many bytes pass its link per second and direction; without limit for others.
+    bytes_per_second: dict[str, int] = {}
     #: Kept for brokers whose only known setting is the sweep's period.
     expire_period_ms: int | None = None
     #: How late a due message may be on an idle broker before "on time" is in doubt.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.experiment.wire_names import WireNames
 
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.
@@ -77,7 +77,7 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     passcode: str = ""
     virtual_host: str = ""
     versions: tuple[str, ...] = ()
-    names: StompNames | None = None
+    names: WireNames | None = None
     secure: str = ""
     ca: str = ""
 

@@ -40,11 +40,15 @@ def ended(tables: Tables) -> bool:
 
 
 def drained(tables: Tables, dest: Destination) -> bool:
-    """Whether somebody took what was left on this destination, to the very end."""
+    """Whether somebody took what was left on this destination, to the very end, and nobody who may not have gone keeps
+    any of it.
+    """
     if not ended(tables):
         return False
-    since = tables.drain_seq
-    return any(s.known and s.event is not None and s.event.seq > since for s in dest.open.values())
+    since, there = tables.drain_seq, dest.open.values()
+    if any(not session.known for session in there):
+        return False
+    return any(s.known and s.event is not None and s.event.seq > since for s in there)
 
 
 def missing(tables: Tables, copy: Copy) -> bool:
@@ -95,6 +99,8 @@ def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:
         return False
     if tables.restarted(event.t0, NEVER) and not (event.persistent and tables.remembers):
         return False
+    if dest.kind == "temporary":
+        return False  # it goes with its owner's connection, with all that it has
     letters = tables.destination(dest.applied.own_dead_letters() or DEAD_LETTERS)
     if letters.purges or (is_stuck(tables, letters)) or not drained(tables, letters):
         return False
@@ -115,7 +121,8 @@ def is_stuck(tables: Tables, dest: Destination) -> bool:
     """The broker says that something is still there; where memory was scarce, that is starvation and not loss."""
     if not scarce(tables, began_ns(dest)):
         return False
-    event = dest.readings[-1].event if dest.readings else None
+    found = dest.readings or tables.broker_readings  # nobody reads the figures of a dead-letter queue
+    event = found[-1].event if found else None
     return event is not None and event.seq > tables.drain_seq and bool(event.size)
 
 

@@ -73,10 +73,13 @@ class Attachments:
     def _connection_lost(self, client: Client, event: Event) -> None:
         """Its open transaction is rolled back, its temporary queue is gone, if it was still there."""
         client.goodbyes = []
+        client.unanswered = False
         transaction = client.transaction
         if transaction is not None:
             transaction.lost = event
-            transaction.committed = False if transaction.end is None else None
+            commit = self.tables.commits.get(transaction.name)
+            asked = transaction.end is not None or (commit is not None and commit.t0 <= event.t1)
+            transaction.committed = None if asked else False
             client.transaction = None
             for delivery in transaction.settled:
                 unpledge(delivery)
@@ -84,7 +87,7 @@ class Attachments:
                     give_back(delivery, transaction)
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
-                if send.event.result == "ok" and transaction.end is None:
+                if send.event.result == "ok" and not asked:
                     no_longer_open(self.tables, send, sure=False)
         temporary = self.tables.destinations.get(self.tables.names.temporary_of(client.name))
         if temporary is not None:
@@ -107,6 +110,9 @@ class Attachments:
         for session in list(client.open.values()):
             session.closed = event
             session.uncertain = True
+            if client.unanswered and not at_broker:
+                self._doubt(session, event)  # a broker that reads no further does not notice
+                continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
             low_ns = event.t0 if at_broker or event.who == "client" else session.opened[0]
             self._end(session, "closed", low_ns, event.t1, event)
@@ -127,7 +133,11 @@ class Attachments:
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
-            self._end(session, how, event.t0, event.t1, event)
+            late = any(low <= event.t1 and high >= event.t0 for low, high in client.busy)
+            if late or client.unanswered or session.closed is not None:
+                self._doubt(session, event)
+            else:
+                self._end(session, how, event.t0, event.t1, event)
         self._connection_lost(client, event)
 
     def _broker_down(self, event: Event) -> None:
@@ -212,6 +222,7 @@ class Attachments:
             tables.browsings.append(browser)
             for dest in tables.destinations.values():
                 dest.ledger.browsed += looks_at(event, dest)
+                dest.ledger.stirred = dest.ledger.stirred or looks_at(event, dest)
             tables.epoch.touched += 1
             tables.destination(event.dest).epoch.touched += 1
             tables.marks.put(marks.BROWSER, event.dest, (event.t0, NEVER))
@@ -302,9 +313,8 @@ class Attachments:
         session = self.tables.sessions.get(event.consumer)
         if session is None:
             return
-        if event.result == "fail":
-            session.known = False
-            session.lost_ns = min(session.lost_ns, event.t0)
+        if event.result == "fail" or session.client.unanswered:
+            self._doubt(session, event)
         else:
             self._end(session, event.how, event.t0, event.t1, event)
 
@@ -315,6 +325,13 @@ class Attachments:
             browser = lookers.pop(one)
             browser.left_ns = min(browser.left_ns, event.t0)
             self.tables.destination(browser.event.dest).ledger.shown += browser.shown
+
+    def _doubt(self, session: Session, event: Event) -> None:
+        """It may have ended: its goodbye was refused, or stands behind a message that the broker does not take."""
+        session.known = False
+        session.lost_ns = min(session.lost_ns, event.t0)
+        for dest in self.tables.dests_of(session):
+            dest.ledger.stirred = True
 
     def _end(self, session: Session, how: str, low_ns: int, high_ns: int, event: Event) -> None:
         """It is gone from ``low_ns`` on, or the broker will come to think so; what it held goes back."""
@@ -400,6 +417,7 @@ def heard(client: Client, event: Event) -> None:
     """
     client.last_request_ns = event.t0
     client.last_heard_ns = event.t1
+    client.unanswered = False
     if not client.traits.awaits_receipt:
         return
     if client.suspected and client.stalls[-1].span()[1] <= event.t0:

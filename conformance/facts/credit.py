@@ -49,7 +49,10 @@ class Traffic:
             self.visible_ns.append(min(due.span[0] if due is not None else event.t0, gone))
             if gone < NEVER:
                 self.settled_ns.append(gone)
-        for copy in _brought(dest):
+        # A virtual topic's queue got what was sent before it had a consumer for certain, too.
+        known = {send.message for send in dest.sends}
+        late = [copy for copy in dest.copies if copy.message not in known] if not dest.topic else []
+        for copy in (*late, *_brought(dest)):
             self.visible_ns.append(copy.send.event.t0)
             if (gone := _gone_ns(copy)) < NEVER:
                 self.settled_ns.append(gone)
@@ -141,8 +144,8 @@ class Credit:
         tables = self._tables
         from_ns, until_ns = span[0], span[1] + tables.declared.lateness_ms * NS_PER_MS
         end = tables.phases.get("end")
-        if end is None or until_ns > end.t1 or not dest.sessions:
-            return []
+        if end is None or until_ns > end.t1 or not dest.sessions or dest.kind == "advisory":
+            return []  # what arrives from advisories is no row
         if tables.marks.on(dest.name, (from_ns, until_ns)) & excused:
             return []
         attached: list[Session] = []

@@ -43,6 +43,8 @@ def owed(tables: Tables, copy: Copy, by_ns: int) -> str:
 def names_another(letter: Delivery) -> bool:
     """Whether a dead letter names another origin; the broker has a name of its own for a temporary queue."""
     home = letter.copy.dest
+    if (letter.event.original_dest or "").startswith(DEAD_LETTERS):
+        return False  # it died once more as a dead letter
     return letter.event.original_dest not in {None, home.name} and home.kind != "temporary"
 
 
@@ -73,6 +75,11 @@ def collected(tables: Tables, copy: Copy, place: str, made: Span) -> bool:
     dest = tables.destination(place)
     if not place or not drained(tables, dest) or dest.purges or is_stuck(tables, dest):
         return False
+    if copy.dest.kind == "temporary" and place == copy.dest.applied.own_dead_letters():
+        return False  # it is named after what the broker calls it
+    others = [other for other in copy.send.copies.values() if other is not copy]
+    if any(letter.dest is dest for other in others for letter in other.dead_letters):
+        return False  # a strategy audits: one letter of a message, whatever its copies
     sent_ns = copy.send.event.t0
     if not _is_kept(tables, copy, made[0]) or any(sent_ns <= one.t1 and one.t0 <= made[1] for one in copy.dest.purges):
         return False

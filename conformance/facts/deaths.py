@@ -61,6 +61,10 @@ def letter_is_due(tables: Tables, copy: Copy) -> bool:
     """
     gone = any(operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
     letters = any(one.dead_letters for one in copy.send.copies.values())
+    if copy.dest.kind == "temporary" and not copy.dest.applied.is_shared():
+        return False  # nobody knows what the broker calls the queue
+    if not copy.deliveries and tables.declared.generation.get("memory", "fair") != "fair":
+        return False  # such a broker may not come to look at it
     return not gone and not letters and would_be_dead_letter(tables, copy)
 
 

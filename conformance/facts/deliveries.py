@@ -6,6 +6,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Discard, Nack, Operate
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
+from brokerproof.conformance.facts.settling import gave_up
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -34,6 +35,8 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
     refused = first.settlement
     if isinstance(refused, Discard) and refused.t0 <= second.event.t1:
         return False  # an expired-ack with which the broker's clock disagrees gives the message back
+    if first.dest.applied.entry.redelivery is not None and gave_up(first):
+        return False
     # Where a rejection is not the end, the broker may try again; one session may have rejected either of two.
     for delivery in (first, second) if one is other else (first,):
         for event in delivery.settlements:
@@ -53,7 +56,8 @@ def may_be_given_up(copy: Copy) -> bool:
     if copy.rejected:
         return True
     consumed = sum(delivery.consumed is not None for delivery in copy.deliveries)
-    rounds = max([len(copy.deliveries), consumed, *(delivery.rollbacks + 1 for delivery in copy.deliveries)])
+    counts = [d.rollbacks + max(1, d.event.delivery_count or 1) for d in copy.deliveries]
+    rounds = max([len(copy.deliveries), consumed, *counts])
     limits = [d.session.traits.gives_up_after for d in copy.deliveries if d.session.traits.gives_up_after]
     return bool(limits) and rounds >= min(limits) - 1
 
@@ -71,6 +75,8 @@ def at_home(delivery: Delivery) -> bool:
     copy, dest = delivery.copy, delivery.dest
     if dest is not copy.dest or not dest.purges:
         return dest is copy.dest
+    if copy.send.dest is not copy.dest and any(one.op == "move" and one.to == dest.name for one in dest.purges):
+        return False  # another copy may have been brought
     return all(one.to != dest.name for one in moves(copy))
 
 

@@ -236,7 +236,10 @@ class Queue:
             one.due, one.first_due = len(due), due[0] if due else None
             there = traffic.most(event.t0, event.t1)
             if event.size is not None and there - len(due) < event.size <= there:
-                one.left = there - sum(not copy.dead_letters or _found_ns(copy) > event.t0 for copy in due)
+                back = applied.entry.redelivery is not None and any(copy.rejected for copy in self.dest.copies)
+                one.left = (
+                    NEVER if back else there - sum(not copy.dead_letters or _found_ns(copy) > event.t0 for copy in due)
+                )
 
     def _waited(self, copy: Copy, one: Expiries) -> bool:
         """Whether nobody had it by a reading, for certain, and its death is counted."""

@@ -44,6 +44,11 @@ def operate(tables: Tables, event: Operate) -> None:
             _disturb(tables, dest, event)
             dest.epoch.operate(event)
         tables.marks.put(marks.OPERATOR, name, (event.t0, event.t1))
+        if dest is not source and any(name in copy.send.copies for copy in source.copies):
+            tables.marks.put(marks.REPEATED, name, (event.t0, NEVER))  # both copies of one message
+        if source.grouped and not dest.grouped:
+            dest.grouped = True
+            tables.marks.put(marks.SELECTIVE, name, (event.t0, NEVER))
     for copy in list(source.waiting.values()):
         release(tables, copy)
     for copy in source.copies if tables.rejected else ():

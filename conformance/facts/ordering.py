@@ -26,7 +26,7 @@ def neighbours(tables: Tables, session: Session) -> Iterator[tuple[Delivery, Del
         # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
         loose = not event.persistent and not send.client.traits.awaits_receipt
         connection = send.connection if loose else 0
-        key = (event.dest, event.host, event.priority, event.persistent, connection, event.group)
+        key = (event.dest, delivery.dest.name, event.host, event.priority, event.persistent, connection, event.group)
         before = newest.get(key)
         if before is None or before.send.event.t0 <= event.t0:
             newest[key] = delivery

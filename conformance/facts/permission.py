@@ -23,7 +23,7 @@ from brokerproof.conformance.experiment.history import (
     Unsubscribe,
 )
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.asked import Request
+from brokerproof.conformance.facts.asked import Asked, Request
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
@@ -123,7 +123,20 @@ def _is_full(tables: Tables, event: Send) -> bool:
     """Whether memory or the disk may have been full, so that a send is refused, or waits."""
     if tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes:
         return True
-    return any(scarce_ns(tables, tables.destination(part)) <= event.t1 for part in tables.names.parts(event.dest))
+    places = [tables.destination(part) for part in tables.names.parts(event.dest)]
+    places += [queue for place in places for queue in tables.virtual_queues.get(place.name, ())]
+    return any(scarce_ns(tables, place) <= event.t1 for place in places)
+
+
+def _is_behind(tables: Tables, client: Client, event: Asked) -> bool:
+    """Whether an earlier message of its may wait for room, until when the broker reads no further."""
+    for other in tables.asked:
+        before = other.event
+        if other.client is not client or before.seq >= event.seq or not isinstance(before, Send):
+            continue
+        if before.result == "unknown" and _is_full(tables, before):
+            return True
+    return False
 
 
 def _subscribe(tables: Tables, event: Subscribe, request: Request) -> str:
@@ -233,4 +246,6 @@ def kept_back(tables: Tables, request: Request) -> str:
         return "it may be on its way"
     if tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes or scarce(tables, event.t1):
         return "there may have been no room"
+    if _is_behind(tables, client, event):
+        return "it may be behind a message that waits for room"
     return "" if not isinstance(event, Send) or not _is_full(tables, event) else "there may have been no room"

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from brokerproof.conformance.experiment.configuration import (
     DeadLetterSpec,
     DeclaredSpec,
     PolicySpec,
     TimeStampingSpec,
 )
-from brokerproof.conformance.experiment.destinations import own_dead_letters_of
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_aside, own_dead_letters_of
 from brokerproof.conformance.experiment.history import Send
-from brokerproof.conformance.experiment.policies import entry_for
+from brokerproof.conformance.experiment.policies import PREFIXES, entry_for
 
 #: How much of a limit may be in use before anybody may be kept waiting for memory.
 PRESSURE_PERCENT: Final = 50
@@ -27,7 +29,10 @@ class Applied:
 
     __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "found", "memory_limit_bytes", "page", "topic")
 
-    def __init__(self, declared: DeclaredSpec, dest: str, *, topic: bool) -> None:
+    def __init__(self, declared: DeclaredSpec, dest: str, *, topic: bool, temporary: bool = False) -> None:
+        if temporary:  # what a pattern says of queues says nothing of temporary ones
+            plain = [entry for entry in declared.policies if not entry.match.startswith(PREFIXES)]
+            declared = msgspec.structs.replace(declared, policies=plain)
         entry = entry_for(declared, dest, topic=topic)
         self.dest = dest
         self.topic = topic
@@ -49,6 +54,8 @@ class Applied:
     def keeps_dead_letter(self, *, persistent: bool, expired: bool) -> bool:
         """Whether a message that dies there leaves a copy on some dead-letter queue."""
         strategy = self.dead_letter
+        if self.dest == DEAD_LETTERS or (is_aside(self.dest) and not self.topic):
+            return False  # what dies there again disappears
         if strategy.strategy == "discarding" or (expired and not strategy.process_expired):
             return False
         return persistent or strategy.process_non_persistent

@@ -22,10 +22,25 @@ def mark_pressure(tables: Tables) -> None:
     limit = tables.declared.memory_limit_bytes
     if 0 < limit * PRESSURE_PERCENT < tables.sent_bytes * 100:
         _mark(tables, "", limit, tables.sends.values())
-    for dest in tables.destinations.values():
+    for dest in list(tables.destinations.values()):
         own = dest.applied.memory_limit_bytes
-        if 0 < own * PRESSURE_PERCENT < dest.sent_bytes * 100:
-            _mark(tables, dest.name, own, dest.sends)
+        if own > 0:
+            others = _brought(tables, dest)
+            brought_bytes = sum(send.event.size + OVERHEAD_MAX_BYTES for send in others)
+            if own * PRESSURE_PERCENT < (dest.sent_bytes + brought_bytes) * 100:
+                _mark(tables, dest.name, own, [*dest.sends, *others])
+
+
+def _brought(tables: Tables, dest: Destination) -> list[Send]:
+    """What may have come from where it was sent to: virtual topics of which nobody knows, operators who moved some."""
+    sources = [one.dest for one in dest.purges if one.op == "move" and one.to == dest.name]
+    if dest.virtual and dest.virtual != dest.name:
+        sources.append(dest.virtual)
+    if not sources:
+        return []
+    here = {send.message for send in dest.sends}
+    sends = [send for name in dict.fromkeys(sources) for send in tables.destination(name).sends]
+    return [send for send in sends if send.message not in here]
 
 
 def _mark(tables: Tables, place: str, limit: int, sends: Iterable[Send]) -> None:
@@ -108,7 +123,7 @@ def limit_at(tables: Tables, reading: Reading) -> int:
     if not changes:
         return tables.declared.memory_limit_bytes
     last = changes[-1]
-    if last.result != "ok" or last.t1 > event.t0 or tables.restarted(last.t0, event.t1):
+    if last.result != "ok" or last.seq > event.seq or last.t1 > event.t0 or tables.restarted(last.t0, event.t1):
         return -1
     return last.limit_bytes if last.limit_bytes is not None else -1
 

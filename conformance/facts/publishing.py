@@ -24,6 +24,9 @@ def owed(tables: Tables, send: Send, rest_ns: int) -> bool:
     """Whether the broker had a message at some rest, and no timer can touch it: whoever is owed it was given it."""
     if not send.confirmed or send.timed or may_die(tables, send):
         return False
+    kept = send.event.persistent and tables.remembers
+    if tables.restarts and not kept and tables.restarted(send.event.t0, rest_ns):
+        return False
     return taken(send) or kept_connection(tables, send.client, send.event.t0, rest_ns)
 
 

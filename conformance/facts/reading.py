@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
+from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Window
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
@@ -35,7 +36,7 @@ def read(tables: Tables, event: Counters) -> None:
         reading.epoch = tables.epoch.copy()
         tables.destination(names.DEAD_LETTERS)
         reading.empty = _is_empty(tables, event)
-        reading.idle = sum(_is_idle(one) for one in tables.destinations.values() if one.name not in tables.uncommitted)
+        reading.idle = _count_idle(tables)
         tables.broker_readings.append(reading)
     else:
         reading.before = dest.readings[-1] if dest.readings else None
@@ -152,13 +153,26 @@ def _is_drained(tables: Tables, dest: Destination) -> bool:
     return _is_idle(dest)
 
 
+def _count_idle(tables: Tables) -> int:
+    """How many of which nobody reads the figures have nothing; none if some temporary queue may have
+    something, or is gone."""
+    for dest in tables.destinations.values():
+        gone = dest.kind == "temporary" and tables.marks.spans(marks.OPERATOR, dest.name)
+        if gone or (dest.kind == "temporary" and dest.sent_bytes and not _is_idle(dest)):
+            return 0
+    return sum(_is_idle(one) for one in tables.destinations.values() if one.name not in tables.uncommitted)
+
+
 def _is_idle(dest: Destination) -> bool:
-    """Nobody reads its figures, but somebody who would take anything holds nothing: that is how dead letters are known
-    gone, and what was sent to a temporary queue.
+    """Nobody reads its figures, but somebody who would take anything is there and nobody holds anything: that is how
+    dead letters are known gone, and what was sent to a temporary queue.
     """
-    if dest.kind not in {"dead-letters", "temporary"} or dest.readings:
+    ledger = dest.ledger
+    if dest.kind not in {"dead-letters", "temporary"} or dest.readings or dest.timed:
         return False
-    if any(s.known and not (s.held or s.doubted or s.selective) for s in dest.open.values()):
+    there = dest.open.values()
+    reached = any(s.known and s.prefetch for s in there) and not any(s.selective for s in there)
+    if reached and not (ledger.held or ledger.doubted or ledger.ghosts):
         return True
     # Its consumer has left: what was sent there has been settled.
     return dest.kind == "temporary" and all(_is_settled(send) for send in dest.sends)

@@ -3,9 +3,7 @@ the broker did what it should.
 
 Model. A queue's copy is *waiting*, or *held* by the one session that it arrived at, or gone. A settlement takes it from
 held to gone; the end of a session takes what it held, unsettled, back to waiting. What nobody can know is *doubtful*:
-unknown results, settlements in open transactions, a client's expired-ack, whose effect depends on the broker.
-Readings: ``reading.py``; connections and sessions: ``attachments.py``.
-"""
+unknown results, settlements in open transactions, a client's expired-ack, whose effect depends on the broker."""
 
 from __future__ import annotations
 
@@ -71,17 +69,18 @@ from brokerproof.conformance.facts.settling import (
     enlist,
     expect_no_dead_letter,
     hold,
-    no_longer_open,
     note_volatile,
     release,
-    roll_back,
     settle,
     settled_by,
     take,
+    tell_apart,
     unpledge,
 )
+from brokerproof.conformance.facts.slow_links import mark_slow_links
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.facts.transacting import begin, end, ends_by_reject, send_in_transaction
 
 Handler = Callable[[Any], None]
 #: What moves no message; neither does what a broker tells of itself, which names none.
@@ -94,9 +93,15 @@ def record(history: History, tables: Tables) -> None:
     for event in history.events:
         if type(event) is SendEvent:
             announced.setdefault(event.message, event)
+        elif type(event) is Commit:
+            tables.commits[event.tx] = event
+    mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()
     requests = Requests(tables)
+    begun = sorted(announced.values(), key=lambda event: -event.t0)
     for event in history.events:
+        if begun and begun[-1].t0 < event.t1:
+            tables.begin(begun, event.t1)
         kind = type(event)
         if kind in NOTED:
             requests.note(event)  # type: ignore[arg-type] # as compared
@@ -110,7 +115,7 @@ def record(history: History, tables: Tables) -> None:
 class Recording:
     """The pass. ``tables`` is what it fills."""
 
-    __slots__ = ("_announced", "_attachments", "_expired_ack_settles", "_rejects", "tables")
+    __slots__ = ("_announced", "_attachments", "_expired_ack_settles", "tables")
 
     def __init__(self, tables: Tables, announced: dict[str, SendEvent]) -> None:
         self.tables = tables
@@ -119,7 +124,6 @@ class Recording:
         self._announced = announced
         self._expired_ack_settles = surely_believes_clients(tables.declared, simulated=tables.simulated)
         #: A rejected message is a dead letter for certain; otherwise nobody knows what becomes of it.
-        self._rejects = "dead-letter" in tables.header.capabilities
 
     def handlers(self) -> dict[type[Event], Handler]:
         """Kind of event -> what takes it."""
@@ -146,9 +150,9 @@ class Recording:
             Pause: self._pause,
             Crash: tables.crashes.append,
             Phase: self._phase,
-            Begin: self._begin,
-            Commit: self._ended,
-            Abort: self._ended,
+            Begin: lambda event: begin(tables, event),
+            Commit: lambda event: end(tables, event),
+            Abort: lambda event: end(tables, event),
             Browse: self._browse,
             Operate: lambda event: operate(tables, event),
             Poll: tables.polls.append,
@@ -161,6 +165,8 @@ class Recording:
         tables = self.tables
         if event.result == "ok":
             heard(tables.client(event.host), event)
+        elif event.result == "unknown":
+            tables.client(event.host).unanswered = True
         send = self._row(event.message)
         if send is None or send.event is not event:
             return  # the same message once more: what was sent first counts
@@ -185,7 +191,7 @@ class Recording:
             if len(part.priorities) == 2:
                 tables.marks.put(marks.PRIORITY, part.name, (0, NEVER))
         if event.tx is not None:
-            self._send_in_transaction(send, event.tx)
+            send_in_transaction(tables, send, event.tx)
         elif event.result == "ok":
             accept(tables, send, (event.t0, event.t1))
 
@@ -215,20 +221,6 @@ class Recording:
         dest.copies.append(copy)
         self.tables.copies.append(copy)
         return copy
-
-    def _send_in_transaction(self, send: Send, name: str) -> None:
-        tables, event = self.tables, send.event
-        transaction = tables.transaction(name, event.host)
-        send.transaction = transaction
-        transaction.sends.append(send)
-        if event.result == "fail":
-            transaction.mixed = True
-        elif event.result == "unknown":
-            tables.unsure.update(dict.fromkeys(tables.names.parts(event.dest), True))
-        else:
-            for part in tables.names.parts(event.dest):
-                count, size = tables.uncommitted.get(part, (0, 0))
-                tables.uncommitted[part] = (count + 1, size + event.size)
 
     # -- deliveries
 
@@ -261,6 +253,7 @@ class Recording:
         delivery = Delivery(copy, dest, session, event, state)
         tables.deliveries.append(delivery)
         session.deliveries.append(delivery)
+        tell_apart(tables, session.seen.get(event.message), delivery)
         session.seen[event.message] = delivery
         dest.arrived += 1
         dest.ledger.arrived += state != LATE or not tables.restarts
@@ -292,8 +285,13 @@ class Recording:
             return found
         if dest.kind == "dead-letters" and event.original_dest and send.dest.kind in {"composite", "virtual"}:
             origin = self.tables.destination(event.original_dest)
-            if not origin.topic and _is_copied(self.tables, send, origin):
+            if origin.topic:
+                return self._copy(send, holder, origin, None)  # it died before any queue got its copy
+            if _is_copied(self.tables, send, origin):
                 return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
+        source = _moved_from(self.tables, send, dest)
+        if source is not None:
+            return send.copies.get(source.name) or self._copy(send, source.name, source, None)
         if (
             not dest.topic
             and send.copy is not None
@@ -332,11 +330,13 @@ class Recording:
             return
         transaction = self._part_of(event) if event.tx is not None else None
         state = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
+        certain = state
         for message in event.messages:
             delivery = settled_by(session, message, event)
             if delivery is None:
                 session.dest.ledger.stirred = True
                 continue
+            state = DOUBTFUL if message in session.twins else certain
             if not session.traits.widens_window:
                 session.freed_ns.append(event.t0)
             self._settled_by(delivery, event)
@@ -379,7 +379,7 @@ class Recording:
         tables, copy = self.tables, delivery.copy
         if delivery.dest.applied.entry.redelivery is not None:
             tables.marks.put(marks.REDELIVERY, delivery.dest.name, (event.t0, NEVER))
-        if not self._ends_by_reject(delivery):
+        if not ends_by_reject(self.tables, delivery):
             state = DOUBTFUL
         settle(tables, delivery, state)
         if state != SETTLED or delivery.dest.topic or not delivery.session.traits.awaits_receipt or copy.dead_letters:
@@ -393,10 +393,6 @@ class Recording:
             tables.rejected += 1
             note_volatile(tables, copy)
 
-    def _ends_by_reject(self, delivery: Delivery) -> bool:
-        """Whether a rejection is the end of it; STOMP leaves to the broker what becomes of it."""
-        return self._rejects and delivery.dest.applied.entry.redelivery is None
-
     def _discard(self, event: Discard) -> None:
         delivery = self._delivery(event.consumer, event.message)
         if delivery is None:
@@ -404,7 +400,8 @@ class Recording:
         if delivery.session.traits.widens_window:
             delivery.session.freed_ns.append(event.t0)
         self._settled_by(delivery, event)
-        settle(self.tables, delivery, SETTLED if self._expired_ack_settles else DOUBTFUL)
+        unread = delivery.session.client.unanswered  # the broker may wait with the rest of its connection
+        settle(self.tables, delivery, SETTLED if self._expired_ack_settles and not unread else DOUBTFUL)
 
     def _acknowledge(self, event: Acknowledge) -> None:
         self.tables.acknowledges.append(event)
@@ -417,57 +414,6 @@ class Recording:
             delivery = self._delivery(event.consumer, message)
             if delivery is not None:
                 delivery.copy.called_expired = True
-
-    # -- transactions
-
-    def _begin(self, event: Begin) -> None:
-        if event.result == "fail":
-            return
-        transaction = self.tables.transaction(event.tx, event.host)
-        transaction.client.transaction = transaction
-
-    def _ended(self, event: Commit | Abort) -> None:
-        """What was sent in it is accepted or never was; what was acknowledged is settled, or held as before."""
-        tables = self.tables
-        if event.result == "ok":
-            heard(tables.client(event.host), event)
-        transaction = tables.transaction(event.tx, event.host)
-        transaction.end = event
-        if transaction.client.transaction is transaction:
-            transaction.client.transaction = None
-        committed = isinstance(event, Commit)
-        transaction.committed = committed if event.result == "ok" else None
-        for send in transaction.sends:
-            if send.event.result == "ok":
-                no_longer_open(tables, send, sure=event.result == "ok")
-            if event.result != "ok":
-                continue
-            if not committed:
-                self._withdraw(send)
-            elif send.event.result == "ok":
-                accept(tables, send, (event.t0, event.t1))
-        self._settlements_ended(transaction)
-
-    def _settlements_ended(self, transaction: Transaction) -> None:
-        """What was acknowledged in it is settled, or held as before, or nobody knows."""
-        for delivery in transaction.settled:
-            unpledge(delivery)
-            if delivery.transaction is not transaction or transaction.committed is None:
-                continue
-            delivery.transaction = None
-            if not transaction.committed:
-                roll_back(delivery, mixed=transaction.mixed)
-            elif not isinstance(delivery.settlement, Nack) or self._ends_by_reject(delivery):
-                settle(self.tables, delivery, SETTLED)
-        for delivery in transaction.tried if transaction.committed is False else ():
-            if delivery.transaction is None:
-                roll_back(delivery)
-
-    def _withdraw(self, send: Send) -> None:
-        """Its transaction was rolled back."""
-        send.refused = True
-        for part in self.tables.parts(send.event):
-            part.epoch.undone = True
 
     # -- operators, browsers, phases
 
@@ -490,6 +436,16 @@ class Recording:
     def _phase(self, event: Phase) -> None:
         self.tables.phases[event.name] = event
         self.tables.phase = event.name
+
+
+def _moved_from(tables: Tables, send: Send, dest: Destination) -> Destination | None:
+    """The queue of a virtual topic from which an operator may have moved a message here."""
+    if send.dest.kind != "virtual" or dest.topic or _is_copied(tables, send, dest):
+        return None
+    moved = {one.dest for one in dest.purges if one.op == "move" and one.to == dest.name}
+    found = [queue for queue in tables.virtual_queues.get(send.dest.name, ()) if queue.name in moved]
+    fresh = [queue for queue in found if queue.name not in send.copies]
+    return next(iter((*fresh, *found)), None)
 
 
 def _is_copied(tables: Tables, send: Send, dest: Destination) -> bool:

@@ -73,7 +73,7 @@ class Send:
 
     # fmt: off
     __slots__ = ("accepted", "client", "confirmed", "connection", "copies", "copy", "delayed", "dest", "event", "marks",
-                 "message", "mortal", "refused", "seen", "transaction")
+                 "message", "mortal", "refused", "seen", "timed", "transaction")
     # fmt: on
 
     def __init__(self, event: SendEvent, client: Client, dest: Destination) -> None:
@@ -82,9 +82,9 @@ class Send:
         self.client = client
         self.dest = dest
         self.connection = 0  # which of its host's it was sent on
-        #: Its producer wanted it to wait (a negative delay is a wish, too), or to die.
-        self.delayed = event.delay_ms != 0 or event.deliver_at_ms is not None
+        self.delayed = event.delay_ms != 0 or event.deliver_at_ms is not None  # a negative delay is a wish, too
         self.mortal = event.expiration_ms > 0 or event.life_ms > 0
+        self.timed = event.timed()
         self.transaction: Transaction | None = None
         self.confirmed = event.result == "ok" and event.tx is None
         self.refused = event.result == "fail"
@@ -106,11 +106,6 @@ class Send:
     def reasoned(self) -> bool:
         """Whether its refusal gives a queue manager's reason, which says more than any text."""
         return "MQRC_" in (self.event.refusal or "")
-
-    @property
-    def timed(self) -> bool:
-        """Whether its producer wanted it to die, or to wait."""
-        return self.event.timed()
 
 
 class Copy:
@@ -202,7 +197,8 @@ class Delivery:
         settlement = self.settlement
         if settlement is None or self.state not in {SETTLED, DOUBTFUL}:
             return None
-        return settlement.t0, settlement.t1 if self.state == SETTLED and _confirmed(settlement) else NEVER
+        answered = not isinstance(settlement, Discard) and settlement.result == "ok" and settlement.tx is None
+        return settlement.t0, settlement.t1 if self.state == SETTLED and answered else NEVER
 
     @property
     def is_dead_letter(self) -> bool:
@@ -257,7 +253,7 @@ class Session:
     __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
                  "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
                  "marks", "name", "opened", "overdrawn", "prefetch", "rooms_ns", "seen", "selective", "subscription",
-                 "sync", "tried", "uncertain", "undone", "wild")
+                 "sync", "tried", "twins", "uncertain", "undone", "wild")
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
@@ -270,6 +266,8 @@ class Session:
         self.deliveries: list[Delivery] = []
         #: Message -> its latest delivery here.
         self.seen: dict[str, Delivery] = {}
+        #: Messages of which it got more than one copy: which of them a settlement means, nobody can say.
+        self.twins: dict[str, bool] = {}
         self.held = 0
         self.doubted = 0
         #: Of those that it holds: acknowledged in transactions that were rolled back.
@@ -325,8 +323,9 @@ class Client:
     """A client's host and its one connection at a time."""
 
     # fmt: off
-    __slots__ = ("closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
-                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction", "via")
+    __slots__ = ("busy", "closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
+                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction",
+                 "unanswered", "via")
     # fmt: on
 
     def __init__(self, name: str) -> None:
@@ -345,18 +344,23 @@ class Client:
         self.open: dict[str, Session] = {}
         self.stalls: list[Stall] = []
         self.stall: Stall | None = None
+        #: When a slow link was busy with so much that what followed was late.
+        self.busy: list[Span] = []
         #: The broker may have closed the connection during a stall.
         self.suspected = False
         self.transaction: Transaction | None = None
         #: Sessions that said goodbye on this connection, which the broker may not have read yet.
         self.goodbyes: list[Session] = []
         #: When it began to write the last thing that the broker confirmed; when the last thing from there reached it.
+        #: A message that it sent was not answered in time: the broker may read no further until it takes that message.
+        self.unanswered = False
         self.last_request_ns = 0
         self.last_heard_ns = 0
 
     def stalled(self, t0: int, t1: int) -> bool:
-        """Whether its link was stalled at any instant of ``[t0, t1]``."""
-        return any(low <= t1 and high >= t0 for low, high in (stall.span() for stall in self.stalls))
+        """Whether its link was stalled, or a slow one busy for long, at any instant of ``[t0, t1]``."""
+        spans = [stall.span() for stall in self.stalls] if self.stalls else []
+        return any(low <= t1 and high >= t0 for low, high in (*spans, *self.busy))
 
 
 class Window:
@@ -467,8 +471,9 @@ class Destination:
         self.topic = topic
         #: The virtual topic that it is, or that it consumes from; "" for all others.
         self.virtual = virtual
-        #: The pattern that covers it.
-        self.pattern = ALL_TOPICS if topic else ALL_QUEUES
+        #: The pattern that covers it; brokers give virtual topics and their queues names of several elements.
+        plain = not virtual and kind not in {"temporary", "composite"}
+        self.pattern = "" if not plain else ALL_TOPICS if topic else ALL_QUEUES
         self.applied = applied
         self.ledger = Ledger()
         self.epoch = Epoch(fed=kind == "queue" and bool(virtual))
@@ -498,8 +503,3 @@ class Destination:
         self.purges: list[Operate] = []
         #: What was accepted until then may be gone by their doing.
         self.taken_ns = -1
-
-
-def _confirmed(settlement: Ack | Nack | Discard) -> bool:
-    """Whether the broker answered, outside of a transaction."""
-    return not isinstance(settlement, Discard) and settlement.result == "ok" and settlement.tx is None

@@ -1,8 +1,9 @@
 """Selectors: whether a consumer's selector wants a message, as far as an observer can tell from what was sent.
 
 An observer knows a message's property ``kind`` and its priority. So the selectors that can be judged compare these two
-with literals, joined by AND, OR, NOT and parentheses. SQL's three-valued logic applies; a message without ``kind`` has
-NULL there. Everything else cannot be judged, and nothing is claimed about it. Written from the JMS specification.
+with literals (LIKE, IN and BETWEEN included), joined by AND, OR, NOT and parentheses. SQL's three-valued logic applies;
+a message without ``kind`` has NULL there. Everything else cannot be judged, and nothing is claimed about it. Written
+from the JMS specification.
 """
 
 from __future__ import annotations
@@ -114,11 +115,23 @@ class _Reader:
         raise _Unreadable
 
     def _priority(self) -> Condition:
-        operator, literal = self._next(), self._next()
-        if operator not in {"=", "<>", "<", "<=", ">", ">="} or not literal.isdigit():
+        negated = self._accept("NOT")
+        if self._accept("BETWEEN"):
+            low = self._number()
+            self._demand("AND")
+            high = self._number()
+            return lambda event: (low <= event.priority <= high) != negated
+        operator = self._next()
+        if negated or operator not in {"=", "<>", "<", "<=", ">", ">="}:
             raise _Unreadable
-        number = int(literal)
+        number = self._number()
         return lambda event: _compares(event.priority, operator, number)
+
+    def _number(self) -> int:
+        token = self._next()
+        if not token.isdigit():
+            raise _Unreadable
+        return int(token)
 
     def _kind(self) -> Condition:
         if self._accept("IS"):
@@ -133,6 +146,11 @@ class _Reader:
                 choices.append(self._text())
             self._demand(")")
             return lambda event: (event.message_kind in choices) != negated if event.message_kind else None
+        if self._accept("LIKE"):
+            pattern = _pattern(self._text())
+            return lambda event: (
+                (pattern.fullmatch(event.message_kind) is not None) != negated if event.message_kind else None
+            )
         operator = self._next()
         if negated or operator not in {"=", "<>"}:
             raise _Unreadable
@@ -144,6 +162,12 @@ class _Reader:
         if not token.startswith("'"):
             raise _Unreadable
         return token[1:-1].replace("''", "'")
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """What LIKE says: ``%`` is any text, ``_`` one character."""
+    parts = {"%": ".*", "_": "."}
+    return re.compile("".join(parts.get(letter, re.escape(letter)) for letter in text), re.DOTALL)
 
 
 def _compares(one: int, operator: str, other: int) -> bool:

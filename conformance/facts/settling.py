@@ -190,11 +190,16 @@ def enlist(delivery: Delivery, transaction: Transaction, result: str) -> None:
 def roll_back(delivery: Delivery, *, mixed: bool = True) -> None:
     """It was acknowledged in a transaction that was rolled back. ``mixed``: as far as anybody knows."""
     delivery.rollbacks += 1
-    gives_up = delivery.session.traits.gives_up_after
-    if not 0 < gives_up <= delivery.rollbacks:  # its library gives it up, and nobody sees that
+    if not gave_up(delivery):
         undo(delivery)
         if delivery.session.end == "close" and delivery.state == DOUBTFUL and not mixed:
             delivery.state = RETURNED  # it stayed with the transaction when its consumer left
+
+
+def gave_up(delivery: Delivery) -> bool:
+    """Its library rejected it, which nobody sees: it was rolled back too often."""
+    earlier = max(0, (delivery.event.delivery_count or 1) - 1)  # deliveries to others count, too
+    return 0 < delivery.session.traits.gives_up_after <= delivery.rollbacks + earlier
 
 
 def give_back(delivery: Delivery, transaction: Transaction) -> None:
@@ -243,3 +248,13 @@ def settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | 
 def settled_after(copy: Copy, true_ns: int) -> bool:
     """Whether somebody tried to settle it then, or later."""
     return any(event.t1 >= true_ns for delivery in copy.deliveries for event in delivery.settlements)
+
+
+def tell_apart(tables: Tables, before: Delivery | None, delivery: Delivery) -> None:
+    """A session got a message that it had got before; of two copies nobody can say which one it settles."""
+    if before is None or before.copy is delivery.copy:
+        return
+    delivery.session.twins[delivery.event.message] = True
+    for twin in (before, delivery):
+        if twin.state == HELD:
+            settle(tables, twin, DOUBTFUL)

@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.history import (
     Acknowledge,
     Arrive,
     Browse,
+    Commit,
     Crash,
     Event,
     Fault,
@@ -72,7 +73,7 @@ class Tables:
 
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "asked", "broker", "broker_readings", "browsers", "browses",
-                 "browsings", "charged", "clients", "clock_steps", "clocks", "copies", "crashes", "declared",
+                 "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes", "declared",
                  "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header", "limits",
                  "lookers", "marks", "measured", "mortal", "moved_seq", "names", "operations", "pauses", "phase",
                  "phases", "polls", "probes", "queue_readings", "queue_rests", "readings", "rejected", "resets",
@@ -82,7 +83,6 @@ class Tables:
 
     def __init__(self, header: Header) -> None:  # noqa: PLR0915 - one table a line
         self.header = header
-        #: What the destinations are, by name.
         self.names = names.Destinations(header.destinations)
         self.declared = header.declared
         self.broker = header.broker_host
@@ -90,7 +90,6 @@ class Tables:
         self.simulated = header.world == "simulated"
         self.clocks: dict[str, Clock] = {}
         self.marks = marks.Marks()
-        # -- rows
         self.sends: dict[str, Send] = {}
         self.delayed: list[Send] = []
         self.mortal: list[Send] = []
@@ -147,6 +146,8 @@ class Tables:
         #: Of these copies, those that a restart ends.
         self.volatile: list[Copy] = []
         self.epoch = Epoch()
+        #: Transaction -> how its host asked for its commit, which may be still to come in the order of the history.
+        self.commits: dict[str, Commit] = {}
         #: What open transactions sent where: messages and bytes of their bodies; destinations where others may have.
         self.uncommitted: dict[str, tuple[int, int]] = {}
         self.unsure: dict[str, bool] = {}
@@ -158,8 +159,9 @@ class Tables:
         found = self.destinations.get(name)
         if found is None:
             topic, virtual = self.names.is_topic(name), self.names.virtual_topic(name)
-            applied = Applied(self.declared, name, topic=topic)
-            found = Destination(name, kind_of(name, self.names), applied, topic=topic, virtual=virtual)
+            kind = kind_of(name, self.names)
+            applied = Applied(self.declared, name, topic=topic, temporary=kind == "temporary")
+            found = Destination(name, kind, applied, topic=topic, virtual=virtual)
             self.destinations[name] = found
             if virtual not in {"", name} and "virtual-topics" in self.header.capabilities:
                 self.virtual_queues.setdefault(virtual, []).append(found)
@@ -167,9 +169,18 @@ class Tables:
                 if covers(session, found):
                     found.sessions.append(session)
                     found.epoch.touched += not session.end
+                    found.ledger.departed += session.end != ""
                     kinds = marks.WILDCARD | (marks.SELECTIVE if session.selective else 0)
                     self.marks.put(kinds, name, (session.opened[0], NEVER))
         return found
+
+    def begin(self, sends: list[SendEvent], until_ns: int) -> None:
+        """Take those that had begun by then from the end: what others do meanwhile may concern the queues that they
+        bring into being.
+        """
+        while sends and sends[-1].t0 < until_ns:
+            for part in self.names.parts(sends.pop().dest):
+                self.destination(part)
 
     def dests_of(self, session: Session) -> list[Destination]:
         """Where a consumer consumes from."""

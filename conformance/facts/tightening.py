@@ -63,6 +63,8 @@ def _bound_returns(copy: Copy) -> None:
         session = earlier.session
         if session is delivery.session or session.uncertain or session.leave is None:
             continue
+        if any(stall.span()[1] >= earlier.event.t0 for stall in delivery.session.client.stalls):
+            continue  # it may have been on its way since before the other was given it
         leaving = leaving_ns(session)
         bound, (low, high) = min(leaving, refused_ns), delivery.assigned
         if earlier.event.t0 <= leaving and bound <= high:  # otherwise it came back in a way that nobody saw

@@ -1,28 +1,23 @@
-"""Features: what a program can be about beside the common ground, and the short stories of each.
-
-Rules
-* A program is about two features at most, and about none in half of all cases: what is new must not thin out what the
-  rest explores.
-* A feature says what it needs of the frame, how often its own steps are drawn, and its template.
-* Only features in ``OFFERED`` are drawn; a new one is appended there when every rule is sound on it.
-"""
+"""Scenario templates of features: short runs of steps with the values that matter; the rest is left to chance."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.steps import (
     Ack,
+    Acknowledge,
     Advance,
     AnyStep,
     Begin,
     Clock,
     Commit,
     Leave,
+    Nack,
     Operate,
+    Pause,
     Probe,
     Restart,
     Rollback,
@@ -33,73 +28,14 @@ from brokerproof.conformance.experiment.steps import (
     Take,
     Unsubscribe,
 )
-from brokerproof.conformance.experiment.steps.consume import ACKS, DURABLES, SELECTORS, draw_options
+from brokerproof.conformance.experiment.steps.consume import ACKS, DURABLES, draw_options
 from brokerproof.conformance.experiment.steps.operation import OPERATIONS
-from brokerproof.conformance.experiment.steps.send import GROUPS, KINDS, PRIORITIES
-from brokerproof.conformance.generate.templates import Template
+from brokerproof.conformance.experiment.steps.selecting import draw_selector
+from brokerproof.conformance.experiment.steps.send import GROUPS, KINDS, PRIORITIES, draw_message_options
+from brokerproof.conformance.generate.templates import Template, dest_of
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.experiment.program import Program
-
-#: What may be drawn.
-OFFERED = (
-    "transactions",
-    "selectors",
-    "priorities",
-    "groups",
-    "exclusive",
-    "wildcards",
-    "durables",
-    "operator",
-    "browsers",
-    "pull",
-    "lifetimes",
-    "restarts",
-)
-#: Of 100 programs, so many are about one feature at least, and of those so many about two.
-ONE_PERCENT = 50
-TWO_PERCENT = 30
-
-
-def draw_features(chooser: Chooser) -> tuple[str, ...]:
-    """What the next program is about."""
-    if not chooser.flag(ONE_PERCENT):
-        return ()
-    first = OFFERED[chooser.below(len(OFFERED))]
-    if not chooser.flag(TWO_PERCENT):
-        return (first,)
-    second = OFFERED[chooser.below(len(OFFERED))]
-    return tuple(dict.fromkeys((first, second)))
-
-
-def fit_frame(frame: Program, features: tuple[str, ...]) -> Program:
-    """The frame with what the features need."""
-    dests = list(frame.destinations)
-    wanted = queues("q1") if "wildcards" in features or "operator" in features else []
-    wanted += topics("t0") if "durables" in features else []
-    dests += [dest for dest in wanted if dest not in dests]
-    hosts = list(frame.hosts)
-    if ("pull" in features or "lifetimes" in features) and all(host.via != "jms" for host in frame.clients()):
-        # The last client: a program may well have only one, and producers are anybody.
-        hosts[-1] = msgspec.structs.replace(hosts[-1], via="jms")
-    broker = frame.broker
-    if "restarts" in features:
-        broker = msgspec.structs.replace(broker, persistent=True)
-    if "priorities" in features:
-        entries = [msgspec.structs.replace(entry, prioritized_messages=True) for entry in broker.policies]
-        broker = msgspec.structs.replace(broker, policies=entries)
-    return msgspec.structs.replace(frame, destinations=dests, broker=broker, hosts=hosts)
-
-
-#: Feature -> how often its own steps are drawn, in the units of ``MIX``.
-MIXES: dict[str, dict[str, int]] = {
-    "transactions": {"begin": 8, "commit": 8, "rollback": 4},
-    "durables": {"unsubscribe": 2},
-    "operator": {"operate": 3},
-    "restarts": {"restart": 3},
-    "raw-peers": {"probe": 2},
-}
 
 
 def _host(chooser: Chooser, shape: Shape) -> int:
@@ -118,7 +54,7 @@ def _consumer(chooser: Chooser, shape: Shape, dest: int, **options: object) -> S
 
 def transacted_sends(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Sends in a transaction, a consumer that must not see them before the end, and the end."""
-    who, dest = _host(chooser, shape), chooser.below(shape.dests)
+    who, dest = _host(chooser, shape), dest_of(chooser, shape)
     steps: list[AnyStep] = [Begin(host=who), Send(host=who, dest=dest, count=1 + chooser.below(3))]
     steps.append(_consumer(chooser, shape, dest))
     steps.append(Take(host=_host(chooser, shape), deadline_ms=50))
@@ -131,7 +67,7 @@ def transacted_sends(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def transacted_acks(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Messages are taken, acknowledged in a transaction, and come back or not."""
-    who, dest = _host(chooser, shape), chooser.below(shape.dests)
+    who, dest = _host(chooser, shape), dest_of(chooser, shape)
     count = 1 + chooser.below(4)
     subscribe = Subscribe(
         host=who,
@@ -157,8 +93,8 @@ def transacted_acks(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def selection(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Messages of several kinds, a consumer that wants some of them, perhaps another that wants all."""
-    dest = chooser.below(shape.dests)
-    steps: list[AnyStep] = [_consumer(chooser, shape, dest, selector=SELECTORS[chooser.below(len(SELECTORS))])]
+    dest = dest_of(chooser, shape)
+    steps: list[AnyStep] = [_consumer(chooser, shape, dest, selector=draw_selector(chooser))]
     for _ in range(2 + chooser.below(3)):
         kind = KINDS[chooser.below(len(KINDS))]
         steps.append(Send(host=_host(chooser, shape), dest=dest, kind=kind, count=1 + chooser.below(2)))
@@ -171,7 +107,7 @@ def selection(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def ranking(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Messages of several priorities wait; then somebody takes them one by one."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     steps: list[AnyStep] = [
         Send(host=_host(chooser, shape), dest=dest, priority=PRIORITIES[chooser.below(len(PRIORITIES))])
         for _ in range(3 + chooser.below(3))
@@ -182,7 +118,7 @@ def ranking(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def grouping(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Groups, two consumers, one of which leaves."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     steps: list[AnyStep] = [_consumer(chooser, shape, dest), _consumer(chooser, shape, dest)]
     steps += [
         Send(host=_host(chooser, shape), dest=dest, group=GROUPS[chooser.below(len(GROUPS))])
@@ -196,7 +132,7 @@ def grouping(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def exclusivity(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """An exclusive (or preferred) consumer beside others; it leaves, or a better one comes."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     steps: list[AnyStep] = [_consumer(chooser, shape, dest)]
     wanted = {"exclusive": True} if chooser.flag(60) else {"priority": 5}
     steps.append(_consumer(chooser, shape, dest, **wanted))
@@ -211,7 +147,7 @@ def exclusivity(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def browsing(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Somebody looks at a queue while others use it."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     steps: list[AnyStep] = [Send(host=_host(chooser, shape), dest=dest, count=1 + chooser.below(5))]
     if chooser.flag(50):
         steps += [_consumer(chooser, shape, dest), Take(host=_host(chooser, shape), deadline_ms=50)]
@@ -221,11 +157,11 @@ def browsing(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def wildcards(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """One consumer of everything, beside consumers of one destination."""
-    steps: list[AnyStep] = [_consumer(chooser, shape, chooser.below(shape.dests), wild=True)]
+    steps: list[AnyStep] = [_consumer(chooser, shape, dest_of(chooser, shape), wild=True)]
     if chooser.flag(50):
-        steps.append(_consumer(chooser, shape, chooser.below(shape.dests)))
+        steps.append(_consumer(chooser, shape, dest_of(chooser, shape)))
     steps += [
-        Send(host=_host(chooser, shape), dest=chooser.below(shape.dests), count=1 + chooser.below(2))
+        Send(host=_host(chooser, shape), dest=dest_of(chooser, shape), count=1 + chooser.below(2))
         for _ in range(2 + chooser.below(3))
     ]
     steps += [Take(host=_host(chooser, shape), deadline_ms=50, count=4), Ack(upto=chooser.below(4))]
@@ -236,7 +172,7 @@ def wildcards(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def pulling(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A consumer that gets nothing unless it asks."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     return [
         _consumer(chooser, shape, dest, prefetch=0),
         Send(host=_host(chooser, shape), dest=dest, count=1 + chooser.below(3)),
@@ -248,7 +184,8 @@ def pulling(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def durables(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A durable subscriber goes and comes back; what was published meanwhile waits for it."""
-    who, dest = _host(chooser, shape), shape.dests - 1
+    who = _host(chooser, shape)
+    dest = shape.topics[chooser.below(len(shape.topics))] if shape.topics else 0
     name = DURABLES[chooser.below(len(DURABLES))]
     one = Subscribe(host=who, dest=dest, durable=name, prefetch=(10, 2)[chooser.below(2)])
     steps: list[AnyStep] = [one, Send(host=_host(chooser, shape), dest=dest, count=1 + chooser.below(3))]
@@ -267,7 +204,7 @@ def durables(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def operators(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """An operator empties, moves or resets a queue that is in use."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     steps: list[AnyStep] = [Send(host=_host(chooser, shape), dest=dest, count=1 + chooser.below(5))]
     if chooser.flag(50):
         steps += [_consumer(chooser, shape, dest), Take(host=_host(chooser, shape), deadline_ms=50)]
@@ -280,7 +217,7 @@ def operators(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def restarts(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """The broker goes and comes back while messages wait or are held."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     persistent = not chooser.flag(25)
     steps: list[AnyStep] = [
         Send(host=_host(chooser, shape), dest=dest, count=1 + chooser.below(4), persistent=persistent)
@@ -295,7 +232,7 @@ def restarts(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def lifetimes(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A message lives by the broker's clock, or is due at a time by its producer's; some clock jumps."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     life_ms = 1 + shape.draw_ms(chooser)
     send = Send(host=_host(chooser, shape), dest=dest, life_ms=life_ms)
     if chooser.flag(35):
@@ -311,12 +248,81 @@ def lifetimes(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def raw_peers(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Somebody with a bare socket comes while others are connected."""
-    return [_consumer(chooser, shape, chooser.below(shape.dests)), Probe.draw(chooser, shape), Settle()]
+    return [_consumer(chooser, shape, dest_of(chooser, shape)), Probe.draw(chooser, shape), Settle()]
+
+
+def standing_still(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """The broker's process stands still while something becomes due, or is to be kept alive."""
+    dest, ms = dest_of(chooser, shape), 1 + shape.draw_ms(chooser) % 10_000
+    late: dict[str, Any] = {"delay_ms": ms} if chooser.flag(60) else {"ttl_ms": ms}
+    steps: list[AnyStep] = [_consumer(chooser, shape, dest)] if chooser.flag(60) else []
+    steps += [
+        Send(host=_host(chooser, shape), dest=dest, **late),
+        Pause(ms=max(1, ms + (500, 1, 0, -1)[chooser.below(4)])),
+    ]
+    return [*steps, Advance(ms=3000), _consumer(chooser, shape, dest), Settle()]
+
+
+def past_the_library(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """Acknowledgements of several types for what one consumer holds."""
+    dest = dest_of(chooser, shape)
+    who = chooser.below(shape.clients)
+    who = next((host for host in range(shape.clients) if shape.vias[host] == "jms"), who)
+    count = 2 + chooser.below(4)
+    steps: list[AnyStep] = [
+        Subscribe(host=who, dest=dest, prefetch=(10, 3, 1)[chooser.below(3)], ack="individual"),
+        Send(host=_host(chooser, shape), dest=dest, count=count),
+        Take(host=who, deadline_ms=50, count=count),
+    ]
+    for _ in range(1 + chooser.below(3)):
+        steps += [Settle(), Acknowledge.draw(chooser, shape)]
+    return [*steps, Settle()]
+
+
+def rejections(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """A message is rejected again and again, with time between."""
+    dest, who = dest_of(chooser, shape), _host(chooser, shape)
+    steps: list[AnyStep] = [
+        Subscribe(host=who, dest=dest, prefetch=10, ack="individual"),
+        Send(host=_host(chooser, shape), dest=dest),
+    ]
+    for _ in range(1 + chooser.below(4)):
+        steps += [Take(host=who, deadline_ms=50), Nack(host=who), Advance(ms=(1200, 3000, 1, 499)[chooser.below(4)])]
+    return steps
+
+
+def giving_up(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """A transaction is rolled back so often that a client library gives the message up."""
+    dest, who = dest_of(chooser, shape), _host(chooser, shape)
+    who = next((host for host in range(shape.clients) if shape.vias[host] == "jms"), who)
+    steps: list[AnyStep] = [
+        Subscribe(host=who, dest=dest, prefetch=(10, 1)[chooser.below(2)]),
+        Send(host=_host(chooser, shape), dest=dest),
+    ]
+    later = chooser.below(6)
+    for turn in range((7, 8, 9, 3)[chooser.below(4)]):
+        steps += [Begin(host=who), Take(host=who, deadline_ms=3000, count=2), Ack(host=who, upto=1), Rollback(host=who)]
+        if turn == later:
+            steps.append(Send(host=_host(chooser, shape), dest=dest))
+    return [*steps, Settle()]
+
+
+def survival(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """A durable subscription holds something, its broker goes and comes back, and it is taken again."""
+    who, name = _host(chooser, shape), DURABLES[chooser.below(len(DURABLES))]
+    dest = shape.topics[chooser.below(len(shape.topics))] if shape.topics else 0
+    one = Subscribe(host=who, dest=dest, durable=name, prefetch=10, ack=("client", "individual")[chooser.below(2)])
+    steps: list[AnyStep] = [one, Send(host=_host(chooser, shape), dest=dest, count=2 + chooser.below(4))]
+    steps += [Take(host=who, deadline_ms=50, count=2), Ack(host=who, upto=chooser.below(2))]
+    if chooser.flag(40):
+        steps.append(Leave(host=who, how="drop"))
+    steps += [Restart(how="kill" if chooser.flag(60) else "stop"), one, Take(host=who, deadline_ms=50, count=4)]
+    return [*steps, Ack(host=who, upto=chooser.below(3)), Settle()]
 
 
 #: Feature -> its templates.
 TEMPLATES_OF: dict[str, tuple[Template, ...]] = {
-    "transactions": (transacted_sends, transacted_acks),
+    "transactions": (transacted_sends, transacted_acks, giving_up),
     "selectors": (selection,),
     "priorities": (ranking,),
     "groups": (grouping,),
@@ -324,26 +330,28 @@ TEMPLATES_OF: dict[str, tuple[Template, ...]] = {
     "browsers": (browsing,),
     "wildcards": (wildcards,),
     "pull": (pulling,),
-    "durables": (durables,),
+    "durables": (durables, survival),
     "operator": (operators,),
     "restarts": (restarts,),
     "lifetimes": (lifetimes,),
     "raw-peers": (raw_peers,),
+    "pauses": (standing_still,),
+    "acknowledgements": (past_the_library,),
+    "redelivery": (rejections,),
 }
 
 
-def draw_template(chooser: Chooser, shape: Shape) -> list[AnyStep]:
-    """A template of one of the program's features."""
-    templates = [template for feature in shape.features for template in TEMPLATES_OF[feature]]
-    steps = templates[chooser.below(len(templates))](chooser, shape)
-    # Two features meet in one story.
-    return [_crossed(chooser, shape, step) for step in steps] if len(shape.features) > 1 else steps
-
-
-def _crossed(chooser: Chooser, shape: Shape, step: AnyStep) -> AnyStep:
-    if isinstance(step, Subscribe) and chooser.flag(30):
-        return msgspec.structs.replace(step, **draw_options(chooser, shape))
+def crossed(chooser: Chooser, shape: Shape, step: AnyStep) -> AnyStep:
+    """A step of a template with what the program's other features ask for: where stories meet."""
+    if isinstance(step, Subscribe) and chooser.flag(25):
+        return msgspec.structs.replace(step, **_elsewhere(draw_options(chooser, shape)))
     if isinstance(step, Send) and chooser.flag(30):
-        drawn = Send.draw(chooser, shape)
-        return msgspec.structs.replace(step, priority=drawn.priority, kind=drawn.kind, group=drawn.group)
+        plain = Send()
+        drawn = draw_message_options(chooser, shape, step.host)
+        fresh = {name: value for name, value in drawn.items() if getattr(step, name) == getattr(plain, name)}
+        return msgspec.structs.replace(step, **fresh)
     return step
+
+
+def _elsewhere(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name != "dest"}

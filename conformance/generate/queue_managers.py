@@ -1,6 +1,5 @@
-"""A drawn program turned into one for a queue manager (generation ``ibm-mq``): drawn objects, and an operator's
-commands between its steps. One function for the generator to call; each command is undone at the end, so that what was held up
-can come.
+"""A drawn program turned into one for a queue manager (generation ``ibm-mq``): drawn objects, and commands between its
+steps. One function for the generator to call; each command is undone at the end, so that what was held up can come.
 """
 
 from __future__ import annotations

@@ -9,13 +9,32 @@ from hypothesis import strategies as st
 from brokerproof.conformance.experiment.chooser import Chooser
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import AnyStep, Shape
-from brokerproof.conformance.generate.programs import PERIODS_MS, SKEWS_MS, TTLS_MS, draw_frame
+from brokerproof.conformance.generate.frame import PERIODS_MS, SKEWS_MS, TTLS_MS, draw_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The shape that rules are drawn for. Steps are total, so ordinals beyond what a program has are reduced, not wasted.
-SHAPE = Shape(3, 3, 3, list(dict.fromkeys([0, *TTLS_MS, *PERIODS_MS, *(abs(skew) for skew in SKEWS_MS)])))
+_TIMES_MS = list(dict.fromkeys([0, *TTLS_MS, *PERIODS_MS, *(abs(skew) for skew in SKEWS_MS)]))
+#: What a frame for state machines may have: their rules are drawn for any of them.
+_SETTINGS = (
+    "several-clients",
+    "jms",
+    "unchecked",
+    "skews",
+    "several-queues",
+    "topics",
+    "stamping",
+    "monitors",
+    "limits",
+)
+_STEPS = ("ttls", "delays", "volatile", "stamps")
+
+
+def shape() -> Shape:
+    """The shape that rules are drawn for. Steps are total, so ordinals beyond what a program has are reduced, not
+    wasted.
+    """
+    return Shape(3, 3, 3, _TIMES_MS, _STEPS)
 
 
 class DrawingChooser(Chooser):
@@ -31,10 +50,11 @@ class DrawingChooser(Chooser):
 @st.composite
 def steps(draw: st.DrawFn, kind: type[AnyStep]) -> AnyStep:
     """Steps of one kind."""
-    return kind.draw(DrawingChooser(draw), SHAPE)
+    return kind.draw(DrawingChooser(draw), shape())
 
 
 @st.composite
 def frames(draw: st.DrawFn) -> Program:
     """Programs without steps: broker settings, hosts, clocks and links."""
-    return draw_frame(DrawingChooser(draw))
+    chooser = DrawingChooser(draw)
+    return draw_frame(chooser, tuple(setting for setting in _SETTINGS if chooser.flag(50)))

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 Template = Callable[["Chooser", "Shape"], list[AnyStep]]
 
 
+def dest_of(chooser: Chooser, shape: Shape) -> int:
+    """A destination that clients both send to and consume from."""
+    both = [dest for dest in shape.open_to if dest in shape.consumable]
+    return both[chooser.below(len(both))]
+
+
 def _near(chooser: Chooser, ms: int) -> int:
     """A wait of about ``ms``: exactly that, one millisecond to either side, or clearly before or after."""
     return max(0, ms + (0, 1, -1, 100, -100, 1500)[chooser.below(6)])
@@ -46,7 +52,7 @@ def _send(chooser: Chooser, shape: Shape, dest: int, **fields: int) -> Send:
 def consume(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Attach, take some, settle some."""
     who = chooser.below(shape.clients)
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     count = 1 + chooser.below(4)
     subscribe = Subscribe(
         host=who,
@@ -67,7 +73,7 @@ def consume(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def expire(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A message waits for about as long as it may live, on some clock; then somebody wants it."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     ttl_ms = shape.draw_ms(chooser)
     steps: list[AnyStep] = [_send(chooser, shape, dest, ttl_ms=ttl_ms, count=1 + chooser.below(2))]
     if chooser.flag(30):
@@ -85,7 +91,7 @@ def expire(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def behind_window(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A message expires behind a full window, which then opens."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     ttl_ms = shape.draw_ms(chooser)
     who = chooser.below(shape.clients)
     return [
@@ -101,7 +107,7 @@ def behind_window(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def delay(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A delayed message, a consumer that waits, perhaps a clock that jumps, a plain message that overtakes."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     delay_ms = 1 + shape.draw_ms(chooser)
     steps: list[AnyStep] = []
     if chooser.flag(70):
@@ -122,7 +128,7 @@ def delay(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def churn(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """Seed 003: a prefilled queue, a consumer that leaves while the broker is still writing."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     who = chooser.below(shape.clients)
     steps: list[AnyStep] = [
         _send(chooser, shape, dest, count=4 + chooser.below(20)),
@@ -145,7 +151,7 @@ def churn(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 def silence(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A link falls silent for about as long as a monitor waits; somebody else wants what it held."""
     who = chooser.below(shape.clients)
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     wait_ms = shape.draw_ms(chooser)
     steps: list[AnyStep] = [Subscribe(host=who, dest=dest, prefetch=10)]
     if chooser.flag(70):
@@ -181,7 +187,7 @@ def backlog(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def overtaking(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A consumer with little credit waits; a long delay, then a message that is due earlier or at once."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     who = chooser.below(shape.clients)
     delay_ms = 3000 + shape.draw_ms(chooser)
     return [
@@ -196,7 +202,7 @@ def overtaking(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 
 def rejection(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A message is taken and rejected; then everything comes to rest."""
-    dest = chooser.below(shape.dests)
+    dest = dest_of(chooser, shape)
     who = chooser.below(shape.clients)
     count = 1 + chooser.below(3)
     return [
@@ -208,15 +214,15 @@ def rejection(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     ]
 
 
-#: In the order in which they are drawn; append, never insert.
-TEMPLATES: tuple[Template, ...] = (
-    consume,
-    expire,
-    delay,
-    churn,
-    behind_window,
-    silence,
-    backlog,
-    overtaking,
-    rejection,
-)
+#: Template -> the feature that it is about; "" is none.
+TEMPLATES: dict[Template, str] = {
+    consume: "",
+    churn: "",
+    backlog: "",
+    expire: "ttls",
+    behind_window: "ttls",
+    delay: "delays",
+    overtaking: "delays",
+    silence: "stalls",
+    rejection: "nacks",
+}

@@ -78,6 +78,11 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     why: str = ""
     remedy: str = ""
 
+    def expects_violation(self, generation: dict[str, str]) -> bool:
+        """Whether a broker of these generations (area -> name) is known to violate it."""
+        name = generation.get("timestamping" if self.area == "TSP" else "memory", "")
+        return self.expected.get(name) == "violated"
+
     @property
     def area(self) -> str:
         """The area's three letters."""

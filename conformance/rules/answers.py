@@ -107,6 +107,14 @@ def browses_end(facts: Facts, row: tuple[Browser, Browse | None]) -> Findings:
         yield broken("never-told", event, why=f"not told in {facts.declared.lateness_ms} ms that it has seen all")
 
 
+def _is_all_gone(facts: Facts) -> bool:
+    """Whether the broker said in the end that it has nothing, not even scheduled: what has room took it from nobody."""
+    last = facts.broker_readings[-1] if facts.broker_readings else None
+    if last is None or last.event.size is None:
+        return not facts.delayed
+    return last.event.seq > facts.drain_seq and last.empty
+
+
 def blocked(facts: Facts) -> list[Request]:
     """Sends outside of transactions that were not answered in time where producers may have to wait for room."""
     declared = facts.declared
@@ -133,5 +141,5 @@ def blocked_sends_go_on(facts: Facts, request: Request) -> Findings:
     )
     if fails or not undisturbed or event.t1 - event.t0 < facts.declared.lateness_ms * NS_PER_MS:
         return
-    if send.copies and all(absent(facts, copy) for copy in send.copies.values()):
+    if _is_all_gone(facts) and send.copies and all(absent(facts, copy) for copy in send.copies.values()):
         yield broken("waits-for-ever", send, why="its destination was emptied, and it never came")

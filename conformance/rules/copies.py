@@ -24,7 +24,7 @@ def temporary(facts: Facts) -> list[Send | Delivery]:
     for dest in facts.destinations.values():
         if dest.kind == "temporary":
             rows += [send for send in dest.sends if send.dest is dest]
-            rows += [delivery for session in dest.sessions for delivery in session.deliveries]
+            rows += [one for session in dest.sessions for one in session.deliveries if one.dest is dest]
     return rows
 
 

@@ -178,7 +178,9 @@ def _excluded(copy: Copy) -> Findings:
     """It has dead letters, perhaps on the queue on which it must not have any."""
     kept, shared = _is_kept(copy), copy.dest.applied.is_shared()
     for letter in copy.dead_letters:
-        if (letter.dest.name == DEAD_LETTERS) is shared and is_told(letter) and not (kept and maybe_rejected(copy)):
+        limited = copy.dest.topic and copy.dest.applied.entry.pending_message_limit is not None
+        died = kept and (maybe_rejected(copy) or limited)
+        if (letter.dest.name == DEAD_LETTERS) is shared and is_told(letter) and not died:
             yield broken("dead-letter", copy, letter, why="nobody rejected it" if kept else "its strategy excludes it")
             return
 
@@ -221,6 +223,8 @@ def letter_on_its_own_queue(facts: Facts, copy: Copy) -> Findings:
     """
     own = copy.dest.applied.own_dead_letters()
     letters = [letter for letter in copy.dead_letters if letter.dest.name != DEAD_LETTERS]
+    if any((letter.event.original_dest or "").startswith(DEAD_LETTERS) for letter in letters):
+        return  # it died once more as a dead letter
     for letter in letters:
         wrong = _misplaced(facts, copy, letter, letters[0]) if is_told(letter) else ""
         if wrong:

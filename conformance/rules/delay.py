@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.facts.absence import missing, unexplained, would_be_dead_letter
+from brokerproof.conformance.facts.absence import missing, unexplained
 from brokerproof.conformance.facts.clock import RATE_PPM
 from brokerproof.conformance.facts.credit import arrived_ns
+from brokerproof.conformance.facts.deaths import letter_is_due
 from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import alive, dead, may_die
@@ -215,10 +216,11 @@ def not_lost(facts: Facts, copy: Copy) -> Findings:
     """A delayed message is not lost: when everything that is due has been taken it was delivered, or it expired and is
     accounted for.
     """
-    if copy.deliveries or copy.dead_letters:
+    # Of all copies of a message the first that dies may be the only one that leaves a letter.
+    if copy.deliveries or any(one.dead_letters for one in copy.send.copies.values()):
         yield held("accounted-for", "it was delivered" if copy.deliveries else "it died while it waited")
         return
-    died = copy.send.confirmed and would_be_dead_letter(facts, copy)
+    died = copy.send.confirmed and letter_is_due(facts, copy)
     if missing(facts, copy) or (died and unexplained(facts, copy)):
         yield broken("lost", copy, why="it was neither delivered nor dead-lettered")
 

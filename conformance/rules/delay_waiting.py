@@ -8,7 +8,9 @@ from bisect import bisect_right
 
 from brokerproof.conformance.experiment.history import Browse, Discard, Event, Poll
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.absence import ended, would_be_dead_letter
+from brokerproof.conformance.facts.absence import GONE, ended, would_be_dead_letter
+from brokerproof.conformance.facts.dead_letters import names_another
+from brokerproof.conformance.facts.deaths import letter_is_due
 from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import dead, may_die
@@ -204,13 +206,16 @@ def one_death(facts: Facts, copy: Copy) -> Findings:
         return
     if not dead(facts, death, due.span[0], facts.end_ns):
         return
-    letters = [letter for letter in copy.dead_letters if not letter.event.redelivered]
+    again = [False, *(before.state in GONE for before in copy.dead_letters)]  # its last holder left it, unused
+    letters = [one for one, back in zip(copy.dead_letters, again, strict=False) if not (back or one.event.redelivered)]
+    if not letters and not letter_is_due(facts, copy):
+        return
     if not letters:
         yield broken("unseen", copy, why="it died while it waited, and is no dead letter")
     elif len(letters) > 1:
         if not facts.restarted(letters[0].event.t0, letters[1].event.t1):
             yield broken("several", copy, *letters[:2], why=f"it has {len(letters)} dead letters")
-    elif letters[0].event.original_dest != copy.dest.name:
+    elif letters[0].event.original_dest is None or names_another(letters[0]):
         yield broken("disguised", copy, letters[0], why=f"its dead letter does not name {copy.dest.name}")
     else:
         yield held("once", "it died while it waited")

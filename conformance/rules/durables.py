@@ -145,9 +145,9 @@ def _foreign(session: Session, outcome: str, situation: str) -> Findings:
         send, event = delivery.send, delivery.send.event
         if delivery.is_dead_letter:
             continue
-        own = send.client is session.client
+        own = send.client is session.client and event.result == "ok" and not event.again
         if own and not session.durable():
-            own = send.connection == session.connection and event.result == "ok" and not event.again
+            own = send.connection == session.connection
         if own:
             yield broken("own", session, send, delivery)
             return

@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.history import Ack, Arrive
 from brokerproof.conformance.facts.absence import drained, ended, unexplained
 from brokerproof.conformance.facts.clock import NO_EVENT
 from brokerproof.conformance.facts.contents import differences
-from brokerproof.conformance.facts.dead_letters import names_another
+from brokerproof.conformance.facts.dead_letters import maybe_rejected, names_another
 from brokerproof.conformance.facts.deaths import (
     given_up,
     letter_is_due,
@@ -189,14 +189,21 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
             yield broken("missing", copy, why="it died on its queue, nobody got it, and it has no dead letter")
         return
     event = letters[0].event
+    if not kept and maybe_rejected(copy):
+        return
     if not kept or event.dest != (applied.own_dead_letters() or DEAD_LETTERS):
         yield broken("uninvited", copy, letters[0], why="the strategy keeps no such dead letter there")
     elif event.expiration_ms > 0 or event.original_dest is None or names_another(letters[0]):
         yield broken("wrong-fields", copy, letters[0])
-    elif len(letters) > 1 and not letters[1].event.redelivered:
+    elif len(letters) > 1 and not letters[1].event.redelivered and not _is_back(letters[0]):
         yield broken("duplicate", copy, *letters[:2])
     else:
         yield held("one-copy", died)
+
+
+def _is_back(letter: Delivery) -> bool:
+    """Whether a dead letter came back from the consumer that had it, or may have."""
+    return letter.state == RETURNED or not letter.session.known
 
 
 def dead_sends(facts: Facts) -> list[Send]:

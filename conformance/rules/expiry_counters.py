@@ -172,7 +172,9 @@ def idle(facts: Facts) -> list[tuple[Counters, Counters]]:
     found: list[tuple[Counters, Counters]] = []
     for dest in facts.destinations.values():
         rests = [reading for reading in dest.readings if reading.at_rest and reading.event.expired is not None]
-        if dest.topic or dest.kind == "dead-letters" or len(rests) < 2 or _waits(dest, rests):
+        if dest.topic or dest.kind == "dead-letters" or len(rests) < 2:
+            continue
+        if _waits(dest, rests) or _is_awaited(facts, dest):
             continue
         for _, group in groupby(rests, key=_moved_seq):
             readings = [reading.event for reading in group]
@@ -181,6 +183,13 @@ def idle(facts: Facts) -> list[tuple[Counters, Counters]]:
             if len(readings) > 1 and not readings[0].scheduled and not readings[-1].scheduled:
                 found.append((readings[0], readings[-1]))
     return found
+
+
+def _is_awaited(facts: Facts, dest: Destination) -> bool:
+    """Whether a message of unknown result may still wait for room, and come when some dies."""
+    topic = facts.destinations.get(dest.virtual) if dest.virtual else None
+    sends = (*dest.sends, *(topic.sends if topic is not None else ()))
+    return any(send.event.result == "unknown" for send in sends)
 
 
 def _moved_seq(reading: Reading) -> int:
@@ -289,10 +298,11 @@ def listeners(facts: Facts) -> list[Listener]:
             facts.destinations.get(expiries_of(dest.name, topic=dest.topic)) if dest.sends and not dest.topic else None
         )
         for session in topic.sessions if topic is not None else ():
-            if session.known and session.ack == "auto" and session.opened[1] <= min(s.event.t0 for s in dest.sends):
+            early = session.opened[1] <= min(s.event.t0 for s in dest.sends)
+            if session.known and session.ack == "auto" and early and not session.selective:
                 found[session.name] = Listener(session, dest)
     for advisory in facts.advisories if found else ():
-        if advisory.consumer in found:
+        if advisory.consumer in found and not advisory.message:  # anybody may send there, too
             found[advisory.consumer].told.append(advisory)
     return list(found.values())
 
@@ -313,11 +323,14 @@ def expiries_are_told(facts: Facts, row: Listener) -> Findings:
         named[name] = advisory
     before = [reading for reading in dest.readings if reading.at_rest and _was_there(row.session, reading)]
     excuses = marks.MEMORY | marks.LIMIT | marks.OPERATOR | marks.RESTART
-    if not before or facts.marks.on(dest.name, before[-1].span) & excuses:
+    silent = dest.applied.found and not dest.applied.entry.advisories
+    if not before or silent or facts.marks.on(dest.name, before[-1].span) & excuses:
         return
     expired = before[-1].event.expired or 0
     heard = sum(advisory.seq < before[-1].event.seq for advisory in told)
     mortal = sum(not send.refused and may_die(facts, send) for send in dest.sends)
+    if heard < expired and not row.session.traits.settles_on_write and expired > row.session.prefetch:
+        return  # it may have to take some first
     if heard < expired or len(told) > mortal:
         why = f"it had got {heard} advisories then and {len(told)} in all, of {mortal} that can be"
         yield broken("incomplete", row.session, before[-1], why=why)

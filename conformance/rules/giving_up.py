@@ -32,6 +32,8 @@ def rolled_back(facts: Facts) -> list[Delivery]:
             if not delivery.rollbacks or not delivery.session.traits.gives_up_after or delivery.dest.topic:
                 continue
             alone = len(copy.deliveries) == 1 and copy.deliveries[0] is delivery and not moves(copy)
+            # A consumer that never saw it may have been given it before, and that counts.
+            alone = alone and not delivery.event.redelivered
             if alone and applied.entry.redelivery is None and not may_die(facts, copy.send):
                 found.append(delivery)
     return found

@@ -111,12 +111,21 @@ def _unnoticed_until(facts: Facts, link: Link, silence: Silence) -> int:
     return deadline_ns
 
 
+def _is_blocked(facts: Facts, link: Link, at_ns: int) -> bool:
+    """Whether a send had not been answered by then: a broker that does not read a link need not watch it either."""
+    began_ns, client = link.connection.connect.t0, link.connection.connect.host
+    sends = (send.event for send in facts.sends.values() if send.event.host == client)
+    return any(event.result == "unknown" and began_ns <= event.t0 and event.t1 <= at_ns for event in sends)
+
+
 @rule("INA-001", over=links, faults=("stall",))
 def dead_link_is_closed(facts: Facts, link: Link) -> Findings:
     """A link with a monitor from which nothing arrives any more is closed by the broker within the window of its
     generation.
     """
     for silence, close in _judged(link):
+        if _is_blocked(facts, link, silence.begin_ns):
+            continue
         if close is not None:
             if silence.resumed_ns >= close.t0:
                 yield from _in_window(facts, link, silence, close, "broker")

@@ -36,7 +36,8 @@ def _is_clear(facts: Facts, reading: Reading) -> bool:
     windows = (*reading.windows, *reading.wild)
     known = all(window.session.known and window.session.event is not None for window in windows)
     held_now = sum(window.held + window.doubted for window in windows)
-    return known and held_now + len(reading.waiting) < PAGE and not pressed(facts, reading.destination, reading)
+    paged = held_now >= reading.destination.applied.page or held_now + len(reading.waiting) >= PAGE
+    return known and not paged and not pressed(facts, reading.destination, reading)
 
 
 def _left_lying(facts: Facts, reading: Reading, windows: list[Window], *, groups: bool) -> Copy | None:
@@ -75,6 +76,8 @@ def with_groups(facts: Facts) -> list[Reading]:
 def groups_are_served(facts: Facts, reading: Reading) -> Findings:
     """A message of a group does not wait while every consumer of its queue has room for it."""
     windows = [*reading.windows, *reading.wild]
+    if any(window.session.event is None or window.session.event.exclusive for window in windows):
+        return  # its owner may be another one than the group's
     copy = _left_lying(facts, reading, windows, groups=True)
     if copy is not None:
         why = f"it is of group {copy.send.event.group!r}, and all {len(windows)} consumers have room"
@@ -120,8 +123,10 @@ def _waited(facts: Facts, copy: Copy, session: Session, poll: Poll) -> bool:
     if not copy.steady or copy.send.event.group or copy.dead_letters or not surely_wants(session, copy.send):
         return False
     for delivery in copy.deliveries:
-        if delivery.event.t0 > poll.t1:
+        if delivery.assigned[0] > poll.t1:
             break
+        if delivery.event.t0 > poll.t1:
+            return False  # it may have been on its way already
         if delivery.settlements or gone_ns(facts, delivery.session) >= poll.t0:
             return False
     if facts.marks.on(copy.dest.name, (copy.send.event.t0, poll.t1)) & (BLIND | marks.RESTART):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from brokerproof.conformance.facts.backlog import Kept, stays
 from brokerproof.conformance.facts.credit import DISTURBED, arrived_ns
 from brokerproof.conformance.facts.deliveries import settled
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import LIMIT
 from brokerproof.conformance.facts.ordering import neighbours
@@ -112,9 +113,16 @@ def reliefs(facts: Facts) -> list[Relief]:
 
 
 def _resumed(facts: Facts, relief: Relief) -> Findings:
+    dest = relief.reading.destination
+    if 0 < dest.applied.memory_limit_bytes * PRESSURE_PERCENT < dest.sent_bytes * 100:
+        return  # its own limit may keep it asleep
     session = server(relief.reading)
     copy = waits(facts, relief.reading) if session is not None else None
     if session is not None and copy is not None:
+        limit = limit_at(facts, relief.reading)
+        largest = max(send.event.size for send in dest.sends)
+        if largest + OVERHEAD_MAX_BYTES + limit * (relief.percent + 1) // 100 > limit:
+            return  # it may not fit, or what is before it
         why = f"{relief.percent} % of the broker's memory are in use, which had been full at {ms(relief.full_ns)}"
         yield broken("asleep", copy, session, relief.reading, why=why)
     elif session is not None and relief.waited and not relief.reading.waiting:

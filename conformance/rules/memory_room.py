@@ -89,8 +89,14 @@ def zero_is_no_limit(facts: Facts, row: Send | Reading) -> Findings:
         yield held("unlimited", "memory was in use")
     session = server(row) if row.waiting and dest is not None and not dest.topic else None
     copy = waits(facts, row) if session is not None else None
-    if session is not None and copy is not None:
+    if session is not None and copy is not None and not _pages_are_full(row):
         yield broken("held-up", copy, session, row)
+
+
+def _pages_are_full(reading: Reading) -> bool:
+    """Whether as many messages are unsettled as a broker loads at once."""
+    held_now = sum(window.held + window.doubted for window in (*reading.windows, *reading.wild))
+    return reading.destination.applied.page <= held_now
 
 
 def _limited_by(facts: Facts, until_ns: int) -> bool:
@@ -140,7 +146,8 @@ def blocked_sends_happen_once(facts: Facts, send: Send) -> Findings:
         if len(seen) == 1 and seen[0].event.t0 > send.event.t1:
             yield held("exactly-once-or-never", "a send waited for memory")
     elif seen:
-        yield broken("kept", send, seen[0])
+        if not send.event.again:  # then what was sent first may have been accepted
+            yield broken("kept", send, seen[0])
     elif ended(facts):
         yield held("exactly-once-or-never", "a send was refused")
 
@@ -172,7 +179,7 @@ def asked(facts: Facts) -> list[Asked]:
     room, memory = rooms(facts), facts.declared.memory_limit_bytes
     if not any(room):
         return []
-    kept = stays(facts)
+    kept = [stay for stay in stays(facts) if stay.copy.dest.kind != "temporary"]
     full: list[list[Span]] = [_full(kept, room[kind], persistent=bool(kind)) for kind in (0, 1)]
     beyond = room[0] + memory + facts.epoch.largest if memory > 0 else 0
     surely = [_full(kept, beyond, persistent=False), full[1]]
@@ -180,11 +187,12 @@ def asked(facts: Facts) -> list[Asked]:
     found: list[Asked] = []
     for send in facts.sends.values():
         event, kind = send.event, int(send.event.persistent)
-        if not send.dest.topic and event.tx is None:
+        # What is sent to a temporary queue is kept in no store.
+        if not send.dest.topic and event.tx is None and send.dest.kind != "temporary":
             span = (event.t0, event.t1)
             states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
             found.append(Asked(send, sent[kind], *states))
-        sent[kind] += event.size + OVERHEAD_MAX_BYTES
+        sent[kind] += len(facts.parts(event)) * (event.size + OVERHEAD_MAX_BYTES)
     return found
 
 

@@ -43,14 +43,15 @@ class Look:
 
 
 def browsed(facts: Facts) -> list[tuple[Destination, list[Look]]]:
-    """Queues with browsers that saw everything, and these, in the order of their coming."""
+    """Queues with browsers that stayed until they had seen everything, and these, in the order of their coming."""
+    left_ns = {browser.event.consumer: browser.left_ns for browser in facts.browsings}
     looks = {name: Look(event) for name, event in facts.browsers.items() if event.result == "ok"}
     for event in facts.browses:
         if event.consumer in looks:
             looks[event.consumer].add(event)
     found: dict[str, list[Look]] = {}
     for look in sorted(looks.values(), key=_came_ns):
-        if look.ended_ns < NEVER and len(look.shown) < BROWSED_MAX:
+        if look.ended_ns < left_ns.get(look.subscribe.consumer, NEVER) and len(look.shown) < BROWSED_MAX:
             found.setdefault(look.subscribe.dest, []).append(look)
     return [(facts.destination(name), looks) for name, looks in found.items()]
 
@@ -97,6 +98,8 @@ def _look(facts: Facts, dest: Destination, look: Look, there: list[Copy]) -> Fin
     if selector and wanted is None:
         return
     there = [copy for copy in there if wanted is None or wanted(copy.send.event) is True]
+    if asked.no_local:
+        there = [copy for copy in there if copy.send.event.host != asked.host]
     end_ns = look.ended_ns
     if facts.marks.on(dest.name, (0, end_ns)) & BLIND:
         there = [copy for copy in there if not facts.marks.on(dest.name, (copy.send.event.t0, end_ns)) & BLIND]
@@ -144,7 +147,8 @@ def listeners(facts: Facts) -> list[tuple[Destination, Session, list[int]]]:
         for dest in facts.destinations.values()
         if dest.kind != "advisory"
     }
-    sessions = [s for s in facts.sessions.values() if s.known and s.ack == "auto" and s.dest.name in by_topic]
+    every = [s for s in facts.sessions.values() if s.known and s.ack == "auto" and not s.selective]
+    sessions = [s for s in every if s.dest.name in by_topic]
     told: dict[str, list[int]] = {session.name: [] for session in sessions}
     for event in facts.advisories:
         if event.consumer in told and not event.message:  # anybody may send there, too
@@ -170,6 +174,8 @@ def told_who_comes_and_goes(facts: Facts, row: tuple[Destination, Session, list[
         if None in owed:
             continue
         due, got = sum(count or 0 for count in owed), bisect_left(told, event.seq)
+        if got < due and not listener.traits.settles_on_write and due > listener.prefetch:
+            return  # it may have to settle some first
         if got != due:
             why = f"it was told {got} times, not {due} times"
             yield broken("untold" if got < due else "too-often", listener, dest, reading, why=why)

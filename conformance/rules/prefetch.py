@@ -28,6 +28,8 @@ ISOLATION_MS: Final = 1000
 def with_windows(facts: Facts) -> list[Session]:
     """Consumers that got a window full or more, whose library does not widen it by itself."""
     known = [one for one in facts.rows(sessions) if one.known and not one.auto and not one.traits.widens_window]
+    # Which policy applies to a temporary queue is decided by the name that the broker gave it.
+    known = [one for one in known if one.dest.kind != "temporary" or one.event is None or one.event.asked is None]
     return [session for session in known if 0 < session.prefetch <= len(session.deliveries)]
 
 
@@ -143,10 +145,11 @@ def _widths(facts: Facts, reading: Reading, *, ruled: bool) -> Findings:
 def _is_short(facts: Facts, reading: Reading, window: Window) -> bool:
     """It has less than its window although there is more for it. A broker may load one page for each wake-up."""
     dest = reading.destination
-    pages = facts.declared.generation.get("memory", "fair") != "fair" and window.held >= dest.applied.page
+    there = (*reading.windows, *reading.wild)
+    held_now = sum(one.held + one.doubted for one in there)
+    pages = facts.declared.generation.get("memory", "fair") != "fair" and held_now >= dest.applied.page
     crowded = dest.grouped or any(
-        one.session.event is None or one.session.event.exclusive or one.session.event.priority
-        for one in (*reading.windows, *reading.wild)
+        one.session.event is None or one.session.event.exclusive or one.session.event.priority for one in there
     )
     return not pages and not crowded and facts.tally.waits(window.session, reading)
 

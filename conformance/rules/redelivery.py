@@ -134,8 +134,12 @@ def resurrected(facts: Facts, delivery: Delivery, place: int) -> Delivery | None
 
 @rule("RDL-005", over=handovers, handles=("restart", "operator", "wildcard", "browser", "stall", "pause", "memory",
                                           "limit"))  # fmt: skip
-def returned_come_first(_facts: Facts, row: Handover) -> Findings:
+def returned_come_first(facts: Facts, row: Handover) -> Findings:
     """Messages that come back from a consumer are delivered before the backlog, in their original order."""
+    kinds = {delivery.send.event.persistent for delivery in row.one.deliveries}
+    fair = facts.declared.generation.get("memory", "fair") == "fair"
+    if len(kinds) > 1 and not fair:
+        return  # such brokers keep what is persistent and what is not in two places
     back: dict[str, Delivery] = {}
     for delivery in row.one.deliveries:
         if delivery.dest is row.dest and came_back(delivery) and at_home(delivery):
@@ -148,7 +152,8 @@ def returned_come_first(_facts: Facts, row: Handover) -> Findings:
             continue
         earlier = back.get(delivery.send.message)
         if earlier is None:
-            if ahead is None and delivery.send.message not in row.one.seen and not _was_pledged(delivery):
+            apart = delivery.send.event.persistent not in kinds and not fair
+            if ahead is None and not apart and delivery.send.message not in row.one.seen and not _was_pledged(delivery):
                 ahead = delivery
             continue
         if ahead is not None and ahead.send.event.priority <= delivery.send.event.priority:

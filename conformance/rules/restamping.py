@@ -97,8 +97,8 @@ def moved_as_declared(facts: Facts, delivery: Delivery) -> Findings:
     spec, sent, event = facts.declared.timestamping, delivery.send.event, delivery.event
     here = delivery.dest.name
     moves = [m for m in delivery.dest.purges if m.op == "move" and m.to == here and sent.t1 <= m.t0 <= event.t1]
-    if len(moves) != 1 or spec is None:
-        return
+    if len(moves) != 1 or spec is None or sent.expiration_ms == INT64_MAX:
+        return  # (or a stamp would overflow)
     move = moves[0]
     first = taken_ms(facts, delivery.send, sent)
     second = facts.broker_clock.bounds_ms(move.t0, move.t1, move.seq, move.seq)

@@ -81,7 +81,7 @@ def not_hidden(facts: Facts, reading: Reading) -> Findings:
     if (
         dest is None
         or pressed(facts, dest, reading)
-        or (len(reading.waiting) >= PAGE and not looks_beyond_a_page(facts))
+        or (len(reading.waiting) >= min(PAGE, dest.applied.page) and not looks_beyond_a_page(facts))
     ):
         return
     for window in reading.windows:

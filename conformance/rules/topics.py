@@ -135,7 +135,8 @@ def limited(facts: Facts) -> list[Destination]:
 
 
 def _is_limited(dest: Destination) -> bool:
-    return dest.topic and dest.applied.entry.pending_message_limit is not None
+    watched = dest.topic and dest.kind != "advisory"  # what arrives from advisories is no row
+    return watched and dest.applied.entry.pending_message_limit is not None
 
 
 @rule("GEN-050", over=limited)

@@ -11,10 +11,14 @@ import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import msgspec
+
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.watchdog import Stuck, counted, watched
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
@@ -34,6 +38,20 @@ def seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+def expected(verdicts: list[Verdict], generation: dict[str, str]) -> list[Verdict]:
+    """The same, where what the catalogue expects of these generations (area -> name) is a known failure."""
+    if not generation:
+        return verdicts
+    catalogue, marked = default_catalogue(), []
+    for verdict in verdicts:
+        if verdict.verdict is VerdictKind.VIOLATED and catalogue[verdict.requirement].expects_violation(generation):
+            text = f"{verdict.text} (expected of the generations {generation})"
+            marked.append(msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text))
+        else:
+            marked.append(verdict)
+    return marked
+
+
 def run_program(
     program: Program,
     name: str,
@@ -47,7 +65,7 @@ def run_program(
     """
     with seldom_collected():
         history = simulate(program, seed=seed, mutant=mutant)
-        verdicts = judge_history(history, wanted=wanted)
+        verdicts = expected(judge_history(history, wanted=wanted), program.broker.generation)
     return RunResult(name, REFERENCE, SimulatedWorld.kind, program, verdicts, history, seed=seed, mutant=mutant)
 
 

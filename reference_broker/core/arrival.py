@@ -110,7 +110,7 @@ class Arrivals:
             text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"
             region.effects.append(Logged("DEBUG", timestamping.LOGGER, text))
         if message.ttl_ms > 0:
-            ceiling_ms = region.policies.timestamping.ceiling_ms()
+            ceiling_ms = region.policies.timestamping.ceiling_ms(network=network)
             message.expiration_ms = region.policies.relative_ttl.expiration_ms(message, ceiling_ms, region.now.wall_ms)
         if region.stage is not None:
             region.stage.resolve(message)

@@ -69,9 +69,12 @@ class Stamping:
         """Whether what an operator moves is stamped as what is sent."""
         return self.settings is not None and self.settings.restamp_moved
 
-    def ceiling_ms(self) -> int:
-        """The ceiling of times to live; 0 or less: none."""
-        return 0 if self.settings is None else self.settings.ttl_ceiling_ms
+    def ceiling_ms(self, *, network: bool) -> int:
+        """The ceiling of times to live; 0 or less: none. What came over a bridge has one only if that is stamped."""
+        settings = self.settings
+        if settings is None or (network and not settings.process_network_messages):
+            return 0
+        return settings.ttl_ceiling_ms
 
     def ttl_ms(self, message: Message, settings: TimeStamping) -> int:
         """Rule 2."""

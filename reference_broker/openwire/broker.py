@@ -44,6 +44,7 @@ from brokerproof.reference_broker.core.events import (
     Unsubscribe,
 )
 from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.matching import is_wild
 from brokerproof.reference_broker.inactivity import negotiate
 from brokerproof.reference_broker.openwire.client_state import EARLY, HANDLERS, ClientState
 from brokerproof.reference_broker.openwire.commands import (
@@ -306,7 +307,8 @@ class BrokerSession(Session):
                 ack.ack_type,
                 ack.last_message_id,
                 first=ack.first_message_id,
-                destination=ack.destination,
+                # The consumer's own, if it consumes from several: then any copy is meant.
+                destination="" if is_wild(ack.destination) or "," in ack.destination else ack.destination,
                 transaction=ack.transaction,
                 cause=ack.poison_cause,
                 request=request,

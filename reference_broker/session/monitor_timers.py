@@ -23,8 +23,8 @@ class MonitorTimers:
         self._heap: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
-        """How many entries there are, those that no longer count included."""
-        return len(self._heap)
+        """How many entries there are that count."""
+        return sum(state.due_ns >= 0 for state in self._connections.values())
 
     def plan(self, state: ConnectionState) -> None:
         """Put the monitor's next due time on the heap, unless it is there."""

@@ -4,7 +4,8 @@ A client that has an answer may rely on it: what it sent survives, what it ackno
 that could be taken for an answer leaves before the records that it stands for are safe.
 
 * The records of one event are one batch with a number (its ticket). A connection depends on the last batch that its own
-  events caused, or that contained the answer to one of its requests.
+  events caused, or that contained the answer to one of its requests; on all so far when it sends what it may have sent
+  before, which is accepted without a record.
 * While a connection depends on a batch that is not safe, everything that answers it waits: the core's answers and what
   its session says by itself (the receipt of a DISCONNECT promises that all before it was done). Answers of other
   connections do not wait: one that sends nothing persistent never meets a disk.
@@ -23,7 +24,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.effects import Accepted, Journalled, Refused
-from brokerproof.reference_broker.core.events import StorageChanged, Transmitted
+from brokerproof.reference_broker.core.events import Send, StorageChanged, Transmitted
 from brokerproof.reference_broker.session.connection_state import CommitWaiter
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class GroupCommitGate:
             elif isinstance(effect, Accepted):
                 concerned.append(effect.connection)
         if not records:
+            if isinstance(event, Send) and event.number and event.message.persistent and event.connection in waiters:
+                waiters[event.connection].ticket = self._appended  # it may repeat one that is not safe yet
             return False
         self.journal.append(records)
         self._appended += 1

@@ -27,10 +27,13 @@ def test_only_what_is_expected(generation: str) -> None:
     expected = {r.id for r in default_catalogue().judged() if r.expected.get(generation) == "violated"}
     candidates = [(name, programs()[name]) for name in STORIES] + [(f"seed-{s}", program_for_seed(s)) for s in SEEDS]
     found: dict[str, str] = {}
+    known: set[str] = set()
     for name, program in candidates:
         for verdict in run_program(of_generation(program, generation), name).verdicts:
             if verdict.verdict is VerdictKind.VIOLATED:
                 found.setdefault(verdict.requirement, f"{name}: {verdict.text}")
+            elif verdict.verdict is VerdictKind.KNOWN_FAILURE:
+                known.add(verdict.requirement)
     assert {requirement: text for requirement, text in found.items() if requirement not in expected} == {}
     if generation == "G1":
-        assert {"MEM-001", "MEM-020", "MEM-021", "MEM-022", "MEM-026"} <= set(found), "the seed's broker starves"
+        assert {"MEM-001", "MEM-020", "MEM-021", "MEM-022", "MEM-026"} <= known, "the seed's broker starves"

@@ -115,7 +115,8 @@ def compared(facts: Facts, truth: Truth) -> Iterator[Row]:
                 yield "committed", send.accepted, committed[0], send.message
     for delivery in facts.deliveries:
         event = delivery.event
-        given = [at for _, at in truth.dispatched.get(event.message, ()) if at <= event.t1]
+        own = _connections(truth, delivery.session)
+        given = [at for to, at in truth.dispatched.get(event.message, ()) if at <= event.t1 and to in own]
         if given and delivery.copy.subscription is None:
             yield "assigned", delivery.assigned, given[-1], f"{event.message} at {event.consumer}"
         settled, times = delivery.settled, truth.settled.get(event.message, [])
@@ -124,6 +125,12 @@ def compared(facts: Facts, truth: Truth) -> Iterator[Row]:
         if settled is not None and settled[1] < NEVER and alone and len(times) == 1 and len(delivery.settlements) == 1:
             yield "settled", settled, times[0], f"{event.message} at {event.consumer}"
     yield from _sessions(facts, truth)
+
+
+def _connections(truth: Truth, session: Session) -> list[int]:
+    """The connections on which this session's consumer may have come."""
+    low, high = session.opened
+    return [one for one, stays in truth.consumers.items() if any(low <= stay[0] <= high for stay in stays)]
 
 
 def _sessions(facts: Facts, truth: Truth) -> Iterator[Row]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
+from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
 from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.shape import FEATURES, Shape
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
 from brokerproof.conformance.experiment.steps.waiting import Advance, Counters, Settle
 
@@ -34,6 +36,7 @@ AnyStep = (
     | Probe
     | Pause
     | Acknowledge
+    | Parallel
 )
 
 REGISTRY: tuple[type[AnyStep], ...] = (
@@ -58,21 +61,25 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Probe,
     Pause,
     Acknowledge,
+    Parallel,
 )
 
 __all__ = [
+    "FEATURES",
     "REGISTRY",
     "Ack",
     "Acknowledge",
     "Advance",
     "AnyStep",
     "Begin",
+    "ClientStep",
     "Clock",
     "Commit",
     "Counters",
     "Leave",
     "Nack",
     "Operate",
+    "Parallel",
     "Pause",
     "Probe",
     "Restart",

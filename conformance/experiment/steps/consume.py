@@ -8,7 +8,8 @@ import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.policies import UNASKED
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
+from brokerproof.conformance.experiment.steps.selecting import draw_nonsense, draw_selector
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 PREFETCHES = (1, 2, 10, 1000)
 ACKS = ("client", "individual", "auto")
-SELECTORS = ("kind = 'a'", "kind <> 'a'", "kind IN ('a', 'b')", "kind IS NULL", "JMSPriority > 4", "kind = 'z'")
 DURABLES = ("d1", "d2")
 #: More consumers than this on one host are refused, as a broker would run out of patience too.
 CONSUMERS_MAX = 50
@@ -43,8 +44,8 @@ class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
     def draw(cls, chooser: Chooser, shape: Shape) -> Subscribe:
         plain = cls(
             host=chooser.below(shape.clients),
-            dest=chooser.below(shape.dests),
-            prefetch=PREFETCHES[chooser.below(len(PREFETCHES))],
+            dest=shape.consumable[chooser.below(len(shape.consumable))],
+            prefetch=_draw_prefetch(chooser, shape),
             dispatch="sync" if chooser.flag(30) else "async",
             ack=ACKS[chooser.below(len(ACKS))],  # type: ignore[arg-type]  # indexing a tuple of literals
         )
@@ -59,7 +60,7 @@ class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
         fitting = self._fitting(state.destinations.is_topic(state.dests[dest]), client, state)
         if fitting.durable and any(consumer.durable == fitting.durable for consumer in client.consumers):
             return None  # it is in use
-        return msgspec.structs.replace(fitting, host=client.index, dest=dest)
+        return msgspec.structs.replace(fitting, host=self.host % len(state.clients), dest=dest)
 
     def _fitting(self, topic: bool, client: ClientState, state: WorldState) -> Subscribe:
         """The same without options that mean nothing here."""
@@ -85,30 +86,44 @@ class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
         )
 
 
+def _draw_prefetch(chooser: Chooser, shape: Shape) -> int:
+    if "windows" in shape.features and chooser.flag(50):
+        return UNASKED if chooser.flag(40) else shape.draw_count(chooser)
+    return PREFETCHES[chooser.below(len(PREFETCHES))]
+
+
 def draw_options(chooser: Chooser, shape: Shape) -> dict[str, object]:
     """Options of a consumer that the program's features ask for; a program without features draws nothing."""
     options: dict[str, object] = {}
     for feature, (percent, draw) in _OPTIONS.items():
         if feature in shape.features and chooser.flag(percent):
-            options |= draw(chooser)
-    if "wild" in options:
-        options.pop("durable", None)  # rarely wanted, and little is judged of it
+            options |= draw(chooser, shape)
     return options
 
 
-def _draw_durable(chooser: Chooser) -> dict[str, object]:
+def _draw_selector(chooser: Chooser, shape: Shape) -> dict[str, object]:
+    nonsense = "nonsense" in shape.features and chooser.flag(15)
+    return {"selector": draw_nonsense(chooser) if nonsense else draw_selector(chooser)}
+
+
+def _draw_durable(chooser: Chooser, shape: Shape) -> dict[str, object]:
     options: dict[str, object] = {"durable": DURABLES[chooser.below(len(DURABLES))]}
-    return options | {"no_local": True} if chooser.flag(20) else options
+    return options | {"dest": shape.topics[chooser.below(len(shape.topics))]} if shape.topics else options
+
+
+def _draw_rank(chooser: Chooser, shape: Shape) -> dict[str, object]:  # noqa: ARG001 - nothing depends on the shape
+    return {"exclusive": True} if chooser.flag(60) else {"priority": (5, -5, 127)[chooser.below(3)]}
 
 
 #: Feature -> how many consumers of a program about it have it, and what they ask for.
-_OPTIONS: dict[str, tuple[int, Callable[[Chooser], dict[str, object]]]] = {
-    "selectors": (60, lambda chooser: {"selector": SELECTORS[chooser.below(len(SELECTORS))]}),
-    "exclusive": (50, lambda chooser: {"exclusive": True} if chooser.flag(60) else {"priority": 5}),
-    "browsers": (35, lambda _: {"browser": True, "ack": "auto"}),
-    "wildcards": (40, lambda _: {"wild": True}),
-    "pull": (50, lambda _: {"prefetch": 0}),
-    "durables": (60, _draw_durable),
+_OPTIONS: dict[str, tuple[int, Callable[[Chooser, Shape], dict[str, object]]]] = {
+    "selectors": (50, _draw_selector),
+    "exclusive": (40, _draw_rank),
+    "browsers": (25, lambda chooser, _: {"browser": True, "ack": ("auto", "individual")[chooser.below(2)]}),
+    "wildcards": (25, lambda *_: {"wild": True}),
+    "pull": (40, lambda *_: {"prefetch": 0}),
+    "durables": (40, _draw_durable),
+    "no-local": (40, lambda *_: {"no_local": True}),
 }
 
 
@@ -162,8 +177,8 @@ class Take(_OfConsumer, frozen=True, tag="take"):
         return cls(
             host=chooser.below(shape.clients),
             consumer=chooser.below(2),
-            deadline_ms=(0, 10, 1000)[chooser.below(3)],
-            count=1 + (chooser.below(10) if chooser.flag(20) else 0),
+            deadline_ms=shape.draw_ms(chooser) if chooser.flag(10) else (0, 10, 1000)[chooser.below(3)],
+            count=shape.draw_count(chooser) if chooser.flag(30) else 1,
         )
 
     def normalise(self, state: WorldState) -> Take | None:
@@ -209,7 +224,8 @@ class Ack(_OfUnsettled, frozen=True, tag="ack"):
 class Nack(_OfUnsettled, frozen=True, tag="nack"):
     """The application rejects the ``upto``-th unsettled message that it took (STOMP NACK, OpenWire POISON)."""
 
-    weight = 2
+    weight = 5
+    feature = "nacks"
 
     def resolve(self, state: WorldState) -> ops.Nack:
         consumer = self.consumer_in(state)
@@ -246,7 +262,8 @@ class Unsubscribe(Step, frozen=True, tag="unsubscribe"):
     oldest first.
     """
 
-    weight = 0
+    weight = 3
+    feature = "durables"
     host: Ordinal = 0
     durable: Ordinal = 0
 

@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 
 class Clock(Step, frozen=True, tag="clock"):
     """The wall clock of ``host`` (any host, the broker's included) jumps by ``jump_ms``, its monotonic one does not."""
 
     weight = 10
+    feature = "clocks"
     host: Ordinal = 0
     jump_ms: ops.SignedDuration = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Clock:
-        jump_ms = shape.draw_ms(chooser)
+        jump_ms = shape.draw_some_ms(chooser)
         return cls(host=chooser.below(shape.clients + 1), jump_ms=-jump_ms if chooser.flag(50) else jump_ms)
 
     def normalise(self, state: WorldState) -> Clock | None:
@@ -40,6 +42,7 @@ class Stall(Step, frozen=True, tag="stall"):
     """
 
     weight = 5
+    feature = "stalls"
     link: Ordinal = 0
     toward: Literal["client", "broker", "both"] = "both"
 
@@ -65,6 +68,7 @@ class Resume(Step, frozen=True, tag="resume"):
     """A stalled link flows again; what was held back arrives in order."""
 
     weight = 5
+    feature = "stalls"
     link: Ordinal = 0
 
     @classmethod

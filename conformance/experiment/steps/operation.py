@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 OPERATIONS = ("purge", "move", "reset")
+LIMITS_BYTES = (64 * 1024 * 1024, 16 * 1024, 32 * 1024, 8 * 1024, 0)
 
 
 class Operate(Step, frozen=True, tag="operate"):
@@ -24,7 +26,8 @@ class Operate(Step, frozen=True, tag="operate"):
     never drawn: few claims hold beyond such a change.
     """
 
-    weight = 0
+    weight = 3
+    feature = "operator"
     op: Literal["purge", "move", "reset", "limit", "mqsc"] = "purge"
     dest: Ordinal = 0
     to: Ordinal = 0
@@ -33,6 +36,8 @@ class Operate(Step, frozen=True, tag="operate"):
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Operate:
+        if "limits" in shape.features and chooser.flag(25):
+            return cls(op="limit", limit_bytes=LIMITS_BYTES[chooser.below(len(LIMITS_BYTES))])
         op = OPERATIONS[chooser.below(len(OPERATIONS))]
         return cls(op=op, dest=chooser.below(shape.dests), to=chooser.below(shape.dests))  # type: ignore[arg-type]  # indexing a tuple of literals
 
@@ -60,7 +65,8 @@ class Restart(Step, frozen=True, tag="restart"):
     Only for brokers that the program declares persistent.
     """
 
-    weight = 0
+    weight = 3
+    feature = "restarts"
     how: Literal["stop", "kill"] = "stop"
 
     @classmethod

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 #: Things said in one probe, at most.
 SAID_MAX = 2000
+#: The longest pause that is drawn.
+PAUSE_MS = 20_000
 PERIODS_MS = (1000, 0, 600, 2000, 90, 3, 2**40)
 HELLOS = ("good", "none", "half", "early", "bad")
 SAYINGS = ("nothing", "beats", "asks", "part")
@@ -23,7 +26,8 @@ SAYINGS = ("nothing", "beats", "asks", "part")
 class Probe(ops.ProbeOptions, Step, frozen=True, tag="probe"):
     """Raw peers come to the broker and go; nothing else happens meanwhile."""
 
-    weight = 0
+    weight = 2
+    feature = "raw-peers"
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Probe:
@@ -36,7 +40,9 @@ class Probe(ops.ProbeOptions, Step, frozen=True, tag="probe"):
             says=SAYINGS[chooser.below(len(SAYINGS))],  # type: ignore[arg-type]  # likewise
             every_ms=1 + chooser.below(1500),
             talk_ms=shape.draw_ms(chooser) % 8000,
+            deaf=chooser.flag(10),
             ms=1000 + shape.draw_ms(chooser) % 12_000,
+            times=1 + chooser.below(8) if chooser.flag(10) else 1,
         )
 
     def normalise(self, state: WorldState) -> Probe | None:  # noqa: ARG002 - a raw peer needs nobody
@@ -54,12 +60,13 @@ class Probe(ops.ProbeOptions, Step, frozen=True, tag="probe"):
 class Pause(Step, frozen=True, tag="pause"):
     """The broker's process stands still for ``ms``, as under SIGSTOP, and then goes on."""
 
-    weight = 0
+    weight = 2
+    feature = "pauses"
     ms: ops.Duration = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Pause:
-        return cls(ms=shape.draw_ms(chooser))
+        return cls(ms=1 + shape.draw_ms(chooser) % PAUSE_MS)
 
     def normalise(self, state: WorldState) -> Pause | None:  # noqa: ARG002 - possible in any state
         return None if self.ms == 0 else self

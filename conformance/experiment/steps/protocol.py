@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import ConsumerState, WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 #: Those that name one message and no range.
 SINGLE: Final = ("individual", "unmatched")
@@ -29,7 +30,8 @@ class Acknowledge(Step, frozen=True, tag="acknowledge"):
     message that does not exist.
     """
 
-    weight = 0
+    weight = 8
+    feature = "acknowledgements"
     consumer: Ordinal = 0
     type: ops.AckType = "standard"
     first: Ordinal = 0

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
-SIZES = (64, 0, 1024, 4096)
 PRIORITIES = (4, 9, 0, 5)
 KINDS = ("", "a", "b", "c")
 GROUPS = ("", "g1", "g2", "g3")
+_Draw = Callable[["Chooser", "Shape"], dict[str, Any]]
 
 
 class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
@@ -32,20 +36,14 @@ class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Send:
+        host = chooser.below(shape.clients)
         return cls(
-            host=chooser.below(shape.clients),
-            dest=chooser.below(shape.dests),
-            ttl_ms=_draw_ttl(chooser, shape),
-            delay_ms=shape.draw_ms(chooser) if chooser.flag(25) else 0,
-            persistent=not chooser.flag(20),
-            size=SIZES[chooser.below(len(SIZES))],
-            count=1 + (chooser.below(12) if chooser.flag(10) else 0),
-            stamp=("client", "none", "zero")[chooser.below(3)] if chooser.flag(15) else "client",
-            priority=PRIORITIES[chooser.below(len(PRIORITIES))] if "priorities" in shape.features else 4,
-            kind=KINDS[chooser.below(len(KINDS))] if "selectors" in shape.features else "",
-            group=GROUPS[chooser.below(len(GROUPS))] if "groups" in shape.features else "",
-            life_ms=shape.draw_ms(chooser) if "lifetimes" in shape.features and chooser.flag(50) else 0,
-            deliver_in_ms=shape.draw_ms(chooser) if "lifetimes" in shape.features and chooser.flag(25) else 0,
+            host=host,
+            dest=shape.open_to[chooser.below(len(shape.open_to))],
+            persistent=not chooser.flag(50 if "volatile" in shape.features else 5),
+            size=shape.draw_size(chooser),
+            count=shape.draw_count(chooser) if chooser.flag(10) else 1,
+            **draw_message_options(chooser, shape, host),
         )
 
     def normalise(self, state: WorldState) -> Send | None:
@@ -59,7 +57,8 @@ class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
         ttl_ms = 0 if self.life_ms or self.endless else self.ttl_ms
         again = self.again and self.persistent and not host.transaction and not host.stalled
         dest = self.dest % len(state.dests)
-        return msgspec.structs.replace(self, host=host.index, dest=dest, ttl_ms=ttl_ms, again=again)
+        index, life_ms = self.host % len(state.clients), 0 if self.endless else self.life_ms
+        return msgspec.structs.replace(self, host=index, dest=dest, ttl_ms=ttl_ms, life_ms=life_ms, again=again)
 
     def resolve(self, state: WorldState) -> ops.Send:
         client = state.clients[self.host]
@@ -75,8 +74,61 @@ class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
         return self.count
 
 
-def _draw_ttl(chooser: Chooser, shape: Shape) -> int:
-    if not chooser.flag(50):
-        return 0
-    ttl_ms = shape.draw_ms(chooser)
-    return -ttl_ms if chooser.flag(10) else ttl_ms
+def draw_message_options(chooser: Chooser, shape: Shape, host: int) -> dict[str, Any]:
+    """What the program's features ask for a message of that client, in the words of its library."""
+    fields: dict[str, Any] = {}
+    for feature, (percent, draw) in (_OF_JMS if shape.vias[host % shape.clients] == "jms" else _OF_STOMP).items():
+        if feature in shape.features and chooser.flag(percent):
+            fields |= draw(chooser, shape)
+    return fields
+
+
+def _draw_life(chooser: Chooser, shape: Shape) -> dict[str, Any]:
+    if chooser.flag(30) and "delays" in shape.features:
+        return {"ttl_ms": shape.draw_some_ms(chooser), "delay_ms": shape.draw_some_ms(chooser)}
+    return {"ttl_ms": shape.draw_some_ms(chooser)}
+
+
+def _draw_death(chooser: Chooser, shape: Shape) -> dict[str, Any]:
+    """STOMP alone can say that a message has expired before it was sent."""
+    return {"ttl_ms": -shape.draw_some_ms(chooser)} if chooser.flag(10) else _draw_life(chooser, shape)
+
+
+def _draw_lifetime(chooser: Chooser, shape: Shape) -> dict[str, Any]:
+    """JMS alone knows absolute delivery times."""
+    return {("life_ms", "deliver_in_ms")[chooser.below(2)]: shape.draw_some_ms(chooser)}
+
+
+def _draw_preset(chooser: Chooser, shape: Shape) -> dict[str, Any]:
+    ms = shape.draw_some_ms(chooser)
+    return {"preset_in_ms": -ms if chooser.flag(20) else ms}
+
+
+def _draw_word(field: str, words: Sequence[object]) -> _Draw:
+    return lambda chooser, _: {field: words[chooser.below(len(words))]}
+
+
+#: Feature -> how many messages of a program about it have it, and what they ask for. What comes later wins.
+_OPTIONS: Final[dict[str, tuple[int, _Draw]]] = {
+    "ttls": (50, _draw_life),
+    "delays": (35, lambda chooser, shape: {"delay_ms": shape.draw_some_ms(chooser)}),
+    "priorities": (70, _draw_word("priority", (*PRIORITIES, 3, 8))),
+    "selectors": (70, lambda chooser, _: {"kind": KINDS[chooser.below(len(KINDS))], "priority": chooser.below(10)}),
+    "groups": (70, _draw_word("group", GROUPS)),
+    "endless": (20, lambda *_: {"endless": True}),
+    "temporaries": (30, lambda *_: {"reply": True}),
+    "lifetimes": (40, lambda chooser, shape: {"life_ms": shape.draw_some_ms(chooser)}),
+    "nonsense": (10, lambda chooser, shape: {"delay_ms": -shape.draw_some_ms(chooser)}),
+}
+_OF_STOMP: Final = _OPTIONS | {
+    "ttls": (50, _draw_death),
+    "stamps": (40, _draw_word("stamp", ("none", "zero"))),
+    "forgeries": (30, _draw_word("forged", (1, 7, 1000))),
+}
+_OF_JMS: Final = _OPTIONS | {
+    "stamps": (30, _draw_word("stamp", ("zero",))),
+    "lifetimes": (40, _draw_lifetime),
+    "bridges": (40, lambda *_: {"network": True}),
+    "presets": (30, _draw_preset),
+    "repeats": (30, lambda *_: {"again": True}),
+}

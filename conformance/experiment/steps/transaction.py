@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import ClientState, WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 
 class Begin(Step, frozen=True, tag="begin"):
     """``host``, among the clients without an open transaction, begins one."""
 
-    weight = 0
+    weight = 8
+    feature = "transactions"
     host: Ordinal = 0
 
     @classmethod
@@ -50,7 +52,8 @@ def _with_transaction(state: WorldState) -> list[ClientState]:
 class Commit(Step, frozen=True, tag="commit"):
     """``host``, among the clients with an open transaction, commits it."""
 
-    weight = 0
+    weight = 8
+    feature = "transactions"
     host: Ordinal = 0
 
     @classmethod
@@ -69,7 +72,8 @@ class Commit(Step, frozen=True, tag="commit"):
 class Rollback(Step, frozen=True, tag="rollback"):
     """``host``, among the clients with an open transaction, rolls it back."""
 
-    weight = 0
+    weight = 5
+    feature = "transactions"
     host: Ordinal = 0
 
     @classmethod

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.steps.base import Shape, Step
+from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.steps.shape import Shape
 
 
 class Advance(Step, frozen=True, tag="advance"):
@@ -23,7 +24,7 @@ class Advance(Step, frozen=True, tag="advance"):
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Advance:
-        return cls(ms=shape.draw_ms(chooser))
+        return cls(ms=shape.draw_some_ms(chooser))
 
     def normalise(self, state: WorldState) -> Advance | None:  # noqa: ARG002 - possible in any state
         return None if self.ms == 0 else self
@@ -39,8 +40,8 @@ class Settle(Step, frozen=True, tag="settle"):
     deadline_ms: ops.Duration = 5000
 
     @classmethod
-    def draw(cls, chooser: Chooser, shape: Shape) -> Settle:  # noqa: ARG003 - nothing to choose
-        return cls()
+    def draw(cls, chooser: Chooser, shape: Shape) -> Settle:
+        return cls(deadline_ms=shape.draw_ms(chooser)) if chooser.flag(20) else cls()
 
     def normalise(self, state: WorldState) -> Settle | None:  # noqa: ARG002 - possible in any state
         return self
@@ -50,10 +51,12 @@ class Settle(Step, frozen=True, tag="settle"):
 
 
 class Counters(Step, frozen=True, tag="counters"):
-    """Read the broker's figures for ``dest`` at this instant, whatever is moving."""
+    """Read the broker's figures for ``dest`` at this instant, whatever is moving; ``count`` times, ``every_ms``."""
 
     weight = 4
     dest: Ordinal = 0
+    count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
+    every_ms: ops.Duration = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Counters:
@@ -65,3 +68,6 @@ class Counters(Step, frozen=True, tag="counters"):
 
     def resolve(self, state: WorldState) -> ops.ReadCounters:
         return ops.ReadCounters(dest=state.places()[self.dest])
+
+    def repeats(self) -> int:
+        return self.count

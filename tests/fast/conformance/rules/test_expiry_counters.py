@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.destinations import expiries_of
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.conformance.rules.clocked_history import Clocked
@@ -65,8 +66,8 @@ def test_a_message_expires_once() -> None:
     [(["a", "b"], HOLDS), (["a"], FAILS), (["a", "a"], FAILS), (["a", None], FAILS), (["a", "b", "c"], FAILS)],
 )
 def test_each_expiry_is_told_once(names: list[str | None], verdict: VerdictKind) -> None:
-    told = Clocked().connect("p0").connect("c0").subscribe("c0/1", TOLD, ack="auto")
-    told.post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).post("p0/3").at(5000)
+    told = Clocked(policies=[PolicySpec(advisories=True)]).connect("p0").connect("c0")
+    told.subscribe("c0/1", TOLD, ack="auto").post("p0/1", ttl_ms=100).post("p0/2", ttl_ms=100).post("p0/3").at(5000)
     for name in names:
         told.arrive("c0/1", "", original_id=name)
     told.at(5001).rest("q0", expired=2)

@@ -45,6 +45,12 @@ def begun(*hosts: str, **declared: Any) -> Builder:
         ("JMSPriority > 4 AND kind = 'a'", "", 3, False),
         ("JMSPriority > 4 OR kind = 'a'", "", 3, None),
         ("(JMSPriority <= 4) OR (kind = 'z')", "", 3, True),
+        ("kind LIKE 'a%'", "ab", 4, True),
+        ("kind LIKE '_'", "ab", 4, False),
+        ("kind NOT LIKE 'a.'", "ab", 4, True),
+        ("kind LIKE '%'", "", 4, None),
+        ("JMSPriority BETWEEN 3 AND 5", "", 5, True),
+        ("JMSPriority NOT BETWEEN 3 AND 5", "", 4, False),
     ],
 )
 def test_wishes(selector: str, kind: str, priority: int, truth: bool | None) -> None:
@@ -54,7 +60,8 @@ def test_wishes(selector: str, kind: str, priority: int, truth: bool | None) -> 
 
 
 @pytest.mark.parametrize(
-    "selector", ["", "kind", "size > 3", "kind = 3", "kind LIKE 'a%'", "kind = 'a' OR", "(kind = 'a'"]
+    "selector",
+    ["", "kind", "size > 3", "kind = 3", "kind LIKE 3", "JMSPriority BETWEEN 1", "kind = 'a' OR", "(kind = 'a'"],
 )
 def test_what_cannot_be_judged_is_not(selector: str) -> None:
     assert read(selector) is None

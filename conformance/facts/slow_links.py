@@ -1,0 +1,59 @@
+"""Slow links: when a link of limited bandwidth was busy for so long that what followed was late: a part of the
+recording pass.
+
+Upwards what a client sent goes one after the other; downwards an arrival had occupied the link just before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Arrive, History, Send
+from brokerproof.conformance.facts.spans import NS_PER_MS, Span
+from brokerproof.conformance.facts.tables import Tables
+
+#: What a frame has beside its body, roughly; a short pause between two of them is none.
+FRAME_BYTES: Final = 512
+#: The part of the declared lateness that a link may be busy without making anything late.
+PART: Final = 8
+
+
+def mark_slow_links(tables: Tables, history: History) -> None:
+    """Note when links were busy."""
+    for host, rate in tables.declared.bytes_per_second.items():
+        if rate > 0:
+            client = tables.client(host)
+            client.busy = _long(tables, [*_upwards(history, host, rate), *_downwards(history, host, rate)], rate)
+
+
+def _upwards(history: History, host: str, rate: int) -> list[Span]:
+    found: list[Span] = []
+    free_ns = 0
+    for event in history.events:
+        if isinstance(event, Send) and event.host == host:
+            times = 2 if event.again else 1
+            free_ns = max(free_ns, event.t0) + times * _takes_ns(event.size, rate)
+            found.append((event.t0, max(free_ns, event.t1)))
+    return found
+
+
+def _downwards(history: History, host: str, rate: int) -> list[Span]:
+    sizes = {event.message: event.size for event in history.events if isinstance(event, Send)}
+    arrivals = [event for event in history.events if isinstance(event, Arrive) and event.host == host]
+    return [(event.t1 - _takes_ns(sizes.get(event.message, 0), rate), event.t1) for event in arrivals]
+
+
+def _takes_ns(size: int, rate: int) -> int:
+    return (size + FRAME_BYTES) * 1_000_000_000 // rate
+
+
+def _long(tables: Tables, spans: list[Span], rate: int) -> list[Span]:
+    """What is left of spans that follow each other closely: the long ones, until what was on its way has passed."""
+    pause_ns, joined = _takes_ns(0, rate), list[Span]()
+    for low, high in sorted(spans):
+        if joined and low <= joined[-1][1] + pause_ns:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    least_ns = tables.declared.lateness_ms * NS_PER_MS // PART
+    return [(low, high + pause_ns) for low, high in joined if high - low > least_ns]

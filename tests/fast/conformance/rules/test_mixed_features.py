@@ -1,0 +1,23 @@
+"""Programs in which features meet, each of which a rule once accused the reference broker of something it had not done
+(or had: then the broker was mended). They are small, so that it is plain who is right.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from brokerproof.conformance.experiment.program import parse_program
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.running.engine import run_program
+
+PROGRAMS = [json.loads(line) for line in Path(__file__).with_name("mixed_features.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: f"{case['requirement']}: {case['why']}")
+def test_nobody_is_accused(case: dict[str, object]) -> None:
+    program = parse_program(json.dumps(case["program"]).encode())
+    verdicts = run_program(program, str(case["why"])).verdicts
+    assert [verdict for verdict in verdicts if verdict.verdict is VerdictKind.VIOLATED] == []
