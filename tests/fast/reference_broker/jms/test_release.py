@@ -11,7 +11,7 @@ from brokerproof.reference_broker.core.mq.definitions import DURABLE_MODEL, NDUR
 from brokerproof.reference_broker.core.mq.release import LEAVES
 from brokerproof.reference_broker.core.records import Record
 from brokerproof.reference_broker.jms.client import JMSException
-from tests.fast.reference_broker.core.mq.bench import BOTH_AVAILABLE, DEADQ, REPLY, WITH_DEADQ, Bench, Q, T
+from tests.fast.reference_broker.jms.bench import BOTH_AVAILABLE, DEADQ, REPLY, WITH_DEADQ, Bench, Q, T
 
 INHIBIT = "ALTER QLOCAL({}) PUT(DISABLED)"
 ALLOW = "ALTER QLOCAL({}) PUT(ENABLED)"
