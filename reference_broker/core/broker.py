@@ -176,7 +176,7 @@ class Broker:
         return metrics.of_broker(self._region, len(self._connections), len(self._consumers), self._transactions.count())
 
     def browse(self, destination: str, limit: int = 0) -> list[Message] | None:
-        """What is on a queue, in its order, at most ``limit`` (0: all); None: there is no such queue. Nothing is taken."""
+        """What is on a queue, in its order, at most ``limit`` (0: all); None: it does not exist. Nothing is taken."""
         return metrics.on_queue(self._region, destination, limit)
 
     def region(self) -> Region:
