@@ -9,12 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
+
+
+def may_block(tables: Tables, sends: Iterable[SendEvent], changes: bool) -> bool:
+    """Whether so much is sent in a run that a limit may be half reached, so that a producer may wait for room;
+    ``changes``: an operator changes limits.
+    """
+    declared = tables.declared
+    if changes or declared.store_limit_bytes or declared.temp_limit_bytes:
+        return True
+    limits = [declared.memory_limit_bytes, *(entry.memory_limit_bytes or 0 for entry in declared.policies)]
+    least = min((limit for limit in limits if limit > 0), default=0)
+    most_copies = 1 + max((len(one.of) for one in tables.names.declared), default=0)
+    sent_bytes = sum(most_copies * (event.size + OVERHEAD_MAX_BYTES) for event in sends)
+    return 0 < least * PRESSURE_PERCENT < sent_bytes * 100
 
 
 def mark_pressure(tables: Tables) -> None:

@@ -50,6 +50,7 @@ from brokerproof.conformance.facts.attachments import Attachments, heard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.operating import operate
 from brokerproof.conformance.facts.policy import gets_expiration, surely_believes_clients
+from brokerproof.conformance.facts.pressure import may_block
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.requests import Requests
 from brokerproof.conformance.facts.rows import (
@@ -98,6 +99,8 @@ def record(history: History, tables: Tables) -> None:
             announced.setdefault(event.message, event)
         elif type(event) is Commit:
             tables.commits[event.tx] = event
+    changes = any(type(event) is Operate and event.op == "limit" for event in history.events)
+    tables.blocks = may_block(tables, announced.values(), changes)
     mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()
     requests = Requests(tables)
@@ -166,7 +169,7 @@ class Recording:
         tables = self.tables
         if event.result == "ok":
             heard(tables.client(event.host), event)
-        elif event.result == "unknown":
+        elif event.result == "unknown" and tables.blocks:
             tables.client(event.host).unanswered = True
         send = self._row(event.message)
         if send is None or send.event is not event:

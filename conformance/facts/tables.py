@@ -72,7 +72,7 @@ class Tables:
     """One run's. Rows come in the order of the history."""
 
     # fmt: off
-    __slots__ = ("acknowledges", "advisories", "asked", "broker", "broker_readings", "browsers", "browses",
+    __slots__ = ("acknowledges", "advisories", "asked", "blocks", "broker", "broker_readings", "browsers", "browses",
                  "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes", "declared",
                  "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header", "limits",
                  "lookers", "marks", "measured", "mortal", "moved_seq", "names", "operations", "pauses", "phase",
@@ -135,6 +135,8 @@ class Tables:
         self.unproved: dict[str, Fault] = {}
         # -- the state of the recording pass
         self.phase = ""
+        #: A producer may have to wait for room.
+        self.blocks = False
         #: The last event that was no reading.
         self.moved_seq = -1
         #: Readings at rest of destinations which that of the broker is to follow; starts of such readings, rising.
