@@ -307,9 +307,9 @@ class Recording:
             origin = self.tables.destination(event.original_dest)
             if origin.topic:
                 return self._copy(send, holder, origin, None)  # it died before any queue got its copy
-            if _is_copied(self.tables, send, origin):
-                return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
-        source = _moved_from(self.tables, send, dest)
+            source = origin if _is_copied(self.tables, send, origin) else _moved_from(self.tables, send, origin)
+        else:
+            source = _moved_from(self.tables, send, dest)
         if source is not None:
             return send.copies.get(source.name) or self._copy(send, source.name, source, None)
         if (
@@ -480,8 +480,9 @@ class Recording:
                 roll_back(delivery, mixed=transaction.mixed)
             elif not isinstance(delivery.settlement, Nack) or self._ends_by_reject(delivery):
                 settle(self.tables, delivery, SETTLED)
-        for delivery in transaction.tried if transaction.committed is False else ():
-            if delivery.transaction is None:
+        for delivery in transaction.tried:
+            delivery.dest.ledger.stirred = True
+            if transaction.committed is False and delivery.transaction is None:
                 roll_back(delivery)
 
     def _withdraw(self, send: Send) -> None:
@@ -514,11 +515,12 @@ class Recording:
 
 
 def _moved_from(tables: Tables, send: Send, dest: Destination) -> Destination | None:
-    """The queue of a virtual topic from which an operator may have moved a message here."""
-    if send.dest.kind != "virtual" or dest.topic or _is_copied(tables, send, dest):
+    """The queue of a virtual topic, or the part of a composite, from which an operator may have moved a message here."""
+    if send.dest.kind not in {"composite", "virtual"} or dest.topic or _is_copied(tables, send, dest):
         return None
     moved = {one.dest for one in dest.purges if one.op == "move" and one.to == dest.name}
-    found = [queue for queue in tables.virtual_queues.get(send.dest.name, ()) if queue.name in moved]
+    queues = [*tables.virtual_queues.get(send.dest.name, ()), *tables.parts(send.event)]
+    found = [queue for queue in queues if queue.name in moved and not queue.topic]
     fresh = [queue for queue in found if queue.name not in send.copies]
     return next(iter((*fresh, *found)), None)
 
