@@ -515,7 +515,7 @@ class Recording:
 
 
 def _moved_from(tables: Tables, send: Send, dest: Destination) -> Destination | None:
-    """The queue of a virtual topic, or the part of a composite, from which an operator may have moved a message here."""
+    """From where an operator may have moved a message here: a queue of a virtual topic, a part of a composite."""
     if send.dest.kind not in {"composite", "virtual"} or dest.topic or _is_copied(tables, send, dest):
         return None
     moved = {one.dest for one in dest.purges if one.op == "move" and one.to == dest.name}
