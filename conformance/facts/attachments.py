@@ -111,7 +111,7 @@ class Attachments:
             session.closed = event
             session.uncertain = True
             if client.unanswered and not at_broker:
-                _doubt(session, event)  # a broker that reads no further does not notice
+                self._doubt(session, event)  # a broker that reads no further does not notice
                 continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
             low_ns = event.t0 if at_broker or event.who == "client" else session.opened[0]
@@ -135,7 +135,7 @@ class Attachments:
         for session in list(client.open.values()):
             late = any(low <= event.t1 and high >= event.t0 for low, high in client.busy)
             if late or client.unanswered or session.closed is not None:
-                _doubt(session, event)
+                self._doubt(session, event)
             else:
                 self._end(session, how, event.t0, event.t1, event)
         self._connection_lost(client, event)
@@ -314,7 +314,7 @@ class Attachments:
         if session is None:
             return
         if event.result == "fail" or session.client.unanswered:
-            _doubt(session, event)
+            self._doubt(session, event)
         else:
             self._end(session, event.how, event.t0, event.t1, event)
 
@@ -325,6 +325,13 @@ class Attachments:
             browser = lookers.pop(one)
             browser.left_ns = min(browser.left_ns, event.t0)
             self.tables.destination(browser.event.dest).ledger.shown += browser.shown
+
+    def _doubt(self, session: Session, event: Event) -> None:
+        """It may have ended: its goodbye was refused, or stands behind a message that the broker does not take."""
+        session.known = False
+        session.lost_ns = min(session.lost_ns, event.t0)
+        for dest in self.tables.dests_of(session):
+            dest.ledger.stirred = True
 
     def _end(self, session: Session, how: str, low_ns: int, high_ns: int, event: Event) -> None:
         """It is gone from ``low_ns`` on, or the broker will come to think so; what it held goes back."""
@@ -402,12 +409,6 @@ class Attachments:
         elif event.result == "unknown" and found is not None:
             found.sure_ns = min(found.sure_ns, event.t0)
             self._doubted[key] = True
-
-
-def _doubt(session: Session, event: Event) -> None:
-    """It may have ended: its goodbye was refused, or stands behind a message that the broker does not take."""
-    session.known = False
-    session.lost_ns = min(session.lost_ns, event.t0)
 
 
 def heard(client: Client, event: Event) -> None:

@@ -49,7 +49,10 @@ class Traffic:
             self.visible_ns.append(min(due.span[0] if due is not None else event.t0, gone))
             if gone < NEVER:
                 self.settled_ns.append(gone)
-        for copy in _brought(dest):
+        # A virtual topic's queue got what was sent before it had a consumer for certain, too.
+        known = {send.message for send in dest.sends}
+        late = [copy for copy in dest.copies if copy.message not in known] if not dest.topic else []
+        for copy in (*late, *_brought(dest)):
             self.visible_ns.append(copy.send.event.t0)
             if (gone := _gone_ns(copy)) < NEVER:
                 self.settled_ns.append(gone)

@@ -138,7 +138,7 @@ def limit_at(tables: Tables, reading: Reading) -> int:
     if not changes:
         return tables.declared.memory_limit_bytes
     last = changes[-1]
-    if last.result != "ok" or last.t1 > event.t0 or tables.restarted(last.t0, event.t1):
+    if last.result != "ok" or last.seq > event.seq or last.t1 > event.t0 or tables.restarted(last.t0, event.t1):
         return -1
     return last.limit_bytes if last.limit_bytes is not None else -1
 

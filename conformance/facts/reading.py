@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
+from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Window
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
@@ -153,9 +154,11 @@ def _is_drained(tables: Tables, dest: Destination) -> bool:
 
 
 def _count_idle(tables: Tables) -> int:
-    """How many of which nobody reads the figures have nothing; none if some temporary queue may have something."""
+    """How many of which nobody reads the figures have nothing; none if some temporary queue may have
+    something, or is gone."""
     for dest in tables.destinations.values():
-        if dest.kind == "temporary" and dest.sent_bytes and not _is_idle(dest):
+        gone = dest.kind == "temporary" and tables.marks.spans(marks.OPERATOR, dest.name)
+        if gone or (dest.kind == "temporary" and dest.sent_bytes and not _is_idle(dest)):
             return 0
     return sum(_is_idle(one) for one in tables.destinations.values() if one.name not in tables.uncommitted)
 

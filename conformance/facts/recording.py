@@ -72,10 +72,8 @@ from brokerproof.conformance.facts.settling import (
     enlist,
     expect_no_dead_letter,
     hold,
-    no_longer_open,
     note_volatile,
     release,
-    roll_back,
     settle,
     settled_by,
     take,
@@ -85,6 +83,7 @@ from brokerproof.conformance.facts.settling import (
 from brokerproof.conformance.facts.slow_links import mark_slow_links
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.facts.transacting import begin, end, ends_by_reject, send_in_transaction
 
 Handler = Callable[[Any], None]
 #: What moves no message; neither does what a broker tells of itself, which names none.
@@ -118,7 +117,7 @@ def record(history: History, tables: Tables) -> None:
 class Recording:
     """The pass. ``tables`` is what it fills."""
 
-    __slots__ = ("_announced", "_attachments", "_expired_ack_settles", "_rejects", "tables")
+    __slots__ = ("_announced", "_attachments", "_expired_ack_settles", "tables")
 
     def __init__(self, tables: Tables, announced: dict[str, SendEvent]) -> None:
         self.tables = tables
@@ -127,7 +126,6 @@ class Recording:
         self._announced = announced
         self._expired_ack_settles = surely_believes_clients(tables.declared, simulated=tables.simulated)
         #: A rejected message is a dead letter for certain; otherwise nobody knows what becomes of it.
-        self._rejects = "dead-letter" in tables.header.capabilities
 
     def handlers(self) -> dict[type[Event], Handler]:
         """Kind of event -> what takes it."""
@@ -154,9 +152,9 @@ class Recording:
             Pause: self._pause,
             Crash: tables.crashes.append,
             Phase: self._phase,
-            Begin: self._begin,
-            Commit: self._ended,
-            Abort: self._ended,
+            Begin: lambda event: begin(tables, event),
+            Commit: lambda event: end(tables, event),
+            Abort: lambda event: end(tables, event),
             Browse: self._browse,
             Operate: lambda event: operate(tables, event),
             Poll: tables.polls.append,
@@ -195,7 +193,7 @@ class Recording:
             if len(part.priorities) == 2:
                 tables.marks.put(marks.PRIORITY, part.name, (0, NEVER))
         if event.tx is not None:
-            self._send_in_transaction(send, event.tx)
+            send_in_transaction(tables, send, event.tx)
         elif event.result == "ok":
             accept(tables, send, (event.t0, event.t1))
 
@@ -225,22 +223,6 @@ class Recording:
         dest.copies.append(copy)
         self.tables.copies.append(copy)
         return copy
-
-    def _send_in_transaction(self, send: Send, name: str) -> None:
-        tables, event = self.tables, send.event
-        transaction = tables.transaction(name, event.host)
-        send.transaction = transaction
-        transaction.sends.append(send)
-        if event.result == "fail":
-            transaction.mixed = True
-        elif event.result == "unknown":
-            tables.unsure.update(dict.fromkeys(tables.names.parts(event.dest), True))
-        else:
-            for part in tables.names.parts(event.dest):
-                count, size = tables.uncommitted.get(part, (0, 0))
-                tables.uncommitted[part] = (count + 1, size + event.size)
-                # Whether the copies for the queues of a virtual topic are held there meanwhile, nobody sees.
-                tables.unsure |= {queue.name: True for queue in tables.virtual_queues.get(part, ())}
 
     # -- deliveries
 
@@ -399,7 +381,7 @@ class Recording:
         tables, copy = self.tables, delivery.copy
         if delivery.dest.applied.entry.redelivery is not None:
             tables.marks.put(marks.REDELIVERY, delivery.dest.name, (event.t0, NEVER))
-        if not self._ends_by_reject(delivery):
+        if not ends_by_reject(self.tables, delivery):
             state = DOUBTFUL
         settle(tables, delivery, state)
         if state != SETTLED or delivery.dest.topic or not delivery.session.traits.awaits_receipt or copy.dead_letters:
@@ -412,10 +394,6 @@ class Recording:
             copy.dead_letter_due = True
             tables.rejected += 1
             note_volatile(tables, copy)
-
-    def _ends_by_reject(self, delivery: Delivery) -> bool:
-        """Whether a rejection is the end of it; STOMP leaves to the broker what becomes of it."""
-        return self._rejects and delivery.dest.applied.entry.redelivery is None
 
     def _discard(self, event: Discard) -> None:
         delivery = self._delivery(event.consumer, event.message)
@@ -438,58 +416,6 @@ class Recording:
             delivery = self._delivery(event.consumer, message)
             if delivery is not None:
                 delivery.copy.called_expired = True
-
-    # -- transactions
-
-    def _begin(self, event: Begin) -> None:
-        if event.result == "fail":
-            return
-        transaction = self.tables.transaction(event.tx, event.host)
-        transaction.client.transaction = transaction
-
-    def _ended(self, event: Commit | Abort) -> None:
-        """What was sent in it is accepted or never was; what was acknowledged is settled, or held as before."""
-        tables = self.tables
-        if event.result == "ok":
-            heard(tables.client(event.host), event)
-        transaction = tables.transaction(event.tx, event.host)
-        transaction.end = event
-        if transaction.client.transaction is transaction:
-            transaction.client.transaction = None
-        committed = isinstance(event, Commit)
-        transaction.committed = committed if event.result == "ok" else None
-        for send in transaction.sends:
-            if send.event.result == "ok":
-                no_longer_open(tables, send, sure=event.result == "ok")
-            if event.result != "ok":
-                continue
-            if not committed:
-                self._withdraw(send)
-            elif send.event.result == "ok":
-                accept(tables, send, (event.t0, event.t1))
-        self._settlements_ended(transaction)
-
-    def _settlements_ended(self, transaction: Transaction) -> None:
-        """What was acknowledged in it is settled, or held as before, or nobody knows."""
-        for delivery in transaction.settled:
-            unpledge(delivery)
-            if delivery.transaction is not transaction or transaction.committed is None:
-                continue
-            delivery.transaction = None
-            if not transaction.committed:
-                roll_back(delivery, mixed=transaction.mixed)
-            elif not isinstance(delivery.settlement, Nack) or self._ends_by_reject(delivery):
-                settle(self.tables, delivery, SETTLED)
-        for delivery in transaction.tried:
-            delivery.dest.ledger.stirred = True
-            if transaction.committed is False and delivery.transaction is None:
-                roll_back(delivery)
-
-    def _withdraw(self, send: Send) -> None:
-        """Its transaction was rolled back."""
-        send.refused = True
-        for part in self.tables.parts(send.event):
-            part.epoch.undone = True
 
     # -- operators, browsers, phases
 

@@ -73,7 +73,7 @@ class Send:
 
     # fmt: off
     __slots__ = ("accepted", "client", "confirmed", "connection", "copies", "copy", "delayed", "dest", "event", "marks",
-                 "message", "mortal", "refused", "seen", "transaction")
+                 "message", "mortal", "refused", "seen", "timed", "transaction")
     # fmt: on
 
     def __init__(self, event: SendEvent, client: Client, dest: Destination) -> None:
@@ -82,9 +82,9 @@ class Send:
         self.client = client
         self.dest = dest
         self.connection = 0  # which of its host's it was sent on
-        #: Its producer wanted it to wait (a negative delay is a wish, too), or to die.
-        self.delayed = event.delay_ms != 0 or event.deliver_at_ms is not None
+        self.delayed = event.delay_ms != 0 or event.deliver_at_ms is not None  # a negative delay is a wish, too
         self.mortal = event.expiration_ms > 0 or event.life_ms > 0
+        self.timed = event.timed()
         self.transaction: Transaction | None = None
         self.confirmed = event.result == "ok" and event.tx is None
         self.refused = event.result == "fail"
@@ -101,11 +101,6 @@ class Send:
         if (copy := self.copy) is not None and len(self.copies) == 1 and not copy.dead_letters:
             return copy.deliveries
         return [delivery for copy in self.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
-
-    @property
-    def timed(self) -> bool:
-        """Whether its producer wanted it to die, or to wait."""
-        return self.event.timed()
 
 
 class Copy:
@@ -197,7 +192,8 @@ class Delivery:
         settlement = self.settlement
         if settlement is None or self.state not in {SETTLED, DOUBTFUL}:
             return None
-        return settlement.t0, settlement.t1 if self.state == SETTLED and _confirmed(settlement) else NEVER
+        answered = not isinstance(settlement, Discard) and settlement.result == "ok" and settlement.tx is None
+        return settlement.t0, settlement.t1 if self.state == SETTLED and answered else NEVER
 
     @property
     def is_dead_letter(self) -> bool:
@@ -502,8 +498,3 @@ class Destination:
         self.purges: list[Operate] = []
         #: What was accepted until then may be gone by their doing.
         self.taken_ns = -1
-
-
-def _confirmed(settlement: Ack | Nack | Discard) -> bool:
-    """Whether the broker answered, outside of a transaction."""
-    return not isinstance(settlement, Discard) and settlement.result == "ok" and settlement.tx is None

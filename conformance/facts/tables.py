@@ -83,7 +83,6 @@ class Tables:
 
     def __init__(self, header: Header) -> None:  # noqa: PLR0915 - one table a line
         self.header = header
-        #: What the destinations are, by name.
         self.names = names.Destinations(header.destinations)
         self.declared = header.declared
         self.broker = header.broker_host
@@ -91,7 +90,6 @@ class Tables:
         self.simulated = header.world == "simulated"
         self.clocks: dict[str, Clock] = {}
         self.marks = marks.Marks()
-        # -- rows
         self.sends: dict[str, Send] = {}
         self.delayed: list[Send] = []
         self.mortal: list[Send] = []

@@ -109,9 +109,9 @@ def browses_end(facts: Facts, row: tuple[Browser, Browse | None]) -> Findings:
 
 def _is_all_gone(facts: Facts) -> bool:
     """Whether the broker said in the end that it has nothing, not even scheduled: what has room took it from nobody."""
-    if not facts.broker_readings:
+    last = facts.broker_readings[-1] if facts.broker_readings else None
+    if last is None or last.event.size is None:
         return not facts.delayed
-    last = facts.broker_readings[-1]
     return last.event.seq > facts.drain_seq and last.empty
 
 

@@ -200,7 +200,7 @@ def test_requirement_restricts_what_is_judged(tmp_path: Path, capsys: pytest.Cap
     judged = {json.loads(line)["verdict"]["requirement"] for line in capsys.readouterr().out.splitlines()}
     assert judged
     assert all(name.startswith("DLY-") for name in judged)
-    assert main(["replay", "--seed", "3", "--requirement", "EXP-*", "--json", "--out", str(tmp_path / "x")]) == OK
+    assert main(["replay", "--seed", "4", "--requirement", "EXP-*", "--json", "--out", str(tmp_path / "x")]) == OK
     judged = {json.loads(line)["requirement"] for line in capsys.readouterr().out.splitlines()}
     assert all(name.startswith("EXP-") for name in judged)
     history = str(tmp_path / "x" / "history.jsonl")
@@ -211,7 +211,7 @@ def test_requirement_restricts_what_is_judged(tmp_path: Path, capsys: pytest.Cap
 
 @pytest.mark.usefixtures("no_pages")
 def test_a_planted_defect_turns_the_run_red(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run("run", *SMALL, "--programs", "5", "--mutant", "delay-1ms-early", out=tmp_path)
+    code = run("run", *SMALL, "--programs", "40", "--mutant", "delay-1ms-early", out=tmp_path)
     output = capsys.readouterr().out
     assert code == VIOLATED
     line = next(line for line in output.splitlines() if line.startswith("violated  DLY-001"))
