@@ -133,10 +133,8 @@ class Tables:
         self.unproved: dict[str, Fault] = {}
         # -- the state of the recording pass
         self.phase = ""
-        #: A producer may have to wait for room.
-        self.blocks = False
-        #: The last event that was no reading.
-        self.moved_seq = -1
+        #: A producer may have to wait for room; the last event that was no reading.
+        self.blocks, self.moved_seq = False, -1
         #: Readings at rest of destinations which that of the broker is to follow; starts of such readings, rising.
         self.settle: list[Reading] = []
         self.rests_ns: list[int] = []
