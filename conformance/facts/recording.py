@@ -183,6 +183,8 @@ class Recording:
             part.epoch.send(event)
             part.sent_bytes += bytes_max
             part.timed += timed
+            for queue in tables.virtual_queues.get(part.name, ()):
+                queue.timed += timed  # it may get a copy of which nobody knows
             part.ledger.sent += 1
             part.ledger.loose += event.result != "fail" and (event.result != "ok" or event.tx is not None or delayed)
             part.ledger.stirred = part.ledger.stirred or part.topic

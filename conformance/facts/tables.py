@@ -165,6 +165,7 @@ class Tables:
             self.destinations[name] = found
             if virtual not in {"", name} and "virtual-topics" in self.header.capabilities:
                 self.virtual_queues.setdefault(virtual, []).append(found)
+                found.timed = self.destination(virtual).timed
             for session in self.wild:
                 if covers(session, found):
                     found.sessions.append(session)
