@@ -7,6 +7,7 @@ scarce. A limit that an operator changed says nothing any more.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from brokerproof.conformance.experiment.history import Ack
 from brokerproof.conformance.experiment.history import Send as SendEvent
@@ -16,6 +17,9 @@ from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
+
+#: What a raw peer that reads nothing sends itself, at most.
+FLOOD_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 def may_block(tables: Tables, sends: Iterable[SendEvent], changes: bool) -> bool:
@@ -37,6 +41,10 @@ def mark_pressure(tables: Tables) -> None:
     limit = tables.declared.memory_limit_bytes
     if 0 < limit * PRESSURE_PERCENT < tables.sent_bytes * 100:
         _mark(tables, "", limit, tables.sends.values())
+    for probe in tables.probes:
+        flooded_bytes = probe.said.times * FLOOD_MAX_BYTES if probe.said.deaf else 0
+        if flooded_bytes and 0 < limit * PRESSURE_PERCENT < (flooded_bytes + tables.sent_bytes) * 100:
+            tables.marks.put(marks.MEMORY, "", (probe.t0, probe.t1))
     for dest in list(tables.destinations.values()):
         own = dest.applied.memory_limit_bytes
         if own > 0:
