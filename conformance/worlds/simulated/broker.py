@@ -296,6 +296,16 @@ class BrokerHost:
         node.end_sync(ticket, self.now())
         self.after()
 
+    def has_only(self, connections: int) -> bool:
+        """Whether it runs, with so many connections, and reads from all of them."""
+        return len(self._links) == connections and not (self.down or self._still or self._unread)
+
+    def plan_again(self) -> None:
+        """Meanwhile monitors were asked elsewhere."""
+        self.node.plan_again()
+        self._planned_ns = -1
+        self.after()
+
     # -- what time brings
 
     def tick(self) -> None:

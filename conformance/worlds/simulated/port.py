@@ -30,6 +30,7 @@ from brokerproof.conformance.worlds.simulated.agenda import Agenda, fail
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
 from brokerproof.conformance.worlds.simulated.host import ClientHost
+from brokerproof.conformance.worlds.simulated.keep_alives import skip_beats
 from brokerproof.conformance.worlds.simulated.link import Link
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
@@ -135,14 +136,35 @@ class SimulatedPort:
             if host.connection and not self.broker.down:
                 self.broker.resume(host.connection)
 
+    def _pass(self, end_ns: int) -> None:
+        """Let everything happen up to and including ``end_ns``; beats of idle connections are not played."""
+        agenda = self.agenda
+        while agenda.rest(end_ns) and agenda.now_ns < (quiet_ns := self._quiet_ns(end_ns)):
+            skip_beats(self.broker, self._hosts.values(), quiet_ns)
+            agenda.run_until(quiet_ns)
+        agenda.run_until(end_ns)
+
+    def _quiet_ns(self, end_ns: int) -> int:
+        """Before when the broker's core does nothing by itself, ``end_ns`` at most."""
+        due_ns = self.broker.node.broker.next_due_ns()
+        return end_ns if due_ns is None else min(due_ns, end_ns)
+
     def rest(self, deadline_ms: int) -> bool:
         return self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:  # noqa: ARG002 - virtual time is free
-        agenda = self.agenda
-        next_ns = agenda.next_ns()
-        if agenda.now_ns <= due_ns and next_ns is not None:
-            agenda.run_until(min(next_ns, due_ns + 1))
+        agenda, events = self.agenda, self._recorder.events
+        mark, waited = len(events), False
+        if not agenda.moving:
+            skip_beats(self.broker, self._hosts.values(), self._quiet_ns(due_ns + 1))
+        # Before something is recorded, nobody has anything to take.
+        while len(events) == mark and agenda.now_ns <= due_ns and (next_ns := agenda.next_ns()) is not None:
+            waited = True
+            if agenda.moving:
+                agenda.step()
+            else:
+                agenda.run_until(min(next_ns, due_ns + 1))
+        if waited:
             return True
         if self._lingered:
             return False
@@ -343,7 +365,7 @@ class SimulatedPort:
     def _enact(self, operation: ops.Operation, outcome: Outcome) -> None:
         match operation:
             case ops.Advance():
-                self.agenda.run_until(outcome.t0 + operation.ms * NS_PER_MS)
+                self._pass(outcome.t0 + operation.ms * NS_PER_MS)
             case ops.ReadCounters():
                 outcome.counters = self._counters(operation.dest)
             case ops.ClockJump():
