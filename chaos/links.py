@@ -200,6 +200,10 @@ class LinkProxy(ABC):
         self._latency_set_ns = time.monotonic_ns()
         return self._latency_us
 
+    def limit(self, bytes_per_second: int) -> None:
+        """Let no more pass in each direction of each connection that is made from now on, 0 for no limit."""
+        self._broker_tap.bytes_per_second = bytes_per_second
+
     def transit_us(self, toward: Literal["client", "broker"]) -> int | None:
         """Shortest time that bytes spent on the line since the latency was last set; None if none did."""
         return _transit_us(*self._flows(toward), self._latency_set_ns)

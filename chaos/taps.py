@@ -1,10 +1,10 @@
 """Taps: plain TCP forwarders that count what passes, put on both sides of whatever is to be proven.
 
 Decides: what counts as a byte that arrived and left, and when a connection ended by whose doing.
-Rules: a tap adds no fault of its own. It reads at most one buffer ahead (so that a peer who cannot be written to is
-felt by the other, as on a real line), passes on the end of a stream as an end and a reset as a reset, and never joins
-or drops bytes. Counts are of bytes read from one socket and of bytes that the kernel took for the other, on the
-runner's monotonic clock.
+Rules: a tap adds no fault of its own, unless its rate is limited. It reads at most one buffer ahead (so that a peer who
+cannot be written to is felt by the other, as on a real line), passes on the end of a stream as an end and a reset as a
+reset, and never joins or drops bytes. Counts are of bytes read from one socket and of bytes that the kernel took for
+the other, on the runner's monotonic clock.
 Known exceptions: the connection to the target is made when a client connects, so a client sees a reset, not a refusal,
 when the target is down.
 """
@@ -24,6 +24,9 @@ from dataclasses import dataclass, field
 from brokerproof.chaos.ports import LOOPBACK
 
 BUFFER_BYTES = 65536
+# What a limited tap reads at once lasts about so long, and what the kernel keeps for it is about so much.
+SLICE_MS = 10
+LIMITED_BYTES = 16384
 MARKS = 4096
 _RESET = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset, not an end
 
@@ -50,7 +53,9 @@ class Flow:
 class _Pipe:
     """One direction of one connection: from a socket through a small buffer to the other."""
 
-    def __init__(self, source: socket.socket, sink: socket.socket, flow: Flow) -> None:
+    def __init__(self, source: socket.socket, sink: socket.socket, flow: Flow, rate: int) -> None:
+        self.rate = rate
+        self.free_ns = 0  # until when what was read last is on its way, at this rate
         self.source = source
         self.sink = sink
         self.flow = flow
@@ -59,15 +64,19 @@ class _Pipe:
         self.finished = False  # and the sink was told
 
     def wants_read(self) -> bool:
-        return not self.ended and len(self.buffer) < BUFFER_BYTES
+        free = not self.rate or time.monotonic_ns() >= self.free_ns
+        return free and not self.ended and len(self.buffer) < BUFFER_BYTES
 
     def take(self) -> None:
         """Read what is there; raises `OSError` when the source is broken."""
         if not self.wants_read():
             return
         with contextlib.suppress(BlockingIOError):
-            part = self.source.recv(BUFFER_BYTES - len(self.buffer))
+            slice_bytes = max(1, self.rate * SLICE_MS // 1000) if self.rate else BUFFER_BYTES
+            part = self.source.recv(min(slice_bytes, BUFFER_BYTES - len(self.buffer)))
             self.ended = not part
+            if self.rate:
+                self.free_ns = time.monotonic_ns() + len(part) * 1_000_000_000 // self.rate
             if part:
                 self.buffer += part
                 self.flow.read_bytes += len(part)
@@ -88,12 +97,12 @@ class _Pipe:
 class _Connection:
     """Two sockets and the two pipes between them."""
 
-    def __init__(self, number: int, near: socket.socket, far: socket.socket, out: Flow, back: Flow) -> None:
+    def __init__(self, number: int, near: socket.socket, far: socket.socket, tap: Tap) -> None:
         self.number = number
         self.near = near
         self.far = far
-        self.out = _Pipe(near, far, out)
-        self.back = _Pipe(far, near, back)
+        self.out = _Pipe(near, far, tap.out, tap.bytes_per_second)
+        self.back = _Pipe(far, near, tap.back, tap.bytes_per_second)
         self.connected = False
         self.end_noted = False
 
@@ -119,6 +128,8 @@ class Tap:
         self.opened = 0
         # With "near" or "far" here, an end that comes from that side is passed on as a reset (see `LinkProxy.reset`).
         self.harden_side: str | None = None
+        # Of connections from now on, in each direction; 0: as many as there are.
+        self.bytes_per_second = 0
         self._listener = socket.create_server((LOOPBACK, 0), backlog=128)
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
@@ -150,13 +161,16 @@ class Tap:
     def _run(self) -> None:
         try:
             while True:
-                for key, events in self._selector.select():
+                limited = self.bytes_per_second and self._connections
+                for key, events in self._selector.select(SLICE_MS / 1000 if limited else None):
                     if key.fileobj is self._wake_read:
                         return
                     if key.fileobj is self._listener:
                         self._accept()
                     else:
                         self._serve(key.data, key.fileobj, events)  # type: ignore[arg-type]  # we register sockets only
+                for connection in list(self._connections) if limited else ():
+                    self._watch(connection)
         finally:
             for connection in list(self._connections):
                 self._drop(connection)
@@ -173,8 +187,10 @@ class Tap:
         for sock in (near, far):
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.bytes_per_second:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LIMITED_BYTES)
         self.opened += 1
-        connection = _Connection(self.opened, near, far, self.out, self.back)
+        connection = _Connection(self.opened, near, far, self)
         self._connections.add(connection)
         # A refusal can be known at once, and then the socket forgets it.
         if far.connect_ex(self._target) in {0, errno.EINPROGRESS}:

@@ -296,10 +296,6 @@ class Node:
         """Elapsed time at which ``tick`` is wanted; None: nothing is planned."""
         return earlier(self._timers.next_due_ns(), self.broker.next_due_ns())
 
-    def plan_again(self) -> None:
-        """Somebody else has asked the connections' monitors since their timers were planned."""
-        self._timers.plan_again()
-
     def resources(self) -> dict[str, int]:
         """What connections cost this process: how many there are, and planned times of monitors."""
         return {"connections": len(self._connections), "timers": len(self._timers)}

@@ -16,6 +16,7 @@ Known exceptions: which thread dispatches cannot be chosen over STOMP since 5.15
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,10 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicyS
 from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
@@ -78,6 +82,8 @@ GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
     # The client's word that a message has expired is believed since 5.14 (AMQ-6361).
     "expiry": (((5, 14), "classic-5.14"), ((0,), "documented")),
     "timestamping": (((0,), "classic"),),
+    # The scheduler begins a message's life at its release, and sends a publication to whoever is subscribed then.
+    "delay": (((0,), "activemq"),),
     "memory": (((5, 15, 9), "G3"), ((5, 15), "G2"), ((5, 9), "G1"), ((0,), "G0")),
 }
 #: Which thread dispatches could be chosen over STOMP before this release (AMQ-7011).
@@ -96,10 +102,13 @@ class ActiveMQEndpoint(Endpoint):
         self.clock_file = clock_file
         self.label = adapter.label
         self._log_read = 0
-        self.client_class_path = adapter.jars.client_class_path
 
     def port(self, via: str) -> int:
         return self.broker.openwire_port if via == "jms" else self.broker.stomp_port
+
+    def words(self, via: str) -> Sequence[str]:
+        path = os.pathsep.join(str(jar) for jar in self._adapter.jars.client_class_path)
+        return ("--class-path", path) if via == "jms" else ()
 
     def counters(self, dest: str | None) -> dict[str, int] | None:
         return managed.counters(self.broker.jolokia, dest)
@@ -119,6 +128,9 @@ class ActiveMQEndpoint(Endpoint):
         code = self.broker.kill() if how == "kill" else self.broker.stop()
         self.broker.start()
         return {"pid_before": before, "exit_code": code, "pid_after": self.broker.process.pid}
+
+    def process(self) -> Process:
+        return self.broker.process
 
     def closings(self) -> list[str]:
         text = self.broker.process.log.read_text(encoding="utf-8", errors="replace")
@@ -233,7 +245,7 @@ def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:
 def options_of(program: Program) -> ActiveMQOptions:
     """A program's settings in the launcher's words."""
     broker = program.broker
-    delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.steps)
+    delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.each_step())
     redelivers = any(entry.redelivery is not None for entry in broker.policies)
     limited = broker.memory_limit_bytes < BrokerSpec().memory_limit_bytes or any(
         entry.memory_limit_bytes is not None for entry in broker.policies

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -28,7 +29,8 @@ from brokerproof.conformance.experiment.configuration import (
 )
 from brokerproof.conformance.experiment.destinations import Destination, is_pattern, queues
 from brokerproof.conformance.experiment.nearest import suggestion
-from brokerproof.conformance.experiment.steps import REGISTRY, AnyStep
+from brokerproof.conformance.experiment.steps import REGISTRY, AnyStep, ClientStep, Parallel
+from brokerproof.conformance.experiment.steps.parallel import each, hosts_of
 from brokerproof.conformance.experiment.versions import PROGRAM_1, program_2
 
 FORMAT = "brokerproof/program/2"
@@ -57,6 +59,10 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def with_steps(self, steps: list[AnyStep]) -> Program:
         """The same experiment with other steps."""
         return msgspec.structs.replace(self, steps=steps)
+
+    def each_step(self) -> Iterator[AnyStep]:
+        """Every single step, those that are done at once one by one."""
+        return each(self.steps)
 
     def encode(self) -> bytes:
         """Canonical JSON: the same program gives the same bytes."""
@@ -95,6 +101,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             delay_support=broker.delay_support,
             bytes_per_second={link.client: link.bytes_per_second for link in self.links if link.bytes_per_second},
             delay_max_ms=broker.delay_max_ms,
+            mqsc=broker.mqsc,
             monitor={
                 host.name: effective
                 for host in self.clients()
@@ -129,11 +136,12 @@ def parse_program(data: bytes, name: str = "program") -> Program:
 
 def _remedy(error: str) -> str:
     """What to write instead of a step that does not exist."""
-    found = re.fullmatch(r"Invalid value '(.*)' - at `\$\.steps\[\d+\]\.do`", error)
+    found = re.fullmatch(r"Invalid value '(.*)' - at `\$\.steps\[\d+\](\.of\[\d+\]\[\d+\])?\.do`", error)
     if found is None:
         return ""
-    known = sorted(str(step.__struct_config__.tag) for step in REGISTRY)
-    return f"; {suggestion(found[1], known)}a step is one of {', '.join(known)}"
+    known = sorted(str(step.__struct_config__.tag) for step in (get_args(ClientStep) if found[2] else REGISTRY))
+    what = "what several hosts do at once" if found[2] else "a step"
+    return f"; {suggestion(found[1], known)}{what} is one of {', '.join(known)}"
 
 
 def read_program(path: Path) -> Program:
@@ -165,8 +173,16 @@ def check_program(program: Program, name: str) -> None:
     _check_destinations(program, name)
     if max(len(names), len(program.links), len(program.destinations)) > NAMES_MAX:
         raise ProgramError(f"{name}: more than {NAMES_MAX} hosts, links or destinations")
-    if len(program.steps) > STEPS_MAX:
-        raise ProgramError(f"{name}: has {len(program.steps)} steps; at most {STEPS_MAX} are accepted")
+    count = sum(1 for _ in program.each_step())
+    if count > STEPS_MAX:
+        raise ProgramError(f"{name}: has {count} steps; at most {STEPS_MAX} are accepted")
+    for number, step in enumerate(program.steps):
+        for place, steps in enumerate(step.of if isinstance(step, Parallel) else ()):
+            if len(hosts_of(steps)) > 1:
+                raise ProgramError(
+                    f"{name}: the steps of one sequence are one host's: those at `$.steps[{number}].of[{place}]` name "
+                    f"the hosts {hosts_of(steps)}; give each host a sequence of its own"
+                )
 
 
 def _check_destinations(program: Program, name: str) -> None:

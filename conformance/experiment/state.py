@@ -8,6 +8,7 @@ virtual or real, so both worlds normalise a step alike; parity depends on it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
@@ -175,6 +176,12 @@ class WorldState:
     def client(self, name: str) -> ClientState:
         """The client of that name, guests included."""
         return self._named[name]
+
+    def alone(self, host: int | None) -> WorldState:
+        """The same with one client for ordinals to mean; with none."""
+        found = copy(self)
+        found.clients = [] if host is None else [self.clients[host]]
+        return found
 
     def receive_guest(self, client: ClientState) -> None:
         """A client of the world itself, which no ordinal means."""

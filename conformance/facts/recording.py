@@ -3,9 +3,7 @@ the broker did what it should.
 
 Model. A queue's copy is *waiting*, or *held* by the one session that it arrived at, or gone. A settlement takes it from
 held to gone; the end of a session takes what it held, unsettled, back to waiting. What nobody can know is *doubtful*:
-unknown results, settlements in open transactions, a client's expired-ack, whose effect depends on the broker.
-Readings: ``reading.py``; connections and sessions: ``attachments.py``.
-"""
+unknown results, settlements in open transactions, a client's expired-ack, whose effect depends on the broker."""
 
 from __future__ import annotations
 
@@ -103,7 +101,10 @@ def record(history: History, tables: Tables) -> None:
     mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()
     requests = Requests(tables)
+    begun = sorted(announced.values(), key=lambda event: -event.t0)
     for event in history.events:
+        if begun and begun[-1].t0 < event.t1:
+            tables.begin(begun, event.t1)
         kind = type(event)
         if kind in NOTED:
             requests.note(event)  # type: ignore[arg-type] # as compared

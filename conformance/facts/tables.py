@@ -175,6 +175,14 @@ class Tables:
                     self.marks.put(kinds, name, (session.opened[0], NEVER))
         return found
 
+    def begin(self, sends: list[SendEvent], until_ns: int) -> None:
+        """Take those that had begun by then from the end: what others do meanwhile may concern the queues that they
+        bring into being.
+        """
+        while sends and sends[-1].t0 < until_ns:
+            for part in self.names.parts(sends.pop().dest):
+                self.destination(part)
+
     def dests_of(self, session: Session) -> list[Destination]:
         """Where a consumer consumes from."""
         return [session.dest, *(dest for dest in self.destinations.values() if session.wild and covers(session, dest))]

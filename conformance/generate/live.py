@@ -30,6 +30,7 @@ from brokerproof.conformance.experiment.steps import (
     Subscribe,
     Take,
 )
+from brokerproof.conformance.experiment.steps.parallel import mapped
 from brokerproof.conformance.generate.programs import program_for_seed
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _OF_BROKER = (Operate, Pause, Probe, Restart)
 def live_program(seed: int) -> Program:
     """The program of a seed, for the live world."""
     program, draw = program_for_seed(seed), seed
-    while sum(isinstance(step, _OF_CLIENTS) for step in program.steps) < OPERATIONS_MIN:
+    while sum(isinstance(step, _OF_CLIENTS) for step in program.each_step()) < OPERATIONS_MIN:
         draw += _STRIDE
         program = program_for_seed(draw)
     if seed % OWNERS != OWNERS - 1:
@@ -84,21 +85,24 @@ def shared(program: Program) -> Program:
 
 def waits_ms(program: Program) -> int:
     """What its steps wait for in all, about."""
-    waits = [step.ms for step in program.steps if isinstance(step, Advance | Pause)]
-    return sum(waits) + sum(step.deadline_ms for step in program.steps if isinstance(step, Take))
+    waits = [step.ms for step in program.each_step() if isinstance(step, Advance | Pause)]
+    return sum(waits) + sum(step.deadline_ms for step in program.each_step() if isinstance(step, Take))
 
 
 def quick(program: Program) -> Program:
     """The same with all its times divided by one number, so that it waits ``WAITS_MS`` at most, and for its longest
     delay half as long.
     """
-    delays = [max(step.delay_ms, step.deliver_in_ms) for step in program.steps if isinstance(step, Send)]
+    delays = [max(step.delay_ms, step.deliver_in_ms) for step in program.each_step() if isinstance(step, Send)]
     total_ms = max(waits_ms(program), 2 * max(delays, default=0))
     if total_ms <= WAITS_MS:
         return program
 
     def less(ms: int) -> int:
         return int(ms * WAITS_MS / total_ms) or (ms > 0) - (ms < 0)
+
+    def quicker(step: AnyStep) -> AnyStep:
+        return _quick(step, less)
 
     hosts = [
         msgspec.structs.replace(host, clock=ClockSpec(less(host.clock.offset_ms), host.clock.drift_ppm))
@@ -109,7 +113,7 @@ def quick(program: Program) -> Program:
         for link in program.links
     ]
     return msgspec.structs.replace(
-        program, hosts=hosts, links=links, steps=[_quick(step, less) for step in program.steps]
+        program, hosts=hosts, links=links, steps=[mapped(step, quicker) for step in program.steps]
     )
 
 

@@ -2,9 +2,9 @@
 
 Path (a) of DESIGN section 2: the reference broker, in virtual time. Two stages:
 
-1. *Delta debugging* of our own: drop chunks of steps, then hosts' peculiarities, then bisect every number towards its
-   simplest value. It needs milliseconds, and it can take any length, which Hypothesis cannot
-   (feasibility-hypothesis-spark.md 1.6).
+1. *Delta debugging* of our own: drop chunks of steps, do in turn what is done at once, drop hosts' peculiarities, then
+   bisect every number towards its simplest value. It needs milliseconds, and it can take any length, which Hypothesis
+   cannot (feasibility-hypothesis-spark.md 1.6).
 2. *Hypothesis* polishes the short result (``polish.py``).
 
 A candidate counts only if it fails in the same way: the predicate decides, usually "the same requirement is violated".
@@ -19,6 +19,8 @@ import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import Parallel
+from brokerproof.conformance.experiment.steps.parallel import HostSteps
 
 Predicate = Callable[[Program], bool]
 Over = Callable[[], bool]
@@ -44,6 +46,7 @@ class Shrinker:
         while self.tried < self._budget:
             before = self.best.encode()
             self._drop_steps()
+            self._divide_parallels()
             self._simplify_frame()
             self._simplify_steps()
             if self.best.encode() == before:
@@ -72,6 +75,43 @@ class Shrinker:
                 if not self._try(self.best.with_steps(steps)):
                     start += size
             size //= 2
+
+    def _divide_parallels(self) -> None:
+        """Let what is done at once be done one after the other, or less of it."""
+        for index in reversed(range(len(self.best.steps))):
+            if isinstance(step := self.best.steps[index], Parallel):
+                steps = self.best.steps
+                in_turn = [one for sequence in step.of for one in sequence]
+                if not self._try(self.best.with_steps([*steps[:index], *in_turn, *steps[index + 1 :]])):
+                    self._thin_out(index)
+
+    def _thin_out(self, index: int) -> None:
+        """Leave out sequences, then single steps; then simplify the fields of the others."""
+        place = 0
+        while place < len(of := self._of(index)):
+            if not self._try_field(index, "of", of[:place] + of[place + 1 :]):
+                place += 1
+        for place in range(len(self._of(index))):
+            at = 0
+            while at < len(steps := self._of(index)[place]):
+                if not self._try_sequence(index, place, steps[:at] + steps[at + 1 :]):
+                    at += 1
+            for at, one in enumerate(self._of(index)[place]):
+                simplest = type(one)()
+                for field in [name for name in one.__struct_fields__ if name != "host"]:
+                    steps = self._of(index)[place]
+                    plain = msgspec.structs.replace(steps[at], **{field: getattr(simplest, field)})
+                    if plain != steps[at]:
+                        self._try_sequence(index, place, (*steps[:at], plain, *steps[at + 1 :]))
+
+    def _of(self, index: int) -> tuple[HostSteps, ...]:
+        step = self.best.steps[index]
+        assert isinstance(step, Parallel)
+        return step.of
+
+    def _try_sequence(self, index: int, place: int, steps: HostSteps) -> bool:
+        of = self._of(index)
+        return self._try_field(index, "of", (*of[:place], steps, *of[place + 1 :]))
 
     def _simplify_frame(self) -> None:
         progress = True

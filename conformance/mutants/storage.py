@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.effects import Effect, Journalled
@@ -11,6 +13,9 @@ from brokerproof.reference_broker.core.journalling import Journalling
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.records import MessageAdded, MessageRemoved, Record
 from brokerproof.reference_broker.core.region import Region
+from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.session.connection_state import CommitWaiter
+from brokerproof.reference_broker.storage.group_commit import GroupCommitGate
 
 
 class ForgetsToWrite(Journalling):
@@ -111,6 +116,37 @@ class KeepsOneCopy(Unwritten):
         return isinstance(event, Send) and record in added[1:]
 
 
+class CoversTooMuch(Node):
+    """A sync is taken to cover what was written while it ran: seen where producers overlap only."""
+
+    def end_sync(self, ticket: int, now: Now) -> None:
+        super().end_sync(ticket and self.begin_sync(), now)
+
+
+class AnswersOne(Node):
+    """Of the answers that wait for one sync the first leaves."""
+
+    def __init__(self, *args: Any, **others: Any) -> None:
+        super().__init__(*args, **others)
+        if self._gate is not None:
+            self._gate = OneAnswer(self._gate.journal)
+
+
+class OneAnswer(GroupCommitGate):
+    """One for each sync."""
+
+    __slots__ = ("_given",)
+
+    def end_sync(self, ticket: int) -> None:
+        super().end_sync(ticket)
+        self._given = False
+
+    def release(self) -> tuple[CommitWaiter, object] | None:
+        found = None if self._given else super().release()
+        self._given = True
+        return found
+
+
 # fmt: off
 ALL = (
     Mutant("journal-forgets-message", "GEN-080", "Every second message is not written down.", "journal",
@@ -131,5 +167,7 @@ ALL = (
     Mutant("journal-forgets-committed-acks", "GEN-085", "What a commit acknowledges stays in the journal.",
            broker=ForgetsCommittedAcks),
     Mutant("journal-keeps-one-copy", "GEN-086", "Of several copies one is written down.", broker=KeepsOneCopy),
+    Mutant("sync-covers-too-much", "GEN-080", "A sync covers what was written while it ran.", node=CoversTooMuch),
+    Mutant("sync-answers-one", "GEN-110", "Of the answers that wait for one sync the first leaves.", node=AnswersOne),
 )
 # fmt: on

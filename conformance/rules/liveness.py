@@ -123,8 +123,10 @@ def _waited(facts: Facts, copy: Copy, session: Session, poll: Poll) -> bool:
     if not copy.steady or copy.send.event.group or copy.dead_letters or not surely_wants(session, copy.send):
         return False
     for delivery in copy.deliveries:
-        if delivery.event.t0 > poll.t1:
+        if delivery.assigned[0] > poll.t1:
             break
+        if delivery.event.t0 > poll.t1:
+            return False  # it may have been on its way already
         if delivery.settlements or gone_ns(facts, delivery.session) >= poll.t0:
             return False
     if facts.marks.on(copy.dest.name, (copy.send.event.t0, poll.t1)) & (BLIND | marks.RESTART):

@@ -43,14 +43,15 @@ class Look:
 
 
 def browsed(facts: Facts) -> list[tuple[Destination, list[Look]]]:
-    """Queues with browsers that saw everything, and these, in the order of their coming."""
+    """Queues with browsers that stayed until they had seen everything, and these, in the order of their coming."""
+    left_ns = {browser.event.consumer: browser.left_ns for browser in facts.browsings}
     looks = {name: Look(event) for name, event in facts.browsers.items() if event.result == "ok"}
     for event in facts.browses:
         if event.consumer in looks:
             looks[event.consumer].add(event)
     found: dict[str, list[Look]] = {}
     for look in sorted(looks.values(), key=_came_ns):
-        if look.ended_ns < NEVER and len(look.shown) < BROWSED_MAX:
+        if look.ended_ns < left_ns.get(look.subscribe.consumer, NEVER) and len(look.shown) < BROWSED_MAX:
             found.setdefault(look.subscribe.dest, []).append(look)
     return [(facts.destination(name), looks) for name, looks in found.items()]
 

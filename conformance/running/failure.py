@@ -13,6 +13,7 @@ import msgspec
 from brokerproof.conformance.experiment.history import ClockSample, Event, Fault, History
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps import Parallel, Step
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement
 
@@ -94,12 +95,17 @@ def program_lines(program: Program) -> list[str]:
         lines.append(f"link    {link.client} latency {link.latency_us} us{monitor}")
     lines.append(f"dests   {', '.join([dest.name for dest in program.destinations])}")
     for number, step in enumerate(program.steps[:STEPS_SHOWN], start=1):
-        fields = msgspec.to_builtins(step)
-        name = fields.pop("do")
-        lines.append(f"{number:4d}    {name} {' '.join(f'{key}={value}' for key, value in fields.items())}".rstrip())
+        lines.append(f"{number:4d}    {_step_line(step, 'of')}")
+        if isinstance(step, Parallel):
+            lines += [f"        at once: {'; '.join(map(_step_line, steps))}" for steps in step.of]
     if len(program.steps) > STEPS_SHOWN:
         lines.append(f"        … and {len(program.steps) - STEPS_SHOWN} more steps")
     return lines
+
+
+def _step_line(step: Step, *hidden: str) -> str:
+    fields = msgspec.to_builtins(step)
+    return " ".join([fields.pop("do"), *(f"{key}={value}" for key, value in fields.items() if key not in hidden)])
 
 
 def clock_lines(history: History, witness: list[int]) -> list[str]:

@@ -22,18 +22,25 @@ from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
 from brokerproof.conformance.experiment.history import Event, Header, History
 from brokerproof.conformance.experiment.initial_state import state_of
 from brokerproof.conformance.experiment.state import ClientState
-from brokerproof.conformance.experiment.steps.consume import acknowledged
+from brokerproof.conformance.experiment.steps.consume import Take, acknowledged
+from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel, chooser_of, host_of
+from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome, Port, Recorder
 from brokerproof.conformance.worlds.recording import record, record_connect
+from brokerproof.conformance.worlds.scheduler import TURN, interleave, lock_step
 
 if TYPE_CHECKING:
     from typing import Literal
 
     from brokerproof.conformance.experiment.program import Program
+    from brokerproof.conformance.experiment.state import WorldState
     from brokerproof.conformance.experiment.steps import AnyStep
+    from brokerproof.conformance.worlds.port import Waiting
 
 #: Name of the host that drains what is left. A program must not use it.
 DRAIN_HOST = "drain"
+NS_PER_MS = 1_000_000
 #: How long healing may take.
 HEAL_MS = 5000
 #: What a host without a connection connects for; the others are about what it has.
@@ -73,19 +80,56 @@ class World:
     def apply(self, step: AnyStep) -> list[Event]:
         """Execute one step; the events that it (and whatever else happened meanwhile) made."""
         mark = len(self.recorder.events)
-        concrete = step.normalise(self.state)
+        if isinstance(step, Parallel):
+            self._at_once(step)
+        else:
+            lock_step(self.port.turn, self._perform(step, self.state))
+        return self.recorder.events[mark:]
+
+    def _perform(self, step: AnyStep, state: WorldState) -> Waiting[bool]:
+        """One step, by the ordinals of a state; whether all of it could be done."""
+        concrete = step.normalise(state)
         try:
             if concrete is None:
                 raise NotOfferedError(f"nothing to do {step} with")
-            for _ in range(concrete.repeats()):
-                operation = concrete.resolve(self.state)
-                outcome = self.execute(operation)
+            for again in range(concrete.repeats()):
+                if again and isinstance(concrete, Counters):
+                    yield from self._advance(concrete.every_ms)
+                operation = concrete.resolve(state)
+                outcome = yield from self._execute(operation)
                 if isinstance(operation, ops.Take) and outcome.message is None:
-                    break
+                    return False
         except NotOfferedError:
-            now_ns = self.port.true_ns()
-            self.recorder.put(events.Skipped, now_ns, now_ns, "", step=msgspec.to_builtins(step))
-        return self.recorder.events[mark:]
+            self._skip(step)
+            return False
+        return True
+
+    def _skip(self, step: AnyStep) -> None:
+        now_ns = self.port.true_ns()
+        self.recorder.put(events.Skipped, now_ns, now_ns, "", step=msgspec.to_builtins(step))
+
+    def _at_once(self, step: Parallel) -> None:
+        """Several hosts' sequences."""
+        concrete = step.normalise(self.state)
+        if concrete is None:
+            self._skip(step)
+            return
+        works: tuple[list[Waiting[None]], list[Waiting[None]]] = ([], [])
+        for steps in concrete.of:
+            works[host_of(steps) is None].append(self._sequence(steps))
+        interleave(self.port, *works, chooser_of(concrete.interleave))
+
+    def _sequence(self, steps: tuple[ClientStep, ...]) -> Waiting[None]:
+        """One host's, or the observer's. What a step does several times may be interrupted in between."""
+        state = self.state.alone(host_of(steps))
+        for step in steps:
+            one = msgspec.structs.replace(step, count=1) if isinstance(step, Send | Take | Counters) else step
+            for again in range(step.repeats()):
+                yield TURN
+                if again and isinstance(step, Counters):
+                    yield from self._advance(step.every_ms)
+                if not (yield from self._perform(one, state)):
+                    break
 
     def close(self) -> History:
         """Heal, drain, stop everything; the finished history."""
@@ -133,19 +177,30 @@ class World:
     # -- operations
 
     def execute(self, operation: ops.Operation) -> Outcome:
-        """Carry an operation out and record it. Raises ``NotOfferedError``."""
-        self.port.check(operation)
-        if isinstance(operation, ops.Settle):
-            return self._settle(operation.deadline_ms)
-        return self._ask(operation) if isinstance(operation, ops.ClientOperation) else self._enact(operation)
+        """Carry an operation out and record it, while nobody else does anything. Raises ``NotOfferedError``."""
+        return lock_step(self.port.turn, self._execute(operation))
 
-    def _ask(self, operation: ops.ClientOperation) -> Outcome:
+    def _execute(self, operation: ops.Operation) -> Waiting[Outcome]:
+        self.port.check(operation)
+        if isinstance(operation, ops.ClientOperation):
+            return (yield from self._ask(operation))
+        if isinstance(operation, ops.Advance):
+            return (yield from self._advance(operation.ms))
+        return self._settle(operation.deadline_ms) if isinstance(operation, ops.Settle) else self._enact(operation)
+
+    def _advance(self, ms: int) -> Waiting[Outcome]:
+        t0 = self.port.true_ns()
+        while (yield t0 + ms * NS_PER_MS):
+            pass
+        return Outcome(t0=t0, t1=self.port.true_ns())
+
+    def _ask(self, operation: ops.ClientOperation) -> Waiting[Outcome]:
         """A client's."""
         state, port = self.state, self.port
         client = state.client(operation.host)
         state.begun(operation)
-        if not isinstance(operation, _CONNECTING) or self._connected(client):
-            outcome = port.ask(operation)
+        if not isinstance(operation, _CONNECTING) or (yield from self._connected(client)):
+            outcome = yield from port.ask(operation)
         else:
             now_ns = port.true_ns()
             outcome = Outcome(t0=now_ns, t1=now_ns, result="fail", refusal="not connected")
@@ -157,10 +212,10 @@ class World:
         record(self.recorder, self._declared, state, operation, outcome)
         return outcome
 
-    def _connected(self, client: ClientState) -> bool:
+    def _connected(self, client: ClientState) -> Waiting[bool]:
         """Connect if necessary; whether there is a connection now."""
         if not self.port.is_connected(client):
-            outcome = self.port.connect(client)
+            outcome = yield from self.port.connect(client)
             client.traits = outcome.traits or client.traits
             record_connect(self.recorder, client, outcome)
         return self.port.is_connected(client)

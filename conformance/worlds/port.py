@@ -6,6 +6,7 @@ connections) it records at once; what it was asked for it returns as an ``Outcom
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.traits import Traits
 
 E = TypeVar("E", bound=Event)
+T = TypeVar("T")
+#: Work that waits: it yields until when (true nanoseconds since the start of the run), and is told whether that is
+#: still to come.
+Waiting = Generator[int, bool, T]
 
 
 class NotOfferedError(Exception):
@@ -91,11 +96,17 @@ class Port(Protocol):
     def is_connected(self, client: ClientState) -> bool:
         """Whether the client has a connection now."""
 
-    def connect(self, client: ClientState) -> Outcome:
+    def connect(self, client: ClientState) -> Waiting[Outcome]:
         """The client connects."""
 
-    def ask(self, operation: ClientOperation) -> Outcome:
+    def ask(self, operation: ClientOperation) -> Waiting[Outcome]:
         """A client does something."""
+
+    def turn(self, until_ns: int) -> bool:
+        """Let the next thing happen, if one does before ``until_ns``; False: it is ``until_ns``."""
+
+    def moving(self) -> bool:
+        """Whether something is on its way now that a schedule may let arrive before the next request is made."""
 
     def enact(self, operation: Operation) -> Outcome:
         """The environment does something. Raises ``NotOfferedError``, and has changed nothing then."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 #: Frames are written together until they have so many bytes.
 BATCH_BYTES: Final = 16384
+#: What the kernel keeps of what was written and not taken, about (ActiveMQ's socketBufferSize): what lies there counts
+#: as sent, and by itself it would keep megabytes.
+SOCKET_BYTES: Final = 65536
 #: Answers that may wait for a peer that does not read; the rest of what was read at once comes on top.
 ANSWERS_MAX: Final = 250
 #: How long a peer that is too fast is left alone at most, until its monitor hears of it.
@@ -94,6 +98,7 @@ class Connection(asyncio.Protocol):
             return
         # TLS pauses from the limit on, plain sockets above it.
         made.set_write_buffer_limits(high=int(secure))
+        made.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
         now = read_clocks()
         self.active_ns = now.mono_ns
         self._edge.connections[self._number] = self

@@ -35,15 +35,6 @@ class MonitorTimers:
             state.due_ns = due_ns
             heapq.heappush(self._heap, (due_ns, state.number))
 
-    def plan_again(self) -> None:
-        """Plan all of them, and drop what would have come up by now."""
-        dues = [state.monitor.next_due_ns() for state in self._connections.values()]
-        first_ns = min((due_ns for due_ns in dues if due_ns is not None), default=0)
-        while self._heap and self._heap[0][0] < first_ns:
-            heapq.heappop(self._heap)
-        for state in self._connections.values():
-            self.plan(state)
-
     def next_due_ns(self) -> int | None:
         """The next entry that counts; None: there is none."""
         heap = self._heap

@@ -46,9 +46,10 @@ class MemoryJournal(Journal):
     def append(self, batch: Sequence[Record]) -> None:
         self.unsafe.append([_Frozen(record) if isinstance(record, MessageAdded) else record for record in batch])
 
-    def sync(self) -> None:
+    def sync(self, count: int | None = None) -> None:
+        """``count``: of the batches that are not safe yet, how many there were when the sync began (default: all)."""
         # Counted first: an append that comes meanwhile is kept for the next sync.
-        count = len(self.unsafe)
+        count = len(self.unsafe) if count is None else count
         self.safe += self.unsafe[:count]
         del self.unsafe[:count]
 

@@ -31,6 +31,7 @@ from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
+from brokerproof.conformance.experiment.steps.parallel import HostSteps, Parallel, host_of
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import SINGLE, Acknowledge
 from brokerproof.conformance.experiment.steps.send import Send
@@ -287,7 +288,10 @@ def _settle(_state: WorldState, step: Settle) -> list[str] | None:
 
 def _counters(state: WorldState, step: Counters) -> list[str] | None:
     concrete = step.normalise(state)
-    return None if concrete is None else [f"read the broker's figures for {concrete.resolve(state).dest}"]
+    if concrete is None:
+        return None
+    often = f"{step.count} times, every {milliseconds_text(step.every_ms)}" if step.count > 1 else ""
+    return [f"read the broker's figures for {concrete.resolve(state).dest}", often]
 
 
 def _begin(state: WorldState, step: Begin) -> list[str] | None:
@@ -364,6 +368,24 @@ def _pause(state: WorldState, step: Pause) -> list[str] | None:
     return None if step.normalise(state) is None else [f"the broker stands still for {milliseconds_text(step.ms)}"]
 
 
+def _parallel(state: WorldState, step: Parallel) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    told = ["at once: " + "; ".join(_sequence(state.alone(host_of(steps)), steps)) for steps in concrete.of]
+    return [" | ".join(told), f"interleaved as {step.interleave}" if step.interleave else ""]
+
+
+def _sequence(state: WorldState, steps: HostSteps) -> list[str]:
+    """What a host does while others go on, as far as it does not depend on them."""
+    found = []
+    for step in steps:
+        verb = str(step.__struct_config__.tag)
+        words = WORDS[verb](state, step)
+        found.append(f"{verb} if possible" if words is None else words[0])
+    return found
+
+
 Words = Callable[[WorldState, Any], "list[str] | None"]
 #: Step -> its words: the sentence, then details.
 WORDS: dict[str, Words] = {
@@ -388,6 +410,7 @@ WORDS: dict[str, Words] = {
     "probe": _probe,
     "pause": _pause,
     "acknowledge": _acknowledge,
+    "parallel": _parallel,
 }
 
 

@@ -1,9 +1,9 @@
 """Look for false positives: the reference broker keeps its promises, so a violation is a defect of a rule or of it.
 
-Run: ``python -m tests.false_positives [--first N] [--count N] [--programs mixed acknowledging plain] [--sharp]``. Each
-program runs in the simulated world; its history is judged as it is and, unless ``--sharp``, weakened to what less
-fortunate observers would have recorded (``weakening.py``). One line for each kind of false positive, with how often,
-and the first seed. The exit code is 1 if there was one.
+Run: ``python -m tests.false_positives [--first N] [--count N] [--programs NAME ...] [--sharp]``. Each program runs in
+the simulated world; its history is judged as it is and, unless ``--sharp``, weakened to what less fortunate observers
+would have recorded (``weakening.py``). One line for each kind of false positive, with how often, and the first seed.
+The exit code is 1 if there was one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import expected
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
-from tests.false_positives.programs import acknowledging, mixed
+from tests.false_positives.programs import acknowledging, concurrent, mixed
 from tests.false_positives.weakening import WEAKENINGS, weakened
 
 MAKERS: Final[dict[str, Callable[[int], Program]]] = {
     "mixed": mixed,
     "acknowledging": acknowledging,
+    "concurrent": concurrent,
     "plain": program_for_seed,
 }
 SHARP: Final = "sharp"

@@ -1,8 +1,8 @@
 """Programs that people may write and no generator draws.
 
 ``mixed`` puts the rare steps (operators, restarts, probes, pauses, acknowledgements of any type) at any place of a
-seed's program; ``acknowledging`` is made of sends, takes and acknowledgements past the library. Like every program they
-are right: what cannot be done is skipped.
+seed's program; ``acknowledging`` is made of sends, takes and acknowledgements past the library; ``concurrent`` lets
+several hosts go on at once. Like every program they are right: what cannot be done is skipped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpe
 from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
+    FEATURES,
     REGISTRY,
     Acknowledge,
     Advance,
     AnyStep,
     Counters,
     Leave,
+    Parallel,
     Send,
     Settle,
     Shape,
@@ -68,6 +70,21 @@ def acknowledging(seed: int) -> Program:
     steps = [_subscribe(chance, number + 1) for number in range(consumers)]
     steps += [_step(chance, chooser, shape) for _ in range(chance.randint(8, 20))]
     return frame.with_steps(steps)
+
+
+def concurrent(seed: int) -> Program:
+    """A seed's program with at least three clients and two to five steps that several of them do at once."""
+    program = program_for_seed(seed)
+    chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    missing = 3 - len(program.clients())
+    extra = [HostSpec(f"x{number}", "client", chance.choice(("stomp", "jms"))) for number in range(missing)]
+    links = [LinkSpec(host.name, chance.choice((0, 10, 500, 20_000))) for host in extra]
+    program = msgspec.structs.replace(program, hosts=[*program.hosts, *extra], links=[*program.links, *links])
+    chooser, shape = SeededChooser(seed + 2_000_000), shape_of(program, tuple(chance.sample(FEATURES, 3)))
+    steps = list(program.steps)
+    for _ in range(chance.randint(2, 5)):
+        steps.insert(chance.randint(0, len(steps)), Parallel.draw(chooser, shape))
+    return program.with_steps(steps)
 
 
 def _subscribe(chance: random.Random, host: int) -> AnyStep:

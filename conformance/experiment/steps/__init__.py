@@ -6,6 +6,7 @@ from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
+from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
 from brokerproof.conformance.experiment.steps.send import Send
@@ -35,6 +36,7 @@ AnyStep = (
     | Probe
     | Pause
     | Acknowledge
+    | Parallel
 )
 
 REGISTRY: tuple[type[AnyStep], ...] = (
@@ -59,6 +61,7 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Probe,
     Pause,
     Acknowledge,
+    Parallel,
 )
 
 __all__ = [
@@ -69,12 +72,14 @@ __all__ = [
     "Advance",
     "AnyStep",
     "Begin",
+    "ClientStep",
     "Clock",
     "Commit",
     "Counters",
     "Leave",
     "Nack",
     "Operate",
+    "Parallel",
     "Pause",
     "Probe",
     "Restart",

@@ -60,7 +60,7 @@ class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
         fitting = self._fitting(state.destinations.is_topic(state.dests[dest]), client, state)
         if fitting.durable and any(consumer.durable == fitting.durable for consumer in client.consumers):
             return None  # it is in use
-        return msgspec.structs.replace(fitting, host=client.index, dest=dest)
+        return msgspec.structs.replace(fitting, host=self.host % len(state.clients), dest=dest)
 
     def _fitting(self, topic: bool, client: ClientState, state: WorldState) -> Subscribe:
         """The same without options that mean nothing here."""

@@ -57,8 +57,8 @@ class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
         ttl_ms = 0 if self.life_ms or self.endless else self.ttl_ms
         again = self.again and self.persistent and not host.transaction and not host.stalled
         dest = self.dest % len(state.dests)
-        life_ms = 0 if self.endless else self.life_ms
-        return msgspec.structs.replace(self, host=host.index, dest=dest, ttl_ms=ttl_ms, life_ms=life_ms, again=again)
+        index, life_ms = self.host % len(state.clients), 0 if self.endless else self.life_ms
+        return msgspec.structs.replace(self, host=index, dest=dest, ttl_ms=ttl_ms, life_ms=life_ms, again=again)
 
     def resolve(self, state: WorldState) -> ops.Send:
         client = state.clients[self.host]

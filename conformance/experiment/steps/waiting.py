@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -51,10 +51,12 @@ class Settle(Step, frozen=True, tag="settle"):
 
 
 class Counters(Step, frozen=True, tag="counters"):
-    """Read the broker's figures for ``dest`` at this instant, whatever is moving."""
+    """Read the broker's figures for ``dest`` at this instant, whatever is moving; ``count`` times, ``every_ms``."""
 
     weight = 4
     dest: Ordinal = 0
+    count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
+    every_ms: ops.Duration = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Counters:
@@ -66,3 +68,6 @@ class Counters(Step, frozen=True, tag="counters"):
 
     def resolve(self, state: WorldState) -> ops.ReadCounters:
         return ops.ReadCounters(dest=state.places()[self.dest])
+
+    def repeats(self) -> int:
+        return self.count

@@ -2,7 +2,7 @@
 what they tell unasked.
 
 Rules
-* The observer is this process: it is never faked, it asks lock-step, and it writes down what agents, links and the
+* The observer is this process: it is never faked, and it writes down what agents, links and the
   broker's own figures say.
 * Every wait has a deadline. A request whose answer does not come is *unknown* if the broker can be the reason, and the
   suite's failure if it cannot.
@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerproof.conformance.agents import protocol
-from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyOperation, Reply
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment import operations as ops
@@ -28,6 +27,7 @@ from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, 
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.names import RunNames
 from brokerproof.conformance.worlds.port import Outcome
+from brokerproof.conformance.worlds.scheduler import lock_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,14 +36,17 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.state import ClientState, HostState, WorldState
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
-    from brokerproof.conformance.worlds.port import Recorder
+    from brokerproof.conformance.worlds.port import Recorder, Waiting
 
+T = TypeVar("T")
 #: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
 #: need.
 STALLED_MS = 1000
 OPEN_MS = 10_000
 #: How long a broker's log may lag behind what it does.
 LOG_MS = 50
+#: How long the end of a process may lag behind that of its sockets.
+END_MS = 1000
 #: Samples of a host that come by the way are recorded at most this often.
 SAMPLE_EVERY_MS = 100
 
@@ -66,6 +69,8 @@ class Hosts:
         self.inboxes: dict[str, deque[str]] = {}
         self.dest_of: dict[str, str] = {}
         self.last_arrival_ns = self.start_ns
+        #: The broker's process has ended, and nobody had asked it to.
+        self.crashed = False
         #: Client -> when the broker ended its connection, where a tap saw it.
         self._ended_ns: dict[str, int] = {}
 
@@ -85,9 +90,10 @@ class Hosts:
 
     def hire(self, client: ClientState, offset_ms: int) -> AgentHost:
         """A process for a host, by the library that plays it on this broker."""
-        library = self.endpoint.library(client.via)
-        class_path = self.endpoint.client_class_path if library == JMS else ()
-        agent = self.agents[client.name] = self.laboratory.hire(library, offset_ms, class_path)
+        endpoint = self.endpoint
+        agent = self.agents[client.name] = self.laboratory.hire(
+            endpoint.library(client.via), offset_ms, endpoint.words(client.via)
+        )
         return agent
 
     def settle_in(self, client: ClientState, path: Path) -> None:
@@ -125,60 +131,59 @@ class Hosts:
 
     # -- waiting and asking
 
-    def pump(self, until_ns: int, done: Callable[[], bool] = lambda: False) -> bool:
-        """Take in what agents say until ``done`` or until a time; whether it is done."""
-        while True:
-            for name, agent in list(self.agents.items()):
-                for event in agent.drain():
-                    self._heard(name, event)
-            self._note_broker_ends()
-            if done():
-                return True
-            now_ns = time.monotonic_ns()
-            if now_ns >= until_ns:
-                return False
+    def turn(self, until_ns: int) -> bool:
+        """Take in what agents say, once, waiting for it until a time of the run at most; whether that is still to
+        come.
+        """
+        now_ns, until_ns = time.monotonic_ns(), self.start_ns + until_ns
+        if now_ns < until_ns:
             wake_ns = until_ns
             for clock in self.clocks.values():
                 clock.tick(now_ns)
                 tick_ns = clock.next_tick_ns()
                 wake_ns = wake_ns if tick_ns is None else min(wake_ns, tick_ns)
             await_lines(self.agents.values(), wake_ns)
+        for name, agent in list(self.agents.items()):
+            for event in agent.drain():
+                self._heard(name, event)
+        self._note_broker_ends()
+        return time.monotonic_ns() < until_ns
+
+    def pump(self, until_ns: int, done: Callable[[], bool] = lambda: False) -> None:
+        """Take in what agents say until ``done`` or until a time."""
+        while self.turn(until_ns - self.start_ns) and not done():
+            pass
 
     def pump_for(self, ms: int) -> None:
         """The same for so long."""
         self.pump(time.monotonic_ns() + ms * NS_PER_MS)
 
-    def ask(self, host: str, operation: AnyOperation, deadline_ms: int) -> Reply | None:
-        """One request, lock-step; None: no answer within the deadline and what an agent needs itself to keep it."""
+    def ask(self, host: str, operation: AnyOperation, deadline_ms: int) -> Waiting[Reply | None]:
+        """One request; None: no answer within the deadline and what an agent needs itself to keep it."""
         agent = self.agents[host]
         number = agent.post(operation, deadline_ms)
-        replies: list[Reply] = []
-
-        def answered() -> bool:
-            reply = agent.reply_to(number)
-            if reply is not None:
-                replies.append(reply)
-            return reply is not None
-
-        if not self.pump(time.monotonic_ns() + (deadline_ms + OWN_MS) * NS_PER_MS, answered):
+        until_ns = self.now_ns() + (deadline_ms + OWN_MS) * NS_PER_MS
+        there = True
+        while (reply := agent.reply_to(number)) is None and there:
+            there = yield until_ns
+        if reply is None:
             agent.give_up(number)
-            return None
-        if not isinstance(operation, protocol.Hello):
-            self._sample_by_the_way(host, replies[0])
-        return replies[0]
+        elif not isinstance(operation, protocol.Hello):
+            self._sample_by_the_way(host, reply)
+        return reply
 
-    def ask_agent(self, host: str, operation: AnyOperation, deadline_ms: int = 0) -> Reply:
+    def ask_agent(self, host: str, operation: AnyOperation, deadline_ms: int = 0) -> Waiting[Reply]:
         """A request that needs no broker. Raises ``AgentError`` when it is not answered."""
-        reply = self.ask(host, operation, deadline_ms)
+        reply = yield from self.ask(host, operation, deadline_ms)
         if reply is None:
             text = f"no answer to {type(operation).__name__.lower()} within {deadline_ms + OWN_MS} ms"
             raise AgentError(self.agents[host].name, text)
         return reply
 
-    def ask_broker(self, client: ClientState, operation: AnyOperation) -> tuple[Outcome, dict[str, Any]]:
+    def ask_broker(self, client: ClientState, operation: AnyOperation) -> Waiting[tuple[Outcome, dict[str, Any]]]:
         """A request that the broker must answer; what it tells, beside its outcome."""
         t0_ns = self.now_ns()
-        reply = self.ask(client.name, operation, self.patience_ms(client))
+        reply = yield from self.ask(client.name, operation, self.patience_ms(client))
         if reply is None:
             return Outcome(t0=t0_ns, t1=self.now_ns(), result="unknown"), {}
         outcome = Outcome(t0=self.run_ns(reply.t0), t1=self.run_ns(reply.t1))
@@ -261,21 +266,45 @@ class Hosts:
         """What the broker says about the connection that it has just ended; its log may come a little later."""
         deadline_ns = time.monotonic_ns() + LOG_MS * NS_PER_MS
         while True:
-            reasons = self.endpoint.closings()
+            reasons = self.of_broker(self.endpoint.closings, list[str]())
             if reasons or time.monotonic_ns() > deadline_ns:
                 return reasons[-1] if reasons else ""
             time.sleep(0.002)
+
+    # -- the broker's process
+
+    def of_broker(self, ask: Callable[[], T], otherwise: T) -> T:
+        """What the broker's side says; ``otherwise`` where its process has ended by itself."""
+        if not self.crashed:
+            try:
+                answer = ask()
+            except Exception:
+                if not self.has_crashed(END_MS):
+                    raise
+            else:
+                if answer is not None or not self.has_crashed():
+                    return answer
+        return otherwise
+
+    def has_crashed(self, patience_ms: int = 0) -> bool:
+        """Whether the broker's process has ended by itself, which is written down once."""
+        process = None if self.crashed else self.endpoint.process()
+        if process is not None and process.wait(patience_ms) is not None:
+            self.crashed = True
+            now_ns, broker = time.monotonic_ns(), self.state.broker.name
+            self.put(events.Crash, now_ns, now_ns, broker, target=broker, how="exited", evidence=process.state())
+        return self.crashed
 
     # -- clocks
 
     def read_wall(self, host: str) -> Sample | None:
         """What a host's own clock shows now; None: it cannot be asked, or its process was killed."""
         if host == self.state.broker.name:
-            found = self.endpoint.read_clock()
+            found = self.of_broker(self.endpoint.read_clock, None)
             return None if found is None else clocks.of_reading(found)
         if host not in self.agents:
             return None
-        return clocks.of_reply(self.ask_agent(host, protocol.Hello()))
+        return clocks.of_reply(lock_step(self.turn, self.ask_agent(host, protocol.Hello())))
 
     def sample(self, host: str) -> None:
         """Read and record it."""

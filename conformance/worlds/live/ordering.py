@@ -4,16 +4,20 @@ Rules
 * Events are ordered by ``t1``; what agents and taps told late finds its place here.
 * An effect proves its cause. A message that arrived had been accepted by then, a consumer at which one arrived had been
   attached: so a ``send`` or ``subscribe`` whose receipt came later than that ends its interval there, and stands first.
+  So does an arrival that was told later than the application had it.
   Results stay what they were: *unknown* means that nobody was told.
 """
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Arrive, Event, Send, Subscribe
+from collections import defaultdict
+
+from brokerproof.conformance.experiment.history import Arrive, Consume, Event, Send, Subscribe
 
 
 def put_in_order(events: list[Event]) -> list[Event]:
     """The same events, narrowed, sorted and numbered from 1."""
+    _end_at_takes(events)
     arrived: dict[str, int] = {}
     attached: dict[str, int] = {}
     for event in events:
@@ -31,10 +35,26 @@ def put_in_order(events: list[Event]) -> list[Event]:
     return ordered
 
 
+def _end_at_takes(events: list[Event]) -> None:
+    """What an application has taken had arrived."""
+    taken: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for event in events:
+        if isinstance(event, Consume):
+            taken[event.consumer, event.message].append(event.t1)
+    for event in sorted(events, key=_t1):
+        if isinstance(event, Arrive) and (times := taken.get((event.consumer, event.message))):
+            event.t1 = _narrowed(event, times.pop(0))
+
+
+def _t1(event: Event) -> int:
+    return event.t1
+
+
 def _narrowed(event: Event, seen_ns: int | None) -> int:
     return event.t1 if seen_ns is None else max(event.t0, min(event.t1, seen_ns))
 
 
 def _place(event: Event) -> tuple[int, int]:
-    """By time; of equals the subscription first, then the send, then the rest as it was recorded."""
-    return event.t1, 0 if isinstance(event, Subscribe) else 1 if isinstance(event, Send) else 2
+    """By time; of equals the subscription first, then the send, the arrival, and the rest as it was recorded."""
+    kinds = (Subscribe, Send, Arrive)
+    return event.t1, kinds.index(type(event)) if isinstance(event, kinds) else len(kinds)

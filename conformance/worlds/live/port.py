@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
-from brokerproof.conformance.agents.kinds import JMS
+from brokerproof.conformance.agents.kinds import JMS, STOMP
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
@@ -47,13 +48,13 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.experiment.state import ClientState, WorldState
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
-    from brokerproof.conformance.worlds.port import Recorder
+    from brokerproof.conformance.worlds.port import Recorder, Waiting
 
 #: Real time that the steps of one program may take.
 BUDGET_MS = 60_000
 #: Figures that do not change for so long are taken to be at rest.
 QUIET_MS = 40
-#: A broker without figures is at rest when nothing arrives for so long.
+#: A broker without figures, or behind a slow link, is at rest when nothing arrives for so long.
 SILENT_MS = 200
 #: How long a clock may take to follow its file, and hosts to see the end of their connections.
 CLOCK_MS = 2000
@@ -96,18 +97,21 @@ class LivePort:
         """Start side by side what can be, then wait for all."""
         hosts, program, clients = self.hosts, self._program, self._state.clients
         for client in clients:
-            if client.via != JMS:
-                hosts.agents[client.name] = self._laboratory.hire(client.via, client.spec.clock.offset_ms)
+            if self._adapter.library(client.via) == STOMP:
+                hosts.agents[client.name] = self._laboratory.hire(STOMP, client.spec.clock.offset_ms)
         self._endpoint = hosts.endpoint = endpoint = self._adapter.open(program, self._laboratory)
         for client in clients:
-            if client.via == JMS:
+            if client.name not in hosts.agents:
                 hosts.hire(client, client.spec.clock.offset_ms)
         proxied = self._proxied
         if proxied is None:
             proxied = any(isinstance(step, Stall) for step in program.steps)
         for client in clients:
             access = endpoint.access(client.via)
-            line = self._laboratory.link(client.name, access.port, access.host) if proxied else None
+            rate = client.link.bytes_per_second
+            line = self._laboratory.link(client.name, access.port, access.host) if proxied or rate else None
+            if line is not None:
+                line.limit(rate)
             hosts.settle_in(client, Path(line))
         broker = self._state.broker
         hosts.clocks[broker.name] = HostClock(broker.spec.clock, endpoint.clock_file, time.monotonic_ns())
@@ -117,7 +121,7 @@ class LivePort:
             hosts.check_skew(host)
 
     def receive_guest(self, client: ClientState) -> None:
-        agent = self.hosts.agents[client.name] = self._laboratory.hire("stomp", 0)
+        agent = self.hosts.hire(client, 0)
         self.hosts.settle_in(client, Path(None))
         agent.greet()
 
@@ -129,7 +133,7 @@ class LivePort:
         finally:
             if endpoint is not None:
                 # A run that broke off may have left anything behind.
-                endpoint.dispose(spoilt=self.broker_spoilt or not finished)
+                endpoint.dispose(spoilt=self.broker_spoilt or self.hosts.crashed or not finished)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -196,7 +200,7 @@ class LivePort:
         agent = self.hosts.agents.get(client.name)
         return agent is not None and agent.connected
 
-    def connect(self, client: ClientState) -> Outcome:
+    def connect(self, client: ClientState) -> Waiting[Outcome]:
         hosts, spec = self.hosts, client.spec
         agent = hosts.agent_of(client)
         access = self.endpoint.access(client.via)
@@ -207,43 +211,37 @@ class LivePort:
         # The same on every connection if durable subscriptions hang on it; the run's, so that brokers may be shared.
         is_kept = self._state.durable and client in self._state.clients
         client_id = f"{hosts.names.run}-{client.name}" if is_kept else ""
+        options: dict[str, Any] = {"client_id": client_id, **ops.shared(access, ops.Connect, "host", "url")}
         if client.via == JMS:
-            request = ops.Connect(
-                url=f"tcp://{host}:{port}",
-                monitor_ms=(0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms),
-                expiry_check=spec.expiry_check,
-                client_id=client_id,
-            )
-        else:
-            beat_ms = 0 if monitor is None else stomp_beat_ms(monitor, self._effective.monitor_generation())
-            request = ops.Connect(
-                url=f"stomp://{host}:{port}",
-                heartbeat_ms=(beat_ms, beat_ms),
-                client_id=client_id,
-                **ops.shared(access, ops.Connect, "host"),
-            )
-        outcome, told = hosts.ask_broker(client, request)
+            options["monitor_ms"] = (0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms)
+            options["expiry_check"] = spec.expiry_check
+        elif monitor is not None:
+            beat_ms = stomp_beat_ms(monitor, self._effective.monitor_generation())
+            options["heartbeat_ms"] = (beat_ms, beat_ms)
+        request = ops.Connect(url=access.url.replace("{host}", host).replace("{port}", str(port)), **options)
+        outcome, told = yield from hosts.ask_broker(client, request)
         agent.connected = outcome.result == "ok"
         if "traits" in told:
             outcome.traits = msgspec.convert(told["traits"], Traits)
         return outcome
 
-    def ask(self, operation: ops.ClientOperation) -> Outcome:
+    def ask(self, operation: ops.ClientOperation) -> Waiting[Outcome]:
         client = self._state.client(operation.host)
         if isinstance(operation, ops.Take):
-            return self._take(client, operation)
+            return (yield from self._take(client, operation))
         if isinstance(operation, ops.Leave):
-            return self._leave(client, operation)
+            return (yield from self._leave(client, operation))
         if isinstance(operation, ops.Subscribe):
             self.hosts.dest_of[operation.consumer] = operation.dest
             self.hosts.inboxes[operation.consumer] = deque()
-        outcome, told = self.hosts.ask_broker(client, self._on_wire(operation))
+        outcome, told = yield from self.hosts.ask_broker(client, self._on_wire(operation))
         if isinstance(operation, ops.Send) and outcome.result != "fail":
             if not told:
                 # It may arrive, and then nobody could say what it should look like.
                 raise AgentError(self.hosts.agents[client.name].name, "does not tell the stamps of a message")
             outcome.stamps = told
-            if operation.delay_ms:
+            if operation.delay_ms and not self._is_over_budget(operation.delay_ms):
+                # What cannot become due in this run is not waited for.
                 outcome.due_ns = outcome.t1 + operation.delay_ms * NS_PER_MS
         return outcome
 
@@ -259,12 +257,12 @@ class LivePort:
             return msgspec.structs.replace(operation, messages=[on_wire(message) for message in operation.messages])
         return operation
 
-    def _take(self, client: ClientState, operation: ops.Take) -> Outcome:
+    def _take(self, client: ClientState, operation: ops.Take) -> Waiting[Outcome]:
         hosts, consumer = self.hosts, operation.consumer
         since_ns = self.true_ns()
         if "take" in hosts.agents[client.name].capabilities:
             # The library decides (JMS: it may throw an expired message away and go on waiting).
-            reply = hosts.ask_agent(client.name, operation, operation.deadline_ms)
+            reply = yield from hosts.ask_agent(client.name, operation, operation.deadline_ms)
             told = reply.ok or {}
             outcome = Outcome(t0=hosts.run_ns(reply.t0), t1=hosts.run_ns(reply.t1), since_ns=since_ns)
             token = told.get("message")
@@ -276,13 +274,14 @@ class LivePort:
                 outcome.answered = bool(told["answered"])
             return outcome
         inbox = hosts.inboxes[consumer]
-        until_ns = time.monotonic_ns() + operation.deadline_ms * NS_PER_MS
-        hosts.pump(until_ns, lambda: bool(inbox) or client.consumer(consumer) is None)
+        while (yield since_ns + operation.deadline_ms * NS_PER_MS):
+            if inbox or client.consumer(consumer) is None:
+                break
         now_ns = self.true_ns()
         message = inbox.popleft() if inbox and client.consumer(consumer) is not None else None
         return Outcome(t0=now_ns, t1=now_ns, message=message, since_ns=since_ns)
 
-    def _leave(self, client: ClientState, operation: ops.Leave) -> Outcome:
+    def _leave(self, client: ClientState, operation: ops.Leave) -> Waiting[Outcome]:
         hosts = self.hosts
         said = True
         agent = hosts.agent_of(client)
@@ -291,7 +290,7 @@ class LivePort:
             hosts.inboxes.pop(operation.consumer, None)
             # Only a library that waits for the broker can be late here; then the goodbye may or may not have been
             # heard.
-            reply = hosts.ask(client.name, operation, hosts.patience_ms(client))
+            reply = yield from hosts.ask(client.name, operation, hosts.patience_ms(client))
             said = reply is not None and reply.ok is not None
             outcome.t0 = self.true_ns() if reply is None else hosts.run_ns(reply.t0)
         else:
@@ -300,7 +299,7 @@ class LivePort:
             if operation.how == "kill":
                 hosts.kill(client)
             else:
-                hosts.ask_agent(client.name, operation)
+                yield from hosts.ask_agent(client.name, operation)
                 agent.connected = False
         outcome.t1 = self.true_ns()
         outcome.result = "ok" if said and client.stalled not in {"broker", "both"} else "unknown"
@@ -312,11 +311,9 @@ class LivePort:
         hosts = self.hosts
         outcome = Outcome(t0=self.true_ns(), t1=0)
         match operation:
-            case ops.Advance():
-                hosts.pump_for(operation.ms)
             case ops.ReadCounters():
                 dest = operation.dest
-                outcome.counters = self.endpoint.counters(None if dest is None else hosts.names.physical(dest))
+                outcome.counters = self._counters(None if dest is None else hosts.names.physical(dest))
             case ops.ClockJump():
                 outcome.evidence = self._jump(operation)
                 outcome.t1 = self.true_ns()
@@ -329,7 +326,7 @@ class LivePort:
             case ops.Restart():
                 outcome.evidence = self._restart(operation.how)
             case ops.Pause():
-                if not self.endpoint.stand_still(paused=True):
+                if not hosts.of_broker(lambda: self.endpoint.stand_still(paused=True), otherwise=False):
                     raise NotOfferedError("this broker is not ours to stop")
                 try:
                     hosts.pump_for(operation.ms)
@@ -367,6 +364,7 @@ class LivePort:
         evidence = self.endpoint.restart(how)
         if evidence is None:
             raise NotOfferedError("this broker is not ours to restart")
+        self.hosts.crashed = False
         # Their sockets tell them; one behind a stalled link learns it later.
         until_ns = time.monotonic_ns() + NOTICE_MS * NS_PER_MS
         self.hosts.pump(until_ns, lambda: not any(agent.connected for agent in connected))
@@ -375,7 +373,11 @@ class LivePort:
     def _operate(self, operation: ops.Operate, outcome: Outcome) -> None:
         name = self.hosts.names.physical
         dest, to = operation.dest and name(operation.dest), operation.to and name(operation.to)
-        answer = self.endpoint.operate(operation.op, dest, to, operation.limit_bytes)
+        ask = partial(self.endpoint.operate, operation.op, dest, to, operation.limit_bytes)
+        answer = self.hosts.of_broker(ask, None)
+        if self.hosts.crashed:
+            outcome.result = "unknown"
+            return
         if answer is None:
             raise NotOfferedError(f"nobody can ask this broker to {operation.op} {operation.dest}")
         outcome.count, outcome.refusal = answer.count, answer.refusal or None
@@ -383,17 +385,24 @@ class LivePort:
 
     # -- waiting
 
+    def turn(self, until_ns: int) -> bool:
+        return self.hosts.turn(until_ns)
+
+    def moving(self) -> bool:
+        return False
+
     def pump(self) -> None:
         self.hosts.pump(0)
 
     def rest(self, deadline_ms: int) -> bool:
         deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
-        seen = self._figures()
-        quiet_ns = (SILENT_MS if seen is None else QUIET_MS) * NS_PER_MS
+        seen = self._figures(), self._passed()
+        slow = any(client.link.bytes_per_second for client in self._state.clients)
+        quiet_ns = (SILENT_MS if slow or seen[0] is None else QUIET_MS) * NS_PER_MS
         since_ns = time.monotonic_ns()
         while True:
             self.hosts.pump_for(_POLL_MS)
-            now = self._figures()
+            now = self._figures(), self._passed()
             now_ns = time.monotonic_ns()
             if now != seen:
                 seen, since_ns = now, now_ns
@@ -405,8 +414,15 @@ class LivePort:
     def _figures(self) -> list[dict[str, int] | None] | None:
         """What the broker counts for every queue; None if it cannot be asked."""
         name = self.hosts.names.physical
-        found = [self.endpoint.counters(name(dest)) for dest in self._state.left_behind()]
+        found = [self._counters(name(dest)) for dest in self._state.left_behind()]
         return None if all(figures is None for figures in found) else found
+
+    def _counters(self, dest: str | None) -> dict[str, int] | None:
+        return self.hosts.of_broker(lambda: self.endpoint.counters(dest), None)
+
+    def _passed(self) -> list[int]:
+        """What has come out of every link: a slow one may be all that moves."""
+        return [path.passed() for path in self.hosts.paths.values()]
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:
         """Nothing is waited for longer than it can still come: delayed messages until they are due (within the budget

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer
 from brokerproof.conformance.brokers.base import NotApplicableError
+from brokerproof.conformance.worlds.live.hosts import END_MS
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
 from brokerproof.reference_broker.openwire.framing import ClientFraming
 from brokerproof.reference_broker.session.framing import Framing, FramingError, Limits
@@ -134,7 +135,17 @@ class PeerSocket:
 
 
 def probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
-    """Let raw peers come and go; what the first of them saw. Raises ``NotOfferedError``."""
+    """Let raw peers come and go; what the first of them saw, unless the broker's process ends over it. Raises
+    ``NotOfferedError``.
+    """
+    try:
+        _probe(hosts, operation, outcome)
+    except OSError:
+        if not hosts.has_crashed(END_MS):
+            raise
+
+
+def _probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
     try:
         port = hosts.endpoint.port("stomp" if operation.via == "stomp" else "jms")
     except NotApplicableError as error:

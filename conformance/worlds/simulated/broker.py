@@ -66,17 +66,18 @@ class Write(Action):
 
 
 class Synced(Action):
-    """The storage has finished a sync of the broker that began it."""
+    """The storage has finished a sync of the broker that began it: ``batches`` are safe."""
 
-    __slots__ = ("_host", "_node", "_ticket")
+    __slots__ = ("_host", "batches", "node", "ticket")
 
-    def __init__(self, host: BrokerHost, node: Node) -> None:
+    def __init__(self, host: BrokerHost, node: Node, batches: int) -> None:
         self._host = host
-        self._node = node
-        self._ticket = node.begin_sync()
+        self.node = node
+        self.ticket = node.begin_sync()
+        self.batches = batches
 
     def happen(self) -> None:
-        self._host.synced(self._node, self._ticket, self)
+        self._host.synced(self)
 
     def party(self) -> Party:
         return self._host
@@ -284,26 +285,16 @@ class BrokerHost:
         node.recover(self.now())
         self.after()
 
-    def synced(self, node: Node, ticket: int, action: Action) -> None:
+    def synced(self, sync: Synced) -> None:
         """The storage has finished a sync; one of an earlier process concerns nobody."""
         if self._still:
-            self._stopped_writes.append(action)
+            self._stopped_writes.append(sync)
             return
         self._agenda.moving -= 1
-        if node is not self.node or self._journal is None or self.down:
+        if sync.node is not self.node or self._journal is None or self.down:
             return
-        self._journal.sync()
-        node.end_sync(ticket, self.now())
-        self.after()
-
-    def has_only(self, connections: int) -> bool:
-        """Whether it runs, with so many connections, and reads from all of them."""
-        return len(self._links) == connections and not (self.down or self._still or self._unread)
-
-    def plan_again(self) -> None:
-        """Meanwhile monitors were asked elsewhere."""
-        self.node.plan_again()
-        self._planned_ns = -1
+        self._journal.sync(sync.batches)
+        self.node.end_sync(sync.ticket, self.now())
         self.after()
 
     # -- what time brings
@@ -402,7 +393,9 @@ class BrokerHost:
                 self._answers[action.request] = action
             elif kind is Sync:
                 self._agenda.moving += 1
-                self._agenda.plan(self._agenda.now_ns + SYNC_NS, Synced(self, self.node))
+                assert self._journal is not None, "who syncs has one"
+                sync = Synced(self, self.node, len(self._journal.unsafe))
+                self._agenda.plan(self._agenda.now_ns + SYNC_NS, sync)
             elif kind is Close:
                 assert isinstance(action, Close)
                 self._close(action)

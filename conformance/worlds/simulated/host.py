@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.state import ClientState, WorldState
     from brokerproof.conformance.worlds.port import Recorder
-    from brokerproof.reference_broker.inactivity import Monitor
 
 
 class HostTick(Action):
@@ -90,14 +89,6 @@ class ClientHost:
         for notice in library.session.tick(self.agenda.now_ns):
             self.heed(notice)
         self.flush()
-
-    def keep(self, monitor: Monitor) -> None:
-        """Meanwhile the monitor was asked elsewhere (``keep_alives.py``)."""
-        assert self.library is not None
-        self.library.session.monitor = monitor
-        if self.library.session.next_due_ns() != self._planned_ns:
-            self._planned_ns = -1
-            self.flush()
 
     # -- connection
 

@@ -4,8 +4,8 @@ Everything happens on one agenda. The broker is the node that the server serves,
 agents use; only clock and socket differ.
 
 Rules
-* A request is lock-step: it is written, then virtual time runs until its answer has come or ``REQUEST_NS`` has passed
-  (result ``unknown``).
+* A request is written, then its host waits until its answer has come or ``REQUEST_NS`` has passed (result
+  ``unknown``); virtual time runs meanwhile.
 * Clock samples are exact: in this world the observer owns the clocks.
 * A broker or a library that raises or hangs ends, as a process would, and the run goes on (``agenda.py``).
 """
@@ -30,7 +30,6 @@ from brokerproof.conformance.worlds.simulated.agenda import Agenda, fail
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
 from brokerproof.conformance.worlds.simulated.host import ClientHost
-from brokerproof.conformance.worlds.simulated.keep_alives import skip_beats
 from brokerproof.conformance.worlds.simulated.link import Link
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.experiment.state import ClientState, WorldState
-    from brokerproof.conformance.worlds.port import Recorder
+    from brokerproof.conformance.worlds.port import Recorder, Waiting
 
 #: What a history calls this kind of world.
 KIND: Final = "simulated"
@@ -69,7 +68,7 @@ class SimulatedPort:
         self._state = state
         self._recorder = recorder
         self._names = Names(state.destinations)
-        self.agenda = Agenda(len(program.steps))
+        self.agenda = Agenda(sum(1 for _ in program.each_step()))
         self._connections = 0
         self._lingered = False
         #: Hosts whose link is not stalled any more, as soon as that is written down.
@@ -136,27 +135,12 @@ class SimulatedPort:
             if host.connection and not self.broker.down:
                 self.broker.resume(host.connection)
 
-    def _pass(self, end_ns: int) -> None:
-        """Let everything happen up to and including ``end_ns``; beats of idle connections are not played."""
-        agenda = self.agenda
-        while agenda.rest(end_ns) and agenda.now_ns < (quiet_ns := self._quiet_ns(end_ns)):
-            skip_beats(self.broker, self._hosts.values(), quiet_ns)
-            agenda.run_until(quiet_ns)
-        agenda.run_until(end_ns)
-
-    def _quiet_ns(self, end_ns: int) -> int:
-        """Before when the broker's core does nothing by itself, ``end_ns`` at most."""
-        due_ns = self.broker.node.broker.next_due_ns()
-        return end_ns if due_ns is None else min(due_ns, end_ns)
-
     def rest(self, deadline_ms: int) -> bool:
         return self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:  # noqa: ARG002 - virtual time is free
         agenda, events = self.agenda, self._recorder.events
         mark, waited = len(events), False
-        if not agenda.moving:
-            skip_beats(self.broker, self._hosts.values(), self._quiet_ns(due_ns + 1))
         # Before something is recorded, nobody has anything to take.
         while len(events) == mark and agenda.now_ns <= due_ns and (next_ns := agenda.next_ns()) is not None:
             waited = True
@@ -172,29 +156,46 @@ class SimulatedPort:
         agenda.run_until(agenda.now_ns + self._program.declared().lateness_ms * NS_PER_MS)
         return True
 
-    def _await(self, host: ClientHost, receipt: str) -> tuple[Result, str | None]:
-        """Run until the receipt has come; (result, refusal)."""
-        agenda, connection = self.agenda, host.connection
-        deadline_ns = agenda.now_ns + REQUEST_NS + host.link.busy_ns()
+    def turn(self, until_ns: int) -> bool:
+        return self.agenda.step_by(until_ns)
+
+    def moving(self) -> bool:
+        return self.agenda.moving > 0
+
+    def _await(self, host: ClientHost, receipt: str) -> Waiting[tuple[Result, str | None]]:
+        """Wait until the receipt has come; (result, refusal)."""
+        connection = host.connection
+        deadline_ns = self.agenda.now_ns + REQUEST_NS + host.link.busy_ns()
         answers = host.answers
         while receipt not in answers:
-            if host.connection != connection or not agenda.step_by(deadline_ns):
+            if host.connection != connection:
                 return "unknown", None
+            if not (yield deadline_ns):
+                # What others do may have kept its link busy beyond what was known at first.
+                busy_ns = 0 if host.state.stalled else host.link.busy_ns()
+                if not busy_ns:
+                    return "unknown", None
+                deadline_ns += REQUEST_NS + busy_ns
         refusal = answers.pop(receipt)
         return ("fail", refusal) if refusal else ("ok", None)
+
+    def _pass(self, until_ns: int) -> Waiting[None]:
+        """Wait, whatever happens."""
+        while (yield until_ns):
+            pass
 
     # -- connections
 
     def is_connected(self, client: ClientState) -> bool:
         return self._hosts[client.name].connected
 
-    def connect(self, client: ClientState) -> Outcome:
+    def connect(self, client: ClientState) -> Waiting[Outcome]:
         host = self._hosts[client.name]
         t0 = self.agenda.now_ns
         if self._parts is None:
             return Outcome(t0=t0, t1=t0, result="fail", refusal="nothing listens")
         try:
-            self._dial(host)
+            yield from self._dial(host)
         except Exception as error:  # noqa: BLE001 - whatever the library does wrong
             fail(host, error)
         return self._connected(host, t0)
@@ -205,7 +206,7 @@ class SimulatedPort:
         refusal = host.refusal or None
         return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=refusal, traits=host.library.traits)
 
-    def _dial(self, host: ClientHost, *, returning: bool = False) -> None:
+    def _dial(self, host: ClientHost, *, returning: bool = False) -> Waiting[None]:
         """Open a socket and wait until the broker has let the host in; ``returning``: under its former name."""
         self._connections += 1
         connection = self._connections
@@ -214,9 +215,8 @@ class SimulatedPort:
             host.named_after = connection
         host.greet(self._library(host), "openwire" if host.state.via == "jms" else "stomp")
         deadline_ns = self.agenda.now_ns + REQUEST_NS
-        while not host.connected and host.connection == connection:
-            if not self.agenda.step_by(deadline_ns):
-                break
+        while not host.connected and host.connection == connection and (yield deadline_ns):
+            pass
         if not host.connected:
             host.hang_up()
 
@@ -259,19 +259,19 @@ class SimulatedPort:
     def _addressed(self, operation: ops.Send | ops.Subscribe) -> str:
         return address(self._state, operation.host, operation.dest, self._names)
 
-    def ask(self, operation: ops.ClientOperation) -> Outcome:
+    def ask(self, operation: ops.ClientOperation) -> Waiting[Outcome]:
         host, t0 = self._hosts[operation.host], self.agenda.now_ns
         try:
-            return self._ask(host, operation)
+            return (yield from self._ask(host, operation))
         except Exception as error:  # noqa: BLE001 - whatever the library does wrong
             fail(host, error)
             return Outcome(t0=t0, t1=self.agenda.now_ns, result="unknown")
 
-    def _ask(self, host: ClientHost, operation: ops.ClientOperation) -> Outcome:
+    def _ask(self, host: ClientHost, operation: ops.ClientOperation) -> Waiting[Outcome]:
         if isinstance(operation, ops.Take):
-            return self._take(host, operation)
+            return (yield from self._take(host, operation))
         if isinstance(operation, ops.Leave):
-            return self._leave(host, operation)
+            return (yield from self._leave(host, operation))
         assert host.library is not None
         t0 = self.agenda.now_ns
         if isinstance(operation, ops.Subscribe) and operation.browser:
@@ -282,8 +282,8 @@ class SimulatedPort:
         receipt, stamps = host.library.ask(said, host.now())
         host.flush()
         if isinstance(operation, ops.Send) and operation.again:
-            receipt = self._come_back(host)
-        result, refusal = self._await(host, receipt)
+            receipt = yield from self._come_back(host)
+        result, refusal = yield from self._await(host, receipt)
         due_ns = self._due_ns(operation, stamps.get("deliver_at_ms")) if isinstance(operation, ops.Send) else 0
         return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=refusal, stamps=stamps, due_ns=due_ns)
 
@@ -294,18 +294,18 @@ class SimulatedPort:
             wait_ms = deliver_at_ms - self.broker.now().wall_ms
         return self.agenda.now_ns + wait_ms * NS_PER_MS if wait_ms > 0 else 0
 
-    def _come_back(self, host: ClientHost) -> str:
+    def _come_back(self, host: ClientHost) -> Waiting[str]:
         """A message has reached the broker; before the answer is there, the host's socket is dead, which nobody else
         has noticed, and it comes back to send the message again. The name of the new receipt.
         """
         agenda, client, before = self.agenda, host.state, host.library
-        agenda.run_until(agenda.now_ns + host.link.busy_ns() + client.link.latency_us * 1000)
+        yield from self._pass(agenda.now_ns + host.link.busy_ns() + client.link.latency_us * 1000)
         if not self.is_connected(client):
             return ""  # the broker has closed it
         t0 = agenda.now_ns
         host.forget()
         client.vanish()
-        self._dial(host, returning=True)
+        yield from self._dial(host, returning=True)
         self._recorder.put(Leave, t0, agenda.now_ns, client.name, result="ok", how="drop")
         record_connect(self._recorder, client, self._connected(host, t0))
         if not self.is_connected(client):
@@ -316,7 +316,7 @@ class SimulatedPort:
         host.flush()
         return receipt
 
-    def _take(self, host: ClientHost, operation: ops.Take) -> Outcome:
+    def _take(self, host: ClientHost, operation: ops.Take) -> Waiting[Outcome]:
         agenda, library = self.agenda, host.library
         assert library is not None
         consumer, t0 = operation.consumer, agenda.now_ns
@@ -331,13 +331,13 @@ class SimulatedPort:
             host.flush()
             # A pull is answered, with a message or without one.
             patience_ns = REQUEST_NS if library.is_owed(consumer) else 0
-            if message is not None or not agenda.step_by(deadline_ns + patience_ns):
+            if message is not None or not (yield deadline_ns + patience_ns):
                 break
         answered = not library.is_owed(consumer) if library.pulls(consumer) else None
         now_ns = agenda.now_ns
         return Outcome(t0=now_ns, t1=now_ns, message=message, since_ns=t0, answered=answered)
 
-    def _leave(self, host: ClientHost, operation: ops.Leave) -> Outcome:
+    def _leave(self, host: ClientHost, operation: ops.Leave) -> Waiting[Outcome]:
         t0 = self.agenda.now_ns
         if operation.consumer is None:
             host.hang_up()
@@ -346,7 +346,7 @@ class SimulatedPort:
             host.flush()
         # Give the goodbye the time that it needs to reach the broker, and no more: what the broker still writes is
         # still on its way.
-        self.agenda.run_until(t0 + host.link.busy_ns() + host.state.link.latency_us * 1000)
+        yield from self._pass(t0 + host.link.busy_ns() + host.state.link.latency_us * 1000)
         result: Result = "unknown" if host.link.stalled_up else "ok"
         return Outcome(t0=t0, t1=self.agenda.now_ns, result=result)
 
@@ -364,8 +364,6 @@ class SimulatedPort:
 
     def _enact(self, operation: ops.Operation, outcome: Outcome) -> None:
         match operation:
-            case ops.Advance():
-                self._pass(outcome.t0 + operation.ms * NS_PER_MS)
             case ops.ReadCounters():
                 outcome.counters = self._counters(operation.dest)
             case ops.ClockJump():
@@ -406,7 +404,7 @@ class SimulatedPort:
     def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:
         name = self._names.physical
         dest, to = asked.dest and name(asked.dest), asked.to and name(asked.to)
-        answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes), REQUEST_NS)
+        answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes, asked.command), REQUEST_NS)
         if answer is None:
             outcome.result = "unknown"
         elif answer.code:

@@ -47,6 +47,13 @@ def test_a_consumer_was_attached_when_something_arrived_at_it() -> None:
     assert attached.t1 == 20
 
 
+def test_what_was_taken_had_arrived() -> None:
+    first, again = arrive(5, 30), arrive(40, 50)
+    took, later = (Consume(0, 1, t1, "c0", "c0/1", "p0/1") for t1 in (20, 60))
+    assert put_in_order([took, first, again, later]) == [first, took, again, later]
+    assert (first.t1, again.t1) == (20, 50)
+
+
 def test_an_unknown_result_stays_unknown() -> None:
     sent = send(10, 1000, "unknown")
     put_in_order([sent, arrive(18, 20)])
