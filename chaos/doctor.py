@@ -9,7 +9,7 @@ Known exceptions: none.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from brokerproof.chaos.brokers import debian
@@ -28,8 +28,10 @@ INSTALLS: dict[str, Callable[[], str]] = {
 }
 
 
-def run_doctor(install: bool, progress: Callable[[str], None] | None = None) -> list[ProbeResult]:
-    """Install first if asked to, then run all probes; `progress` hears the name of each before it begins."""
+def run_doctor(
+    install: bool, progress: Callable[[str], None] | None = None, only: Collection[str] | None = None
+) -> list[ProbeResult]:
+    """Install first if asked to, then run all probes or `only` these; `progress` hears each name before it begins."""
     clean_shared_memory()
     results = []
     with tempfile.TemporaryDirectory(prefix="brokerproof-doctor-") as folder, Supervisor(Path(folder)) as supervisor:
@@ -38,6 +40,8 @@ def run_doctor(install: bool, progress: Callable[[str], None] | None = None) -> 
                 _say(progress, name)
                 results.append(run_probe(name, lambda _, work=work: work(), supervisor))  # type: ignore[misc]
         for name, probe in PROBES.items():
+            if only is not None and name not in only:
+                continue
             _say(progress, name)
             results.append(run_probe(name, probe, supervisor))
     return results

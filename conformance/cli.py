@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conformance.commands.profile:main",
         "describe a broker of one's own in a file, and prove each line of it",
     ),
+    "agent": (
+        "conformance.commands.agent:main",
+        "prove that an agent of one's own keeps the protocol",
+    ),
     "parity": (
         "conformance.commands.parity:main",
         "compare the simulated and the live world on the reference broker",
@@ -45,7 +49,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conformance.commands.doctor:main",
         "probe what works on this machine; --install builds what is missing",
     ),
+    "story": ("reports.commands.story:main", "tell an incident of the founding documents, sick and cured"),
     "report": ("reports.commands.report:main", "write the reports of an earlier run again"),
+    "diff": ("reports.commands.diff:main", "what changed from one report to another"),
+    "completion": ("conformance.commands.completion:main", "make a shell complete commands and their options"),
 }
 
 

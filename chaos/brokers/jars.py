@@ -14,12 +14,12 @@ import contextlib
 import os
 import re
 import shutil
-import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from brokerproof.chaos.brokers import debian
+from brokerproof.chaos.brokers.archives import obtained
 from brokerproof.chaos.tools import (
     ToolFailed,
     ToolMissing,
@@ -150,17 +150,7 @@ def _from_one_jar(version: str) -> BrokerJars:
 
 
 def _from_archive(version: str) -> BrokerJars:
-    folder = cache_folder("activemq")
-    home = folder / version
-    with one_at_a_time(folder):
-        if not home.is_dir():
-            archive = maven_copy(f"{_GROUP}:apache-activemq:{version}:tar.gz:bin", cache_folder("jars"))
-            staging = folder / f".{version}.{os.getpid()}"
-            with tarfile.open(archive) as tar:
-                tar.extractall(staging, filter="data")
-            (inside,) = staging.iterdir()
-            inside.rename(home)
-            staging.rmdir()
+    home = obtained(f"maven:{_GROUP}:apache-activemq:{version}:tar.gz:bin")
     return _from_home(home, version, "Maven, archive")
 
 

@@ -1,4 +1,4 @@
-"""RabbitMQ with its STOMP plug-in as supervised children: private folder, loopback ports, nothing installed.
+"""RabbitMQ (AMQP 0-9-1, STOMP by its plug-in): supervised children, private folder, loopback ports, nothing installed.
 
 Decides: where RabbitMQ and Erlang come from (Debian's packages, extracted into the cache) and how a node is started.
 Rules: the port mapper (epmd) is started first and by us, because the server would leave one of its own behind; ready
@@ -66,7 +66,7 @@ class RabbitMQ:
         self.name = name
         self.home = home()
         self.server = ""
-        self.stomp_port = 0
+        self.stomp_port = self.amqp_port = 0
         self._children: list[Process] = []
 
     @property
@@ -78,7 +78,8 @@ class RabbitMQ:
 
     def start(self, timeout_ms: int = READY_TIMEOUT_MS) -> None:
         """Start and wait until it serves; raises `ProcessDiedAtStart` or `NotReady`, and then no process is left."""
-        self.stomp_port, amqp, epmd, distribution = free_ports(4)
+        self.stomp_port, self.amqp_port, epmd, distribution = free_ports(4)
+        amqp = self.amqp_port
         for part in ("home", "mnesia"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         config = _CONFIG.format(host=LOOPBACK, amqp=amqp, stomp=self.stomp_port)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brokerproof.conformance.experiment.stomp_names import HEADERS, StompNames
+from brokerproof.conformance.experiment.wire_names import HEADERS, WireNames
 from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
-_PLAIN = StompNames()
+_PLAIN = WireNames()
 #: Headers that hold a destination.
 _PLACES = ("destination", "reply-to", "original-destination")
 
@@ -20,7 +20,7 @@ _PLACES = ("destination", "reply-to", "original-destination")
 class Dialect:
     """``names``: a broker's words."""
 
-    def __init__(self, names: StompNames) -> None:
+    def __init__(self, names: WireNames) -> None:
         self._names = names
         self._out = {HEADERS[word]: header for word, header in names.headers.items()}
         self._in = {header: own for own, header in self._out.items() if header}

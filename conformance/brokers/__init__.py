@@ -24,6 +24,12 @@ HERE: Final = Path(__file__).parent
 CLIENTS: dict[str, str] = {
     "as-written": "each host by the library that its program names: STOMP by ours, JMS by ActiveMQ's Java client",
     "openwire": "every host by brokerproof's own OpenWire client; STOMP hosts become JMS hosts that check no expiry",
+    "stomp": "every host over the profile's endpoint stomp",
+    "amqp": "every host over AMQP 1.0, by Qpid Proton",
+    "amqp091": "every host over AMQP 0-9-1, by pika",
+    "mqtt": "every host over MQTT 5, by Eclipse Paho",
+    "jms": "every host by the JMS provider that the profile names",
+    "agent": "every host by the agent that the profile names",
 }
 
 
@@ -82,7 +88,13 @@ def make_adapter(
     if client == "openwire" and located.profile.endpoints.openwire is None:
         raise UsageError(f"--client openwire: {text!r} has no OpenWire endpoint; leave it out")
     kind = loaded(located)
-    adapter = ProfileAdapter(located) if kind is None else kind.of_profile(located, chosen)
+    if kind is not None and client not in {"as-written", "openwire"}:
+        raise UsageError(f"--client {client}: {text!r} is a class of ours, which has its own; leave it out")
+    adapter = (
+        ProfileAdapter(located, "as-written" if client == "openwire" else client)
+        if kind is None
+        else kind.of_profile(located, chosen)
+    )
     if client == "openwire":
         from brokerproof.conformance.brokers.through import ThroughOpenWire
 
@@ -93,6 +105,7 @@ def make_adapter(
 
 def _of_url(url: str) -> Located:
     """The profile of a running broker of which only the URL is known. Raises ``UsageError``."""
+    from brokerproof.conformance.brokers.addresses import SCHEMES, parse_url
     from brokerproof.conformance.brokers.profile import (
         Endpoints,
         Located,
@@ -101,7 +114,6 @@ def _of_url(url: str) -> Located:
         StompAt,
         Version,
     )
-    from brokerproof.conformance.brokers.profiled import SCHEMES, parse_url
 
     shown = hidden(url)
     bare = Located(Profile(name="broker", endpoints=Endpoints()), shown, Path.cwd())

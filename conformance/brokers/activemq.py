@@ -16,6 +16,7 @@ Known exceptions: which thread dispatches cannot be chosen over STOMP since 5.15
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicyS
 from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory
@@ -79,6 +82,8 @@ GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
     # The client's word that a message has expired is believed since 5.14 (AMQ-6361).
     "expiry": (((5, 14), "classic-5.14"), ((0,), "documented")),
     "timestamping": (((0,), "classic"),),
+    # The scheduler begins a message's life at its release, and sends a publication to whoever is subscribed then.
+    "delay": (((0,), "activemq"),),
     "memory": (((5, 15, 9), "G3"), ((5, 15), "G2"), ((5, 9), "G1"), ((0,), "G0")),
 }
 #: Which thread dispatches could be chosen over STOMP before this release (AMQ-7011).
@@ -97,10 +102,13 @@ class ActiveMQEndpoint(Endpoint):
         self.clock_file = clock_file
         self.label = adapter.label
         self._log_read = 0
-        self.client_class_path = adapter.jars.client_class_path
 
     def port(self, via: str) -> int:
         return self.broker.openwire_port if via == "jms" else self.broker.stomp_port
+
+    def words(self, via: str) -> Sequence[str]:
+        path = os.pathsep.join(str(jar) for jar in self._adapter.jars.client_class_path)
+        return ("--class-path", path) if via == "jms" else ()
 
     def counters(self, dest: str | None) -> dict[str, int] | None:
         return managed.counters(self.broker.jolokia, dest)

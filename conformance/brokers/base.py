@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
-from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.known import load_known
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.chaos.processes import Process, Supervisor
     from brokerproof.conformance.brokers.chosen import Chosen
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
     from brokerproof.conformance.requirements.catalogue import Requirement
+
+
+STOMP_URL = "stomp://{host}:{port}"
 
 
 class NotApplicableError(Exception):
@@ -59,8 +64,10 @@ class Laboratory(Protocol):
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Where and as whom clients of a kind connect; ``names`` None: ActiveMQ's. ``secure``: the name in the broker's
-    certificate, "" without TLS.
+    certificate, "" without TLS. ``url``: what the client is told, with ``{host}`` and ``{port}``.
     """
+
+    url: str = STOMP_URL
 
     host: str = LOOPBACK
     port: int
@@ -68,7 +75,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     passcode: str = ""
     virtual_host: str = ""
     versions: tuple[str, ...] = ()
-    names: StompNames | None = None
+    names: WireNames | None = None
     secure: str = ""
     ca: str = ""
 
@@ -88,8 +95,6 @@ class Endpoint(ABC):
 
     #: The column in the report, with the release: ``activemq 5.17.2``.
     label: str
-    #: Where its clients' library is, for clients that run in a JVM.
-    client_class_path: tuple[Path, ...] = ()
     #: Its own clock; None where it cannot be skewed.
     clock_file: ClockFile | None = None
 
@@ -99,7 +104,7 @@ class Endpoint(ABC):
 
     def access(self, via: str) -> Access:
         """The same with everything that a client must know. Raises ``NotApplicableError``."""
-        return Access(port=self.port(via))
+        return Access(port=self.port(via), url="tcp://{host}:{port}" if via == "jms" else STOMP_URL)
 
     @abstractmethod
     def counters(self, dest: str | None) -> dict[str, int] | None:
@@ -110,8 +115,13 @@ class Endpoint(ABC):
         """The broker's own wall clock, read through another channel than the one that sets it."""
 
     def library(self, via: str) -> str:
-        """Which agent plays hosts of a kind (``worlds/live/laboratory.py``)."""
+        """Which agent plays hosts of a kind (``agents/kinds.py``)."""
         return via
+
+    def words(self, via: str) -> Sequence[str]:
+        """The options of that agent's command."""
+        del via
+        return ()
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the broker's memory
@@ -163,9 +173,11 @@ class Adapter(ABC):
     #: What ``--broker`` calls it, and the column in the report: the name with the release.
     name: str
     label: str
-    #: How many runs it bears side by side: of the corpus, and of random programs, which are less about timing.
+    #: How many runs it bears side by side: of the corpus, and of random programs.
     workers: int = 1
     lanes: int = 1
+    #: Whether a run may get the broker of an earlier one; then the order of runs matters.
+    shares: bool = True
     #: The options of a command by which it was chosen.
     chosen: tuple[str, ...] = ()
     #: Whether there are releases to choose from (``NAME@RELEASE``), and whether it can be started from a home folder.
@@ -190,6 +202,10 @@ class Adapter(ABC):
         """The program as it is played here: its hosts may be played by another client library."""
         return program
 
+    def library(self, via: str) -> str:
+        """Which agent plays hosts of a kind, as ``Endpoint.library``; ``stomp`` is hired before the broker is open."""
+        return via
+
     def owns(self, program: Program) -> bool:
         """Whether the program must have the broker to itself."""
         del program
@@ -203,6 +219,10 @@ class Adapter(ABC):
         """Why a requirement does not apply to this broker; "" if it does."""
         del requirement
         return ""
+
+    def about(self) -> dict[str, str]:
+        """What a report says of it: its promises, what was probed; name -> words."""
+        return {}
 
     def known(self) -> Known:
         """Its known deviations. Raises ``SuiteProblem``."""

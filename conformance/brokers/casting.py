@@ -1,6 +1,7 @@
 """A program as a broker with only some features plays it: what it cannot is left out, the rest is kept.
 
 Rules
+* A queue is a topic where there are no queues; a time to live is the broker's to count where it knows no expiration.
 * A host of a protocol that the broker does not speak is played over one that it does; what JMS alone knows is skipped.
 * An option that the broker does not offer is taken from the message or the consumer, a step from the program. So a
   broker that knows no time to live is still tested for order and loss.
@@ -9,7 +10,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,6 +20,7 @@ from brokerproof.conformance.experiment.steps.parallel import mapped
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
 
+SECOND_MS: Final = 1000
 #: Capability -> the fields of a message and of a consumer that need it, with the value that asks for nothing.
 _SEND: dict[str, dict[str, object]] = {
     "ttl": {"ttl_ms": 0, "endless": False, "stamp": "client"},
@@ -35,13 +37,24 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
     "browsers": {"browser": False},
     "exclusive": {"exclusive": False, "priority": 0},
     "wildcards": {"wild": False},
+    "no-local": {"no_local": False},
 }
 #: Capability -> steps that mean nothing without it.
 _STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}
 
 
-def cast(program: Program, capabilities: Collection[str], vias: Collection[str]) -> Program:
-    """The same program for a broker that offers these capabilities to clients of these kinds."""
+def cast(
+    program: Program,
+    capabilities: Collection[str],
+    vias: Collection[str],
+    *,
+    stamps: bool = True,
+    queues: bool = True,
+    life_unit_ms: int = 1,
+) -> Program:
+    """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
+    expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these.
+    """
     only = next(iter(vias))
     hosts = [
         msgspec.structs.replace(host, via=only, expiry_check=True)
@@ -50,12 +63,26 @@ def cast(program: Program, capabilities: Collection[str], vias: Collection[str])
         for host in program.hosts
     ]
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
+    unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0
 
     def kept(step: AnyStep) -> AnyStep | None:
-        return None if isinstance(step, dropped) else _without(step, capabilities)
+        return None if isinstance(step, dropped) else _without(_alive(step, unit_ms, stamps=stamps), capabilities)
 
     steps = [found for step in program.steps if (found := mapped(step, kept)) is not None]
-    return msgspec.structs.replace(program, hosts=hosts, steps=steps)
+    destinations = [
+        msgspec.structs.replace(one, kind="topic") if one.kind == "queue" and not queues else one
+        for one in program.destinations
+    ]
+    return msgspec.structs.replace(program, hosts=hosts, steps=steps, destinations=destinations)
+
+
+def _alive(step: AnyStep, unit_ms: int, *, stamps: bool) -> AnyStep:
+    """A message's life as the broker can count it."""
+    if not isinstance(step, Send) or not unit_ms:
+        return step
+    ttl_ms = 0 if stamps else max(0, step.ttl_ms)
+    life_ms = -(-(step.life_ms or ttl_ms) // unit_ms) * unit_ms
+    return msgspec.structs.replace(step, life_ms=life_ms, ttl_ms=0 if life_ms or not stamps else step.ttl_ms)
 
 
 def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:

@@ -60,7 +60,13 @@ class Figures(ABC):
             return None
         if told is None:
             return {}
-        return {ours: int(float(told[theirs])) for ours, theirs in self.map.items() if _is_number(told.get(theirs))}
+        found: dict[str, int] = {}
+        for ours, theirs in self.map.items():
+            # "MessageCount - ScheduledCount": a figure may hold what ours does not.
+            whole, *parts = [told.get(name) for name in theirs.split(" - ")]
+            if all(map(_is_number, (whole, *parts))):
+                found[ours] = int(float(str(whole))) - sum(int(float(str(part))) for part in parts)
+        return found
 
     def place(self, name: str) -> str:
         """``counters.at`` for a queue. Raises ``UsageError``."""

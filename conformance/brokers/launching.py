@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import msgspec
 
+from brokerproof.chaos.brokers.archives import obtained
 from brokerproof.chaos.brokers.stomp import handshake
 from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
 from brokerproof.chaos.ports import free_ports, says_port_in_use
 from brokerproof.chaos.processes import READY_TIMEOUT_MS, WHOLE_LOG_BYTES, Process, ProcessDiedAtStart, Supervisor
+from brokerproof.chaos.tools import find_java
 from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.profile import revealed
 from brokerproof.conformance.brokers.settings import policies_of
@@ -160,6 +162,9 @@ class CommandLauncher(Launcher):
         for part in (data, work):
             part.mkdir(parents=True, exist_ok=True)
         told = {"python": sys.executable, "here": str(self._place.located.here), "data": str(data), "work": str(work)}
+        told |= {name: str(obtained(text)) for name, text in self._start_table.get.items()}
+        if any("{java}" in word for word in self._start_table.command):
+            told["java"] = str(find_java())
         return told | {f"port.{name}": str(port) for name, port in self.ports.items()}
 
     def _argv(self, values: dict[str, str]) -> list[str]:

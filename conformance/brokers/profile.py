@@ -18,9 +18,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from brokerproof.chaos.brokers.archives import is_wanted
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
-from brokerproof.conformance.experiment.stomp_names import HEADERS, StompNames
+from brokerproof.conformance.experiment.wire_names import DEFAULTS, WORDS, WireNames
 from brokerproof.conformance.requirements.catalogue import PROFILES
 
 FORMAT = "brokerproof/broker/1"
@@ -58,7 +59,10 @@ class Ready(_Table, frozen=True):
 
 
 class Start(_Table, frozen=True):
-    """How it is started. ``command`` may be a Python class, a ``Launcher`` (``launching.py``)."""
+    """How it is started. ``command`` may be a Python class, a ``Launcher`` (``launching.py``). ``get``: what is got
+    first, ``maven:GROUP:ARTIFACT:VERSION:tar.gz:bin`` or ``debian:PACKAGE PACKAGE``; its folder or file is the
+    placeholder of that name.
+    """
 
     command: list[str] | str
     ready: Ready = Ready(protocol="stomp")
@@ -69,6 +73,7 @@ class Start(_Table, frozen=True):
     speed: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     env: dict[str, str] = {}
     files: dict[str, str] = {}
+    get: dict[str, str] = {}
 
 
 class StompAt(_Table, frozen=True):
@@ -85,29 +90,37 @@ class StompAt(_Table, frozen=True):
 
 
 class At(_Table, frozen=True):
-    """Where it speaks a protocol."""
+    """Where it speaks a protocol. ``host`` is AMQP's virtual host, or hostname of ``open``."""
 
     url: str
     versions: list[str] = []
+    login: str = ""
+    passcode: str = ""
+    host: str = ""
+    ca: str = ""
 
 
 class JmsAt(_Table, frozen=True):
-    """How a JMS provider is used."""
+    """How a JMS provider is used. ``classpath``: jars, folders of them, or ``maven:GROUP:ARTIFACT:VERSION``.
+    ``properties`` are set on the factory (``clientID`` by ``setClientID``) before it connects.
+    """
 
     classpath: list[str]
     factory: str
     uri: str
     api: Literal["javax", "jakarta"] = "jakarta"
+    properties: dict[str, str | int | bool] = {}
 
 
 class AgentAt(_Table, frozen=True):
-    """Somebody's own agent (docs/agents.md)."""
+    """Somebody's own agent (docs/agents.md). ``url`` is what its ``connect`` is told."""
 
     command: list[str]
+    url: str = ""
 
 
 class Endpoints(_Table, frozen=True):
-    """Its endpoints by protocol; this release plays ``stomp`` and ``openwire``."""
+    """Its endpoints by protocol."""
 
     stomp: StompAt | None = None
     openwire: At | None = None
@@ -121,7 +134,10 @@ class Endpoints(_Table, frozen=True):
 class Names(_Table, frozen=True):
     """A table per endpoint."""
 
-    stomp: StompNames = StompNames()
+    stomp: WireNames = DEFAULTS["stomp"]
+    amqp: WireNames = DEFAULTS["amqp"]
+    amqp091: WireNames = DEFAULTS["amqp091"]
+    mqtt: WireNames = DEFAULTS["mqtt"]
 
 
 class Counters(_Table, frozen=True):
@@ -215,12 +231,24 @@ def parse_profile(text: str, place: str, here: Path) -> Located:
         raise UsageError(f"{place}: {error}; a broker profile is a TOML file (docs/profiles.md)") from None
     _check_keys(raw, Profile, place, "")
     try:
-        profile = msgspec.convert(raw, Profile)
+        profile = msgspec.convert(_named(raw), Profile)
     except msgspec.ValidationError as error:
         raise UsageError(f"{place}: {_said(str(error), raw)}") from None
     located = Located(profile, place, here)
     _check(located)
     return located
+
+
+def _named(raw: dict[str, Any]) -> dict[str, Any]:
+    """The file with its names completed by those of each protocol."""
+    names = raw.get("names")
+    if not isinstance(names, dict):
+        return raw
+    told = {
+        kind: {**msgspec.to_builtins(DEFAULTS[kind]), **table} if isinstance(table, dict) else table
+        for kind, table in names.items()
+    }
+    return {**raw, "names": told}
 
 
 def _check_keys(table: dict[str, Any], kind: type, place: str, at: str) -> None:
@@ -238,7 +266,7 @@ def _check_keys(table: dict[str, Any], kind: type, place: str, at: str) -> None:
 
 def _table_of(hint: Any) -> type | None:
     """The table that a field holds, if it holds one."""
-    if isinstance(hint, type) and issubclass(hint, _Table | StompNames):
+    if isinstance(hint, type) and issubclass(hint, _Table | WireNames):
         return hint
     parts = get_args(hint) if isinstance(hint, types.UnionType) or get_origin(hint) is not None else ()
     return next((found for part in parts if (found := _table_of(part)) is not None), None)
@@ -258,36 +286,45 @@ def _said(error: str, raw: dict[str, Any]) -> str:
 def _check(located: Located) -> None:
     """What the types cannot say."""
     profile = located.profile
-    played = (profile.endpoints.stomp, profile.endpoints.openwire)
-    if not any(played) and not profile.adapter:
-        others = [name for name in profile.endpoints.__struct_fields__ if getattr(profile.endpoints, name) is not None]
-        has = f"there is only {', '.join(others)}" if others else "there is none"
-        raise located.wrong(
-            "endpoints", f"{has}; add a line that this release can play: stomp = {{ url = … }} or openwire"
-        )
+    endpoints = profile.endpoints
+    if not any(getattr(endpoints, name) for name in endpoints.__struct_fields__) and not profile.adapter:
+        raise located.wrong("endpoints", "there is none; add a line, for example stomp = { url = … }")
+    if endpoints.stomp is None and not profile.adapter and profile.promises.capabilities is None:
+        text = 'without an endpoint stomp nothing is probed; say what it can do, for example ["persistent"]'
+        raise located.wrong("promises.capabilities", text)
     for name in profile.promises.profiles or ():
         if name not in PROFILES:
             raise located.wrong(
                 "promises.profiles", f"{name!r} is none; {suggestion(name, PROFILES)}known: {', '.join(PROFILES)}"
             )
-    for word in ("queue", "topic"):
-        template = getattr(profile.names.stomp, word)
-        if template.count("{name}") != 1:
-            raise located.wrong(f"names.stomp.{word}", f"{template!r} must hold {{name}} once")
-    for word in profile.names.stomp.headers:
-        if word not in HEADERS:
-            near = suggestion(word, HEADERS)
-            raise located.wrong(f"names.stomp.headers.{word}", f"unknown word; {near}known: {', '.join(HEADERS)}")
+    _check_names(located)
     for word in profile.counters.map if profile.counters is not None else ():
         if word not in FIGURES:
             near = suggestion(word, FIGURES)
             raise located.wrong(f"counters.map.{word}", f"no figure of ours; {near}known: {', '.join(FIGURES)}")
     start = profile.start
+    for name, text in start.get.items() if start is not None else ():
+        if not is_wanted(text):
+            wanted = "maven:GROUP:ARTIFACT:VERSION[:TYPE[:CLASSIFIER]] or debian:PACKAGE PACKAGE"
+            raise located.wrong(f"start.get.{name}", f"{text!r} is not {wanted}")
     takes = start is not None and (isinstance(start.command, str) or "{settings}" in start.command or start.files)
     if profile.settings and not takes:
         raise located.wrong("settings", 'nothing takes them; put "{settings}" into start.command, or use start.files')
     if start is not None and start.command in ([], "") and not profile.adapter:
         raise located.wrong("start.command", "it is empty; give the command as a list of words")
+
+
+def _check_names(located: Located) -> None:
+    for kind, words in WORDS.items():
+        names = getattr(located.profile.names, kind)
+        for word in ("queue", "topic"):
+            template = getattr(names, word)
+            if template.count("{name}") != 1 and template != getattr(DEFAULTS[kind], word):
+                raise located.wrong(f"names.{kind}.{word}", f"{template!r} must hold {{name}} once")
+        for word in names.headers:
+            if word not in words:
+                near = suggestion(word, words)
+                raise located.wrong(f"names.{kind}.headers.{word}", f"unknown word; {near}known: {', '.join(words)}")
 
 
 def revealed(value: str, located: Located, line: str) -> str:

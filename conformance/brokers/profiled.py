@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
+import time
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from brokerproof.chaos.clocks import reading
 from brokerproof.chaos.processes import Supervisor
-from brokerproof.conformance.agents.kinds import JMS, OPENWIRE, STOMP
+from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, OPENWIRE, STOMP
 from brokerproof.conformance.brokers import casting
+from brokerproof.conformance.brokers.addresses import AS_WRITTEN, parse_url, players
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
-from brokerproof.conformance.brokers.chosen import hidden
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
 from brokerproof.conformance.brokers.placeholders import filled
@@ -35,7 +37,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.steps import Clock, Operate, Pause, Probe, Restart
-from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.experiment.wire_names import WORDS, WireNames
 from brokerproof.conformance.known import Known, load_known, parse_known
 from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
 
@@ -53,9 +55,6 @@ _COMMAND_S = 30
 LANES = 12
 #: A greeting that may be anything, also nothing.
 ANY = "*"
-DEFAULT_PORTS = {STOMP: 61613, OPENWIRE: 61616}
-SCHEMES = {STOMP: ("stomp", "tcp", "stomp+ssl"), OPENWIRE: ("tcp", "openwire")}
-SECURE = "stomp+ssl"
 #: Setting -> the capability that it gives.
 _BY_SETTING = {
     "timestamping": "timestamping",
@@ -97,13 +96,22 @@ class ProfileEndpoint(Endpoint):
         return self._adapter.access(via, self._server)
 
     def library(self, via: str) -> str:
-        return OPENWIRE if via == JMS else via
+        return self._adapter.library(via)
+
+    def words(self, via: str) -> Sequence[str]:
+        return self._adapter.words(via)
 
     def counters(self, dest: str | None) -> dict[str, int] | None:
         return None if self._figures is None else self._figures.counters(dest)
 
     def read_clock(self) -> ClockReading | None:
-        return read_clock(self.access(STOMP))
+        access = self._adapter.over_stomp(self._server)
+        if access is not None:
+            return read_clock(access)
+        if self._server is None or self._server.clock is not None:
+            return None
+        # A process of ours whose clock nobody fakes has the machine's.
+        return reading(time.time_ns() // 1_000_000, time.monotonic_ns(), time.time_ns() // 1_000_000)
 
     def restart(self, how: str) -> dict[str, int] | None:
         start = self._adapter.located.profile.start
@@ -139,15 +147,19 @@ class ProfileEndpoint(Endpoint):
 
 
 class ProfileAdapter(Adapter):
-    """``located``: the profile. Raises ``UsageError`` for what it says wrongly."""
+    """``located``: the profile. ``client``: the endpoint over which all hosts are played.
 
-    def __init__(self, located: Located) -> None:
+    Raises ``UsageError`` for what the file says wrongly.
+    """
+
+    def __init__(self, located: Located, client: str = AS_WRITTEN) -> None:
         self.located = located
         profile = located.profile
         self.name = profile.name
+        #: Kind of host -> the agent that plays it here.
+        self._plays = players(located, client)
         self._found: Found | None = None
         self._settings = _settings(located)
-        self.names = profile.names.stomp if profile.names.stomp != StompNames() else None
         try:
             resolve_generation(profile.promises.generation)
         except ConfigError as error:
@@ -160,7 +172,8 @@ class ProfileAdapter(Adapter):
         self.servers = Servers(profile.name, skewed=skewed, shared=self._shares)
         alone = start is None and not self._shares
         self.workers, self.lanes = (1, 1) if alone else (3, LANES)
-        self.label = " ".join(filter(None, (profile.name, self._version())))
+        over = "" if client == AS_WRITTEN else f"over {client}"
+        self.label = " ".join(filter(None, (profile.name, self._version(), over)))
 
     # -- who it is
 
@@ -178,8 +191,6 @@ class ProfileAdapter(Adapter):
         return self._matched(greeting, self.found().server and f"server:{self.found().server}", "version.greeting")
 
     def _said_by(self, command: list[str]) -> str:
-        import sys
-
         values = {"python": sys.executable, "here": str(self.located.here)}
         argv = [filled(word, values, self.located, "version.command") for word in command]
         try:
@@ -214,7 +225,9 @@ class ProfileAdapter(Adapter):
         """What the probes found; they are made once, on a broker of its own. Raises ``SuiteProblem``."""
         if self._found is None:
             server = self.server(BrokerSpec(), 0, alone=True) if self.located.profile.start is not None else None
-            access = self.access(STOMP, server)
+            access = self.over_stomp(server)
+            if access is None:
+                raise self.located.wrong("endpoints.stomp", "it is missing, so nothing can be found by probing")
             try:
                 self._found = probe(access)
             except (OSError, ProbeError) as error:
@@ -237,11 +250,13 @@ class ProfileAdapter(Adapter):
             words -= {"nack", "dead-letter"}
         if promises.prefetch == "ignored":
             words.discard("prefetch")
-        missing = {word for word, header in profile.names.stomp.headers.items() if not header}
+        missing = self._unsaid()
         words -= {
             {"expiration": "ttl", "life": "broker-ttl", "selector": "selectors", "durable": "durables"}.get(word, word)
             for word in missing
         }
+        if "broker-ttl" in words:
+            words.add("ttl")  # a life is a life, whoever counts it (``casting.py``)
         if profile.counters is not None:
             words.add("counters")
             if {"memory_percent", "memory_bytes"} & set(profile.counters.map):
@@ -268,10 +283,21 @@ class ProfileAdapter(Adapter):
 
     def _marks(self) -> bool:
         """Whether a message that comes again says so."""
-        header = self.located.profile.names.stomp.headers.get("redelivered")
+        header = self._names(STOMP).headers.get("redelivered") if STOMP in self._plays.values() else None
         if header is None:
             return not self.located.probed or self.found().marks
         return bool(header)
+
+    def about(self) -> dict[str, str]:
+        offered, promises = self.capabilities(), self.located.profile.promises
+        words = {"offers": ", ".join(offered) or "nothing"}
+        if promises.capabilities is None:
+            asked = self.found().asked
+            words["offers"] += f" (found by {len(asked)} probes)"
+            words["lacks"] = ", ".join(word for word in asked if word not in offered) or "nothing that was probed"
+        if promises.profiles is not None or promises.requirements:
+            words["promises"] = ", ".join([*(promises.profiles or ()), *promises.requirements])
+        return words
 
     # -- what is played on it
 
@@ -287,12 +313,37 @@ class ProfileAdapter(Adapter):
         )
 
     def cast(self, program: Program) -> Program:
-        vias = [via for via in ("stomp", "jms") if self._at(via)]
-        return casting.cast(program, self.capabilities(), vias)
+        plays = self._plays
+        kind = next(iter(plays.values()))
+        return casting.cast(
+            program,
+            [*self.capabilities(), *(() if "no_local" in self._unsaid() else ("no-local",))],
+            list(plays),
+            stamps=kind not in WORDS or bool({**WORDS[kind], **self._names(kind).headers}["expiration"]),
+            queues=kind not in WORDS or bool(self._names(kind).queue),
+            life_unit_ms=casting.SECOND_MS if kind == MQTT else 1,
+        )
 
-    def _at(self, via: str) -> bool:
-        endpoints = self.located.profile.endpoints
-        return (endpoints.stomp if via == STOMP else endpoints.openwire) is not None
+    def library(self, via: str) -> str:
+        return self._plays.get(via) or next(iter(self._plays.values()))
+
+    def words(self, via: str) -> Sequence[str]:
+        """The options of that agent's command. Raises ``UsageError``."""
+        kind, endpoints, values = self.library(via), self.located.profile.endpoints, self.values(None)
+        if kind == AGENT and endpoints.agent is not None:
+            values["python"] = sys.executable
+            return [filled(word, values, self.located, "endpoints.agent.command") for word in endpoints.agent.command]
+        return ()
+
+    def _unsaid(self) -> set[str]:
+        """Words that its protocols have no name for."""
+        kinds = set(self._plays.values()) & set(WORDS)
+        told = [{**WORDS[kind], **self._names(kind).headers} for kind in kinds]
+        return {word for headers in told for word, header in headers.items() if not header}
+
+    def _names(self, kind: str) -> WireNames:
+        found: WireNames = getattr(self.located.profile.names, kind)
+        return found
 
     def refusal(self, program: Program) -> str:
         profile = self.located.profile
@@ -327,7 +378,8 @@ class ProfileAdapter(Adapter):
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         del laboratory  # its brokers outlive a run
         if self.located.profile.start is None:
-            self.found()
+            if self.located.profile.endpoints.stomp is not None:
+                self.found()
             return ProfileEndpoint(self, None)
         offset_ms = program.broker_host().clock.offset_ms
         return ProfileEndpoint(self, self.server(program.broker, offset_ms, alone=self.owns(program)))
@@ -362,28 +414,37 @@ class ProfileAdapter(Adapter):
 
     def access(self, via: str, server: Server | None) -> Access:
         """How clients of a kind get in. Raises ``NotApplicableError`` or ``UsageError``."""
-        endpoints = self.located.profile.endpoints
-        kind = STOMP if via == STOMP else OPENWIRE
-        at = endpoints.stomp if via == STOMP else endpoints.openwire
-        if at is None:
-            raise NotApplicableError(f"[endpoints] {kind} is missing: {self.label} has nothing for {via} clients")
-        line = f"endpoints.{kind}.url"
-        url = revealed(filled(at.url, self.values(server), self.located, line), self.located, line)
-        host, port, login, passcode, secure = parse_url(url, kind, self.located, line)
-        if kind == OPENWIRE:
-            return Access(host=host, port=port, login=login, passcode=passcode)
-        stomp = endpoints.stomp
-        assert stomp is not None
+        if via not in self._plays and len(self._plays) > 1:
+            raise NotApplicableError(f"[endpoints]: {self.label} has nothing for {via} clients")
+        return self._access(self.library(via), server)
+
+    def over_stomp(self, server: Server | None) -> Access | None:
+        """The way in for our own questions; None: it speaks no STOMP."""
+        return None if self.located.profile.endpoints.stomp is None else self._access(STOMP, server)
+
+    def _access(self, kind: str, server: Server | None) -> Access:
+        located, values = self.located, self.values(server)
+        at = getattr(located.profile.endpoints, kind)
+        line = f"endpoints.{kind}.{'uri' if kind == JMS else 'url'}"
+        written = at.uri if kind == JMS else at.url
+        url = revealed(filled(written, values, located, line), located, line)
+        if kind == AGENT and not url:
+            return Access(port=0, url="")
+        host, port, login, passcode, secure = parse_url(url, kind, located, line)
+        if kind in {JMS, AGENT}:
+            return Access(host=host, port=port, url=url.replace(f"{host}:{port}", "{host}:{port}", 1))
+        told = "tcp" if kind == OPENWIRE else kind
         return Access(
+            url=f"{told}://{{host}}:{{port}}",
             host=host,
             port=port,
-            login=revealed(stomp.login, self.located, "endpoints.stomp.login") or login,
-            passcode=revealed(stomp.passcode, self.located, "endpoints.stomp.passcode") or passcode,
-            virtual_host=stomp.host,
-            versions=tuple(stomp.versions),
-            names=self.names,
+            login=revealed(at.login, located, f"endpoints.{kind}.login") or login,
+            passcode=revealed(at.passcode, located, f"endpoints.{kind}.passcode") or passcode,
+            virtual_host=at.host,
+            versions=tuple(at.versions),
+            names=None if kind == OPENWIRE or self._names(kind) == WireNames() else self._names(kind),
             secure=host if secure else "",
-            ca=filled(stomp.ca, self.values(server), self.located, "endpoints.stomp.ca"),
+            ca=filled(at.ca, values, located, f"endpoints.{kind}.ca"),
         )
 
     def figures(self, server: Server | None) -> Figures | None:
@@ -392,22 +453,9 @@ class ProfileAdapter(Adapter):
         if counters is None:
             return None
         kind = _class_of(self.located, "counters.kind", counters.kind, KINDS)
-        return cast("Figures", kind(self.located, self.values(server), self.access(STOMP, server)))
-
-
-def parse_url(url: str, kind: str, located: Located, line: str) -> tuple[str, int, str, str, bool]:
-    """Host, port, login, passcode and whether it is TLS. Raises ``UsageError``, which never shows a passcode."""
-    schemes = SCHEMES[kind]
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise located.wrong(line, f"{hidden(url)!r} is not a URL; give {schemes[0]}://HOST:PORT") from None
-    if parts.scheme not in schemes or not parts.hostname:
-        shown = f"{hidden(url)!r} is not one of {kind}; give {', '.join(f'{one}://HOST:PORT' for one in schemes)}"
-        raise located.wrong(line, shown)
-    login, passcode = unquote(parts.username or ""), unquote(parts.password or "")
-    return parts.hostname, port or DEFAULT_PORTS[kind], login, passcode, parts.scheme == SECURE
+        return cast(
+            "Figures", kind(self.located, self.values(server), self.over_stomp(server) or self.access(STOMP, server))
+        )
 
 
 def _settings(located: Located) -> Settings:
@@ -440,4 +488,4 @@ def loaded(located: Located) -> type[Adapter] | None:
     return found
 
 
-__all__: Sequence[str] = ["ProfileAdapter", "ProfileEndpoint", "loaded", "parse_url"]
+__all__: Sequence[str] = ["ProfileAdapter", "ProfileEndpoint", "loaded"]

@@ -19,7 +19,7 @@ class RabbitMQLauncher(Launcher):
 
     def start(self) -> None:
         self._node.start()
-        self.ports = {"stomp": self._node.stomp_port}
+        self.ports = {"stomp": self._node.stomp_port, "amqp": self._node.amqp_port}
         self.process = self._node.process
 
     def stop(self) -> int:

@@ -163,8 +163,8 @@ class ReferenceAdapter(Adapter):
 
     name = "reference"
     label = "reference"
-    workers = 3
-    lanes = 8
+    workers = lanes = 12
+    shares = False
 
     def __init__(self, mutant: str | None = None) -> None:
         self.mutant = mutant
@@ -211,6 +211,7 @@ def configuration(broker: BrokerSpec) -> str:
         f"dead_letter_non_persistent = {_toml(broker.dead_letter_non_persistent)}",
         f"delay_support = {_toml(broker.delay_support)}",
         f"max_delay_ms = {broker.delay_max_ms}",
+        f"mqsc = {_toml(broker.mqsc)}",
     ]
     lines += [f"generation.{area} = {_toml(name)}" for area, name in _quoted(broker.generation).items()]
     stamping = broker.timestamping

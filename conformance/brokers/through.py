@@ -18,6 +18,8 @@ from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, Oper
 from brokerproof.conformance.experiment.results import THROUGH_OPENWIRE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerproof.chaos.clocks import ClockReading
     from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory
@@ -40,6 +42,9 @@ class ThroughEndpoint(Endpoint):
     def library(self, via: str) -> str:
         # The drain and raw peers are not cast: they speak what they always do.
         return OPENWIRE if via == JMS else via
+
+    def words(self, via: str) -> Sequence[str]:
+        return () if self.library(via) == OPENWIRE else self._inner.words(via)
 
     def port(self, via: str) -> int:
         return self._inner.port(via)
@@ -86,7 +91,10 @@ class ThroughOpenWire(Adapter):
         self.name = inner.name
         self.label = inner.label + THROUGH_OPENWIRE
         self.workers = inner.workers
-        self.lanes = inner.lanes
+        self.lanes, self.shares = inner.lanes, inner.shares
+
+    def about(self) -> dict[str, str]:
+        return self._inner.about()
 
     def capabilities(self) -> list[str]:
         return sorted({*self._inner.capabilities(), *OFFERED})

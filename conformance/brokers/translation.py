@@ -18,7 +18,7 @@ from brokerproof.reference_broker.core.config import (
     Monitor,
     TimeStamping,
 )
-from brokerproof.reference_broker.core.events import Move, Operation, Purge, ResetStatistics, SetMemoryLimit
+from brokerproof.reference_broker.core.events import Move, Mqsc, Operation, Purge, ResetStatistics, SetMemoryLimit
 from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
 from brokerproof.reference_broker.core.prefetch import DURABLE_TOPIC_PREFETCH, QUEUE_PREFETCH
 
@@ -158,6 +158,7 @@ def broker_config(program: Program) -> BrokerConfig:
         generation=spec.generation,
         delay_support=spec.delay_support,
         max_delay_ms=spec.delay_max_ms,
+        mqsc=spec.mqsc,
     )
 
 
@@ -199,8 +200,10 @@ ADVISORIES = {"expired": True, "dead_letters": True}
 _OPERATIONS = {"purge": Purge, "reset": ResetStatistics}
 
 
-def operation(op: str, destination: str, target: str, limit_bytes: int = 0) -> Operation:
+def operation(op: str, destination: str, target: str, limit_bytes: int = 0, command: str = "") -> Operation:
     """An operator's request about a destination, or ("") about the broker."""
+    if op == "mqsc":
+        return Mqsc(command)
     if op == "limit":
         return SetMemoryLimit(destination, limit_bytes)
     return Move(destination, target) if op == "move" else _OPERATIONS[op](destination)

@@ -115,6 +115,8 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     #: Whether it takes messages with a delay or a delivery time at all, and the longest delay (0: its own maximum).
     delay_support: bool = True
     delay_max_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    #: Generation ``delay`` "ibm-mq": the commands that define its objects.
+    mqsc: list[str] = []
     #: What the broker offers on OpenWire links; null: its defaults, which are longer than any link's.
     monitor_offer: MonitorSpec | None = None
     #: The broker's own end of the links; null: its defaults.

@@ -6,10 +6,11 @@ else is a defect of ours: it is shown with its traceback and ends with code 4.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 OK: Final = 0
@@ -44,8 +45,7 @@ def guarded(name: str, command: Command, argv: Sequence[str]) -> int:
         sys.stderr.write(f"brokerproof {name}: interrupted\n")
         return SUITE
     except BrokenPipeError:
-        # The reader of our output went away (``| head``): nothing to say, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return OK
     except Exception as error:  # noqa: BLE001 - the border of the program: everything ends in a message and a code
         code = getattr(error, "exit_code", None)
@@ -55,6 +55,21 @@ def guarded(name: str, command: Command, argv: Sequence[str]) -> int:
             return SUITE
         sys.stderr.write(f"brokerproof {name}: {error}\n")
         return code
+
+
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Around printing when the exit code is known: a reader that goes away (``| head``) does not change it."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the latter is what rich makes of it
+        _give_up_stdout()
+
+
+def _give_up_stdout() -> None:
+    """The reader of our output went away: nothing to say, and nothing more can be said."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def under_ci() -> bool:

@@ -291,17 +291,18 @@ class Browse(Event, tag="browse"):
 
 
 class Operate(Event, tag="operate"):
-    """An operator's request: ``purge`` a queue, ``move`` what waits on it to ``to``, ``reset`` its totals. ``count``:
-    how many messages it concerned, as the broker says.
+    """An operator's request: ``purge`` a queue, ``move`` what waits on it to ``to``, ``reset`` its totals, ``mqsc``: a
+    ``command`` to a queue manager. ``count``: how many messages it concerned, as the broker says.
     """
 
     result: Result
-    op: Literal["purge", "move", "reset", "limit"]
+    op: Literal["purge", "move", "reset", "limit", "mqsc"]
     dest: str
     to: str = ""
     count: int | None = None
     refusal: str | None = None
     limit_bytes: int | None = None
+    command: str | None = None
 
 
 class Counters(Event, tag="counters"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.experiment.wire_names import WireNames
 
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.
@@ -77,7 +77,7 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     passcode: str = ""
     virtual_host: str = ""
     versions: tuple[str, ...] = ()
-    names: StompNames | None = None
+    names: WireNames | None = None
     secure: str = ""
     ca: str = ""
 
@@ -283,13 +283,14 @@ class Pause(Operation, frozen=True, kw_only=True):
 
 class Operate(Operation, frozen=True, kw_only=True):
     """An operator's request: ``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the
-    memory ``limit`` of the broker.
+    memory ``limit`` of the broker, give a queue manager an ``mqsc`` ``command``.
     """
 
-    op: Literal["purge", "move", "reset", "limit"]
+    op: Literal["purge", "move", "reset", "limit", "mqsc"]
     dest: str = ""
     to: str = ""
     limit_bytes: int = 0
+    command: str = ""
 
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):

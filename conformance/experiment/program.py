@@ -101,6 +101,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             delay_support=broker.delay_support,
             bytes_per_second={link.client: link.bytes_per_second for link in self.links if link.bytes_per_second},
             delay_max_ms=broker.delay_max_ms,
+            mqsc=broker.mqsc,
             monitor={
                 host.name: effective
                 for host in self.clients()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -107,11 +107,16 @@ class SuiteEvent:
 
 
 class SuiteStarted(SuiteEvent):
-    """The plan: ``brokers`` are the columns, ``requirements`` the wanted ids, ``total`` the number of runs."""
+    """The plan: ``brokers`` are the columns, ``requirements`` the wanted ids, ``total`` the number of runs (0:
+    unknown), ``about`` what reports say of it, name -> words.
+    """
 
-    __slots__ = ("brokers", "requirements", "total")
+    __slots__ = ("about", "brokers", "requirements", "total")
 
-    def __init__(self, brokers: list[str], requirements: list[str], total: int) -> None:
+    def __init__(
+        self, brokers: list[str], requirements: list[str], total: int, about: Mapping[str, str] | None = None
+    ) -> None:
+        self.about = dict(about or {})
         self.brokers = brokers
         self.requirements = requirements
         self.total = total

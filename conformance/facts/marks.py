@@ -32,10 +32,12 @@ KINDS: Final[dict[str, str]] = {
     "no-clock": "a clock that decides was never read",
     "redelivery": "the broker itself tries rejected messages again",
     "repeated": "it was sent there more than once",
+    "mqsc": "an operator changed the queue manager",
 }
 BITS: Final[dict[str, int]] = {kind: 1 << place for place, kind in enumerate(KINDS)}
 
 RESTART: Final = BITS["restart"]
+MQSC: Final = BITS["mqsc"]
 OPERATOR: Final = BITS["operator"]
 WILDCARD: Final = BITS["wildcard"]
 BROWSER: Final = BITS["browser"]

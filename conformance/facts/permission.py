@@ -107,9 +107,16 @@ def _send(tables: Tables, event: Send, *, begun: bool) -> str:
     delayed = event.delay_ms != 0 or event.deliver_at_ms is not None
     if delayed and (not declared.delay_support or not 0 < event.delay_ms <= longest_ms):
         return "such a delay may be refused"
+    if _is_managed(tables) or (delayed and declared.generation.get("delay") == "ibm-mq"):
+        return "a queue manager has reasons of its own"
     if event.forged or event.network or event.preset_ms is not None or event.size > LARGE_BYTES:
         return "an unusual message"
     return "there may have been no room" if _is_full(tables, event) else ""
+
+
+def _is_managed(tables: Tables) -> bool:
+    """Whether there is a queue manager with objects that somebody has defined or altered."""
+    return bool(tables.declared.mqsc) or any(event.op == "mqsc" for event in tables.operations)
 
 
 def _is_full(tables: Tables, event: Send) -> bool:
@@ -136,6 +143,8 @@ def _subscribe(tables: Tables, event: Subscribe, request: Request) -> str:
     dest, topic = tables.destination(event.dest), tables.names.is_topic(event.dest)
     if dest.kind == "temporary" or (dest.kind == "advisory" and not _offers(tables, "advisories")):
         return "not everybody may consume from there"
+    if _is_managed(tables):
+        return "a queue manager has reasons of its own"
     if not request.clear:
         return "the name is in use"
     if event.selector and read(event.selector) is None:

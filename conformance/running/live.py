@@ -2,7 +2,8 @@
 
 Rules
 * The plan: corpus programs that the broker can run at all and that take little real time, then random ones. The corpus
-  is ordered so that brokers can be shared: by settings, then by the broker's clock, never backwards.
+  is ordered so that brokers can be shared: by settings, then by the broker's clock, never backwards. Where every run
+  has a broker of its own, a long program goes beside a short one: the one waits while the other computes.
 * A random program that shows a violation is run again; what nobody sees twice is inconclusive.
 * A missing tool makes runs *not run*, by name. What the suite or its environment did wrong is a ``problem`` (exit code
   4) and spoils the broker that was in use, so that the next run gets a fresh one.
@@ -16,7 +17,7 @@ import itertools
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -44,6 +45,7 @@ from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.options import SuiteOptions
+from brokerproof.conformance.running.quick import quick_plan
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
 
@@ -71,9 +73,13 @@ TROUBLE = (
 class LiveRuns:
     """Runs in real processes: how many there are, in which column they belong, and the runs themselves."""
 
-    def __init__(self, column: str, total: int, runs: Iterator[RunResult]) -> None:
+    def __init__(
+        self, column: str, total: int, runs: Iterator[RunResult], about: Mapping[str, str] | None = None
+    ) -> None:
         self.column = column
         self.total = total
+        #: What reports say of the broker and its programs.
+        self.about = dict(about or {})
         self._runs = runs
 
     def __iter__(self) -> Iterator[RunResult]:
@@ -82,6 +88,7 @@ class LiveRuns:
 
 def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
+    started = time.monotonic()
     try:
         adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
     except (UnknownRelease, NotAHome) as error:
@@ -89,15 +96,29 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     except (ToolMissing, ToolFailed) as error:
         plan = list(programs().items())
         return LiveRuns(options.broker, len(plan), _not_run(options, plan, wanted, str(error)))
+    adapter.label = options.name or adapter.label
     plan = plan_of(adapter)
     refused = refused_by(adapter)
-    runs = itertools.chain(
-        (_refused(adapter, name, program, why, wanted) for name, program, why in refused),
-        run_all(adapter, plan, wanted, options.mutant, random_plan(adapter, options)),
-    )
+    about = {**adapter.about(), "programs": f"all {len(plan)} of the corpus that fit, {len(refused)} do not fit"}
+    chosen: Iterable[tuple[str, Program]] = plan
+    if options.quick_s is not None:
+        chosen = quick_plan(plan, _applicable(adapter, wanted), started + options.quick_s, real_ms)
+        about["programs"] = f"a quick selection of {len(plan)} that fit; {len(refused)} do not fit"
+    live = run_all(adapter, chosen, wanted, options.mutant, random_plan(adapter, options))
+    unfit = (_refused(adapter, name, program, why, wanted) for name, program, why in refused)
+    # A quick run has something to say at once.
+    runs = itertools.chain(unfit, live) if options.quick_s is None else itertools.chain(live, unfit)
     # What a budget lets run is not known beforehand.
-    drawn = options.live_programs if options.budget_s is None else 0
-    return LiveRuns(adapter.label, len(plan) + len(refused) + drawn, runs)
+    bounded = options.budget_s is None and options.quick_s is None
+    total = len(plan) + len(refused) + options.live_programs if bounded else 0
+    return LiveRuns(adapter.label, total, runs, about)
+
+
+def _applicable(adapter: Adapter, wanted: tuple[str, ...]) -> list[str]:
+    """The requirements of which this broker's runs can say anything."""
+    offered, catalogue = set(adapter.capabilities()), default_catalogue()
+    known = [catalogue[name] for name in wanted]
+    return [one.id for one in known if offered.issuperset(one.needs) and not adapter.unpromised(one)]
 
 
 def random_plan(adapter: Adapter, options: SuiteOptions) -> Iterator[tuple[str, Program]]:
@@ -136,7 +157,14 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
     fitting = [
         (name, program) for name, program in cast if real_ms(program) <= REAL_MS_MAX and not adapter.refusal(program)
     ]
-    return sorted(fitting, key=lambda entry: (repr(entry[1].broker), entry[1].broker_host().clock.offset_ms, entry[0]))
+    if adapter.shares:
+        return sorted(
+            fitting, key=lambda entry: (repr(entry[1].broker), entry[1].broker_host().clock.offset_ms, entry[0])
+        )
+    by_length = sorted(fitting, key=lambda entry: (-real_ms(entry[1]), entry[0]))
+    half = (len(by_length) + 1) // 2
+    beside = itertools.zip_longest(by_length[:half], reversed(by_length[half:]))
+    return [entry for pair in beside for entry in pair if entry is not None]
 
 
 def real_ms(program: Program) -> int:
@@ -153,7 +181,7 @@ def real_ms(program: Program) -> int:
 
 def run_all(
     adapter: Adapter,
-    plan: list[tuple[str, Program]],
+    plan: Iterable[tuple[str, Program]],
     wanted: tuple[str, ...],
     mutant: str | None = None,
     drawn: Iterable[tuple[str, Program]] = (),
@@ -161,7 +189,7 @@ def run_all(
     """Run a plan, in its order, then what is ``drawn``; everything is stopped when the iterator ends or is closed.
 
     An adapter whose brokers are cheap lets several programs run side by side, each in a laboratory of its own: their
-    time is mostly waiting. Random programs run in more lanes than those of the corpus, which are about timing.
+    time is mostly waiting. What is drawn is not drawn far ahead, because a budget may end it.
     """
     with contextlib.ExitStack() as stack:
         free: queue.SimpleQueue[Laboratory] = queue.SimpleQueue()
@@ -184,26 +212,30 @@ def run_all(
             finally:
                 free.put(laboratory)
 
-        for lanes, entries, again in ((adapter.workers, iter(plan), 0), (adapter.lanes, iter(drawn), AGAIN)):
+        lanes, ahead = adapter.workers, 2 * adapter.workers
+        if isinstance(plan, list):
+            lanes, ahead = min(lanes, len(plan)), len(plan)
+        known = (lanes, ahead, iter(plan), 0)
+        for lanes, ahead, entries, again in (known, (adapter.lanes, 2 * adapter.lanes, iter(drawn), AGAIN)):
             first = next(entries, None)
             if first is None:
                 continue
             while rooms < lanes:
                 free.put(laboratories.enter_context(Laboratory()))
                 rooms += 1
-            yield from _side_by_side(lanes, itertools.chain([first], entries), partial(run, again=again))
+            yield from _side_by_side(lanes, ahead, itertools.chain([first], entries), partial(run, again=again))
 
 
 def _side_by_side(
-    lanes: int, entries: Iterator[tuple[str, Program]], run: Callable[[tuple[str, Program]], RunResult]
+    lanes: int, ahead: int, entries: Iterator[tuple[str, Program]], run: Callable[[tuple[str, Program]], RunResult]
 ) -> Iterator[RunResult]:
-    """Results in the order of the entries, of which no more are drawn ahead than can run."""
+    """Results in the order of the entries, of which so many are drawn ahead."""
     with ThreadPoolExecutor(lanes) as pool:
         waiting: deque[Future[RunResult]] = deque()
         try:
             for entry in entries:
                 waiting.append(pool.submit(run, entry))
-                if len(waiting) >= 2 * lanes:
+                if len(waiting) >= ahead:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -19,7 +19,9 @@ class SuiteOptions:
         "jobs",
         "live_programs",
         "mutant",
+        "name",
         "programs",
+        "quick_s",
         "requirement",
         "seed",
         "tier",
@@ -39,6 +41,8 @@ class SuiteOptions:
         mutant: str | None = None,
         home: str | None = None,
         client: str = "as-written",
+        quick_s: float | None = None,
+        name: str = "",
     ) -> None:
         self.broker = broker
         self.tier = tier
@@ -52,3 +56,7 @@ class SuiteOptions:
         self.mutant = mutant
         self.home = home
         self.client = client
+        #: Of the live corpus only what shows most, until so many seconds have passed; None: all of it.
+        self.quick_s = quick_s
+        #: The broker's column, "": as it calls itself.
+        self.name = name

@@ -33,6 +33,7 @@ from brokerproof.conformance.experiment.results import (
 )
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.running.about import about
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
@@ -55,7 +56,8 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
     live_runs = live_runs_for(options, wanted) if live else None
     total = (len(programs()) + options.programs if simulated else 0) + (live_runs.total if live_runs else 0)
     column = live_runs.column if live_runs is not None else REFERENCE
-    yield SuiteStarted([column], list(wanted), total)
+    told = live_runs.about if live_runs is not None else {}
+    yield SuiteStarted([column], list(wanted), total, {**about(options), **told})
     rows = []
     voices = Voices()
     for result in _all_runs(options, wanted, simulated, live_runs, started):

@@ -159,6 +159,7 @@ class Recording:
             count=self.outcome.count,
             refusal=self.outcome.refusal,
             limit_bytes=operation.limit_bytes if operation.op == "limit" else None,
+            command=operation.command or None,
         )
 
     def pause(self, operation: ops.Pause) -> Event:  # noqa: ARG002 - how long it was is seen

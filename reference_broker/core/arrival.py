@@ -16,10 +16,12 @@ from brokerproof.reference_broker.core import delay, time_to_live, timestamping
 from brokerproof.reference_broker.core.effects import Logged
 from brokerproof.reference_broker.core.matching import fault, members
 from brokerproof.reference_broker.core.temporary import UNKNOWN_DESTINATION
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.message import Message
     from brokerproof.reference_broker.core.region import Region
+    from brokerproof.reference_broker.core.subscription import Subscription
 
 
 class Arrivals:
@@ -50,8 +52,10 @@ class Arrivals:
             if wrong:
                 return time_to_live.BAD_TTL, wrong
         if message.delay_ms == 0 and message.deliver_at_ms == 0:
-            return "", ""
+            return ("", "") if region.stage is None else region.stage.objection(message)
         code = region.policies.delay.refusal(message, region.now)
+        if not code and region.stage is not None:
+            return region.stage.objection(message)
         asked = f"delay {message.delay_ms} ms, delivery time {message.deliver_at_ms} ms"
         if code == delay.UNSUPPORTED:
             return code, f"{asked}; this broker delays nothing (delay_support = false), send without"
@@ -108,6 +112,8 @@ class Arrivals:
         if message.ttl_ms > 0:
             ceiling_ms = region.policies.timestamping.ceiling_ms(network=network)
             message.expiration_ms = region.policies.relative_ttl.expiration_ms(message, ceiling_ms, region.now.wall_ms)
+        if region.stage is not None:
+            region.stage.resolve(message)
 
     def due_ns(self, message: Message) -> int:
         """When a message that is accepted now is to be delivered, on the monotonic clock; 0: at once."""
@@ -116,15 +122,26 @@ class Arrivals:
         remaining_ms = delay.remaining_ms(message, region.now)
         return delay.due_ns(remaining_ms, region.now) if remaining_ms > 0 else 0
 
-    def admit(self, message: Message, due_ns: int, *, committed: bool = False) -> None:
+    def admit(
+        self,
+        message: Message,
+        due_ns: int,
+        *,
+        committed: bool = False,
+        audience: list[Subscription] | None = None,
+    ) -> None:
         """Put an accepted message where it belongs. ``committed``: it waited for a commit since it was accepted; then
-        only a topic looks at its expiration, and its delay may be over.
+        only a topic looks at its expiration, and its delay may be over. ``audience``: who matched it at the send.
         """
         region = self._region
         destination = region.destination(message.destination)
         if region.is_expired(message) and not (committed and destination.is_queue):
             destination.refuse_expired(message)
-        elif due_ns and (due_ns > region.now.mono_ns or not committed):
+        elif audience is not None and isinstance(destination, Topic):
+            destination.schedule_for(message, due_ns, audience)
+        elif due_ns and (due_ns > region.now.mono_ns or not committed or region.stage is not None):
             destination.schedule(message, due_ns)
         else:
             destination.publish(message)
+            if region.stage is not None:
+                region.stage.report(message, "coa")

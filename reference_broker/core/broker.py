@@ -191,6 +191,10 @@ class Broker:
         found = self._connections.get(connection)
         return [] if found is None else list(found.consumers.values())
 
+    def get_own(self, connection: int, transaction: str, destination: str) -> Message | None:
+        """Take back what an open transaction has sent itself (``Transactions.get_own``)."""
+        return self._transactions.get_own(connection, transaction, destination)
+
     def durable_subscriptions(self) -> dict[str, dict[str, int]]:
         """The metrics of all durable subscriptions, by ``client id:name``, oldest first."""
         return {key: metrics.of_durable(durable) for key, durable in self._region.durables.known.items()}
@@ -259,6 +263,8 @@ class Broker:
             code, text = region.durables.objection(connection.client_id, event)
         else:
             code, text = region.temporaries.objection(event.connection, event.destination)
+        if not code and region.stage is not None:
+            code, text = region.stage.objection_to_subscribe(connection.client_id, event)
         if code:
             self._refuse(event.connection, event.request, code, text)
             return
@@ -319,13 +325,13 @@ class Broker:
             text = self._connect_first(event.connection)
             self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
             return
+        message.sender = event.connection
         if event.number and self._suppresses(event):
             return
         code, text = self._objection_to_send(event)
         if code:
             refuse(self._region, event, code, text)
             return
-        message.sender = event.connection
         if self._flow is None or not self._flow.withholds(event, self._arrivals):
             self._arrivals.take_over(message, network=event.network)
             self._carry_out(event)
@@ -459,7 +465,10 @@ class Broker:
     def _tick(self, _event: Tick) -> None:
         region = self._region
         while (item := region.delays.take_due(region.policies.delay, region.now)) is not None:
-            item.destination.release(item)
+            if region.stage is not None:
+                region.stage.releases.release(item)
+            else:
+                item.destination.release(item)
         while (destination := region.sweeps.take_due(region.now.mono_ns)) is not None:
             destination.sweep(region.now)
         region.pulls.expire()

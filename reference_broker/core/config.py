@@ -19,6 +19,7 @@ GENERATIONS: dict[str, tuple[str, ...]] = {
     "memory": ("fair", "G0", "G1", "G2", "G3"),
     "purge": ("counted", "zeroed"),
     "in-flight": ("exact",),
+    "delay": ("jms", "ibm-mq"),
 }
 
 
@@ -380,6 +381,7 @@ class BrokerConfig:
         "memory_high_water_percent",
         "memory_limit_bytes",
         "monitor",
+        "mqsc",
         "name",
         "page_size",
         "persistent",
@@ -421,6 +423,7 @@ class BrokerConfig:
         statistics: bool = False,
         delay_support: bool = True,
         max_delay_ms: int = 0,
+        mqsc: list[str] | None = None,
     ) -> None:
         self.name = name
         #: None: the plug-in is not installed.
@@ -457,6 +460,8 @@ class BrokerConfig:
         #: years. What is not taken is refused, where ActiveMQ without a scheduler delivers at once.
         self.delay_support = delay_support
         self.max_delay_ms = max_delay_ms
+        #: Generation ``delay = "ibm-mq"``: the commands that define its objects (``mq/mqsc.py``).
+        self.mqsc = mqsc if mqsc is not None else []
         self.virtual_topics = virtual_topics if virtual_topics is not None else [VirtualTopic()]
         self.composite_destinations = composite_destinations if composite_destinations is not None else []
         self.generation = resolve_generation(generation or {})

@@ -94,6 +94,10 @@ class Destination:
         """A message arrived whose delivery time is still to come."""
         raise NotImplementedError
 
+    def withdraw(self, item: Scheduled) -> None:
+        """A scheduled message is taken away: it came and went, and nobody saw it."""
+        raise NotImplementedError
+
     def release(self, item: Scheduled) -> None:
         """A scheduled message is due."""
         raise NotImplementedError

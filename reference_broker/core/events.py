@@ -375,6 +375,27 @@ class SetMemoryLimit(Operation):
         self.limit_bytes = limit_bytes
 
 
+class Mqsc(Operation):
+    """One command in IBM MQ's command language (``mq/mqsc.py``). What it shows is logged; ``Counted`` says how much."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str, *, request: int = 0) -> None:
+        super().__init__("", request=request)
+        self.text = text
+
+
+class GetStaged(Operation):
+    """Take a message off the staging queue by its correlation id, with the authority of ``principal``."""
+
+    __slots__ = ("correlation_id", "principal")
+
+    def __init__(self, principal: str, correlation_id: str, *, request: int = 0) -> None:
+        super().__init__("", request=request)
+        self.principal = principal
+        self.correlation_id = correlation_id
+
+
 class StorageChanged(Event):
     """The storage can take no more messages, or can again. ``code`` and ``text`` are those with which persistent
     messages are refused from now on; "" ends it.

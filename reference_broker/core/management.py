@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING
 from brokerproof.reference_broker.core.effects import Counted, Logged, Refused
 from brokerproof.reference_broker.core.events import (
     Event,
+    GetStaged,
     Move,
+    Mqsc,
     Operation,
     Purge,
     RemoveQueue,
@@ -29,6 +31,7 @@ from brokerproof.reference_broker.core.events import (
     SetMemoryLimit,
 )
 from brokerproof.reference_broker.core.matching import fault
+from brokerproof.reference_broker.core.mq.mqsc import MqscError
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.selector import BadSelector, Selector, parse
 
@@ -51,7 +54,9 @@ class Management:
     def handlers(self) -> dict[type[Event], object]:
         """Event -> its handler, for the broker's table."""
         return {
+            GetStaged: self._get_staged,
             Move: self._move,
+            Mqsc: self._mqsc,
             Purge: self._purge,
             RemoveQueue: self._remove,
             ResetStatistics: self._reset,
@@ -134,6 +139,31 @@ class Management:
             cursor = source.cursor
             if cursor is None or not region.policies.memory.load(region.memory, source, cursor, source.page_size):
                 return moved
+
+    def _mqsc(self, event: Mqsc) -> None:
+        stage = self._region.stage
+        if stage is None:
+            self._refuse(event, "unsupported", 'MQSC needs a queue manager; set generation delay = "ibm-mq"')
+            return
+        try:
+            shown = stage.command(event.text)
+        except MqscError as error:
+            self._refuse(event, "bad-command", str(error))
+            return
+        for line in shown:
+            stage.log(line)
+        self._answer(event, len(shown))
+
+    def _get_staged(self, event: GetStaged) -> None:
+        stage = self._region.stage
+        if stage is None:
+            self._refuse(event, "unsupported", 'there is no staging queue; set generation delay = "ibm-mq"')
+            return
+        (code, text), taken = stage.take(event.principal, event.correlation_id)
+        if taken is None:
+            self._refuse(event, code, text)
+        else:
+            self._answer(event, 1)
 
     def _queue(self, event: Operation) -> Queue | None:
         found = self._find(event)

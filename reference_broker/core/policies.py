@@ -31,6 +31,10 @@ from brokerproof.reference_broker.core.groups import Grouping
 from brokerproof.reference_broker.core.in_flight import InFlight
 from brokerproof.reference_broker.core.journalling import Journalling
 from brokerproof.reference_broker.core.memory import Memory
+from brokerproof.reference_broker.core.mq.checks import SendChecks
+from brokerproof.reference_broker.core.mq.processor import Processor
+from brokerproof.reference_broker.core.mq.release import ReleaseFailure
+from brokerproof.reference_broker.core.mq.reports import Reports
 from brokerproof.reference_broker.core.paging import G0Memory, G1Memory, G2Memory, G3Memory
 from brokerproof.reference_broker.core.prefetch import Prefetch
 from brokerproof.reference_broker.core.priority import Priority
@@ -76,6 +80,10 @@ BASES: Final[dict[str, type]] = {
     "in_flight": InFlight,
     "relative_ttl": RelativeTtl,
     "memory": Memory,
+    "mq_checks": SendChecks,
+    "mq_processor": Processor,
+    "mq_release": ReleaseFailure,
+    "mq_reports": Reports,
     "ordering": Ordering,
     "prefetch": Prefetch,
     "priority": Priority,
@@ -134,6 +142,10 @@ class Policies:
         self.in_flight = InFlight()
         self.relative_ttl = relative_ttl
         self.memory = memory
+        self.mq_checks = SendChecks()
+        self.mq_processor = Processor()
+        self.mq_release = ReleaseFailure()
+        self.mq_reports = Reports()
         self.ordering = Ordering()
         self.prefetch = Prefetch()
         self.priority = Priority()

@@ -139,6 +139,13 @@ class Queue(Destination):
         else:
             self.publish(message)
 
+    def withdraw(self, item: Scheduled) -> None:
+        self._unschedule(item)
+        self._unrecord(item.message)
+        self.counters.enqueued += 1
+        self.counters.dequeued += 1
+        self.region.wake(self)  # perhaps there is nothing left to sweep
+
     def _unschedule(self, item: Scheduled) -> None:
         item.cancelled = True
         del self.scheduled[item.message.sequence]
@@ -277,6 +284,8 @@ class Queue(Destination):
             self._dead_letter(reference)
         elif outcome == CONSUMED:
             self._leave(reference)
+            if self.region.stage is not None:
+                self.region.stage.report(message, "cod")
         elif outcome == POISONED:
             self._leave(reference)
             self._give_up(message, cause)
@@ -418,10 +427,7 @@ class Queue(Destination):
 
     def purge(self) -> None:
         for item in list(self.scheduled.values()):
-            self._unschedule(item)
-            self._unrecord(item.message)
-            self.counters.enqueued += 1
-            self.counters.dequeued += 1
+            self.withdraw(item)
         cursor = self.cursor
         self._purge_reached()
         while cursor is not None and len(cursor):

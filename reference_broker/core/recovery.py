@@ -134,6 +134,8 @@ def _delay_again(region: Region, delayed: list[MessageAdded], writing: Journalli
         destination = region.destination(added.message.destination)
         remaining_ms = region.policies.delay.left_ms(added.due_wall_ms, added.accepted_wall_ms, region.now)
         due_ns = region.policies.delay.due_ns(remaining_ms, region.now) if remaining_ms > 0 else 0
+        if region.stage is not None:
+            due_ns = max(1, due_ns)  # the delay processor puts it to its target, however late
         # What becomes visible has a place only now, and the next restart must find it there.
         region.journal = None if due_ns else writing
         if isinstance(destination, Topic):

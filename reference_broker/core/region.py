@@ -25,6 +25,7 @@ from brokerproof.reference_broker.core.expiry import ExpirySweeps
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.matching import is_queue, policy_for
 from brokerproof.reference_broker.core.memory import MemoryTree
+from brokerproof.reference_broker.core.mq.staging import Stage
 from brokerproof.reference_broker.core.pull import Pulls
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.routing import Routing
@@ -67,6 +68,7 @@ class Region:
         "pulls",
         "routing",
         "sequence",
+        "stage",
         "statistics",
         "storage_trouble",
         "store",
@@ -96,6 +98,8 @@ class Region:
             if config.persistent and config.store_limit_bytes > 0
             else None
         )
+        #: What makes it a queue manager; None: generation ``jms`` of delay.
+        self.stage: Stage | None = None
         self.delays = DelayHeap()
         self.sweeps = ExpirySweeps()
         self.destinations: dict[str, Destination] = {}
@@ -123,6 +127,9 @@ class Region:
         self.dispatches = 0
         #: The last arrival number.
         self.sequence = 0
+        if config.generation["delay"] == "ibm-mq":
+            self.stage = Stage(self)
+            self.delays = self.stage.queue
 
     def destination(self, name: str) -> Destination:
         """The destination of that (usable) name, created at the first use."""
@@ -186,6 +193,8 @@ class Region:
         self.effects.append(Logged("DEBUG", deadletter.LOGGER, f"Message expired {message.message_id}, dest: {source}"))
         self.dead_letter(message, source, expiry_cause(message), expired=True)
         self.advise_expired(message, source)
+        if self.stage is not None:
+            self.stage.report(message, "expiration")
 
     def dead_letter(
         self, message: Message, source: str, cause: str, *, expired: bool = False, subscriber: str = ""

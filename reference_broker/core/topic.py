@@ -73,16 +73,17 @@ class Topic(Destination):
     def publish(self, message: Message) -> None:
         if self.archive is not None:
             self.region.policies.retention.keep(self.archive, message, self.region.now)
-        self._publish_to(message, self._audience(message))
+        self._publish_to(message, self.audience(message))
 
     def tell(self, subscription: Subscription, message: Message) -> None:
         """A message for one subscription alone."""
         self._publish_to(message, [subscription])
 
     def schedule(self, message: Message, due_ns: int) -> None:
-        self._schedule_for(message, due_ns, self._audience(message))
+        self.schedule_for(message, due_ns, self.audience(message))
 
-    def _schedule_for(self, message: Message, due_ns: int, audience: list[Subscription]) -> None:
+    def schedule_for(self, message: Message, due_ns: int, audience: list[Subscription]) -> None:
+        """Schedule a message for those who matched it."""
         self.live[message.message_id] = Publication(0)
         self.counters.scheduled += 1
         region = self.region
@@ -94,10 +95,18 @@ class Topic(Destination):
         """A message that outlived a restart, for the durable subscriptions that wait for it; ``due_ns`` 0: at once."""
         audience = [self.durables[key] for key in holders if key in self.durables]
         if due_ns:
-            self._schedule_for(message, due_ns, audience)
+            self.schedule_for(message, due_ns, audience)
         else:
             self.next_order = max(self.next_order, order)
             self._publish_to(message, audience, recovered=True)
+
+    def withdraw(self, item: Scheduled) -> None:
+        item.cancelled = True
+        self.counters.scheduled -= 1
+        del self.live[item.message.message_id]
+        region = self.region
+        if region.journal is not None and item.message.persistent and holders_of(item.audience or []):
+            region.journal.removed(region, self.name, item.message)
 
     def release(self, item: Scheduled) -> None:
         message = item.message
@@ -111,12 +120,12 @@ class Topic(Destination):
             self.refuse_expired(message)
             return
         if audience is None or not self.region.policies.delay.fixes_audience():
-            audience = self._audience(message)
+            audience = self.audience(message)
         if self.archive is not None:
             region.policies.retention.keep(self.archive, message, region.now)
-        self._publish_to(message, [subscription for subscription in audience if self._has(subscription)])
+        self._publish_to(message, [subscription for subscription in audience if self.has(subscription)])
 
-    def _audience(self, message: Message) -> list[Subscription]:
+    def audience(self, message: Message) -> list[Subscription]:
         """Who gets a message that is sent now."""
         audience = list(self.subscriptions.values())
         if self.durables:
@@ -127,7 +136,8 @@ class Topic(Destination):
             audience = [subscription for subscription in audience if self._wants(subscription, message)]
         return audience
 
-    def _has(self, subscription: Subscription) -> bool:
+    def has(self, subscription: Subscription) -> bool:
+        """Whether a subscription is still there."""
         if subscription.durable is not None:
             return self.durables.get(subscription.durable.key) is subscription
         return self.subscriptions.get(subscription.consumer.name) is subscription

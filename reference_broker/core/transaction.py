@@ -37,6 +37,7 @@ from brokerproof.reference_broker.core.flow import NO_SPACE
 from brokerproof.reference_broker.core.matching import is_queue
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.reference import ACK_PENDING
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.acknowledgement import Rule
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.policies import Policies
     from brokerproof.reference_broker.core.region import Region
     from brokerproof.reference_broker.core.settlement import Settlements
-    from brokerproof.reference_broker.core.subscription import Consumer, Delivery
+    from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription
 
 
 class PendingAck:
@@ -65,13 +66,15 @@ class HeldSend:
     charged ``size_bytes`` for it until the end; None: nobody is.
     """
 
-    __slots__ = ("due_ns", "message", "queue", "size_bytes")
+    __slots__ = ("audience", "due_ns", "message", "queue", "size_bytes")
 
     def __init__(self, message: Message, due_ns: int) -> None:
         self.message = message
         self.due_ns = due_ns
         self.queue: Destination | None = None
         self.size_bytes = 0
+        #: Who matched a delayed publication at its send; None: the commit finds out.
+        self.audience: list[Subscription] | None = None
 
 
 class Transaction:
@@ -160,12 +163,33 @@ class Transactions:
         if self._policies.transaction.holds_sends():
             transaction = self.open[connection][name]
             held = HeldSend(message, due_ns)
+            if due_ns and self._region.stage is not None:
+                held.audience = self._matched(message)
             transaction.sends.append(held)
             transaction.keys.add(key_of(message))
             if not due_ns and is_queue(message.destination):
                 self._charge(held)
         else:
             self._arrivals.admit(message, due_ns)
+
+    def _matched(self, message: Message) -> list[Subscription] | None:
+        destination = self._region.destination(message.destination)
+        return destination.audience(message) if isinstance(destination, Topic) else None
+
+    def get_own(self, connection: int, name: str, destination: str) -> Message | None:
+        """Take back the oldest message that an open transaction itself has sent to a queue, as IBM MQ allows; one with
+        a delay is not there to be got. None: there is none.
+        """
+        transaction = self.open[connection][name]
+        for held in transaction.sends:
+            if held.message.destination == destination and not held.due_ns:
+                transaction.sends.remove(held)
+                transaction.keys.discard(key_of(held.message))
+                if held.queue is not None:
+                    held.queue.uncommitted_bytes -= held.size_bytes
+                    held.queue.usage.change(-held.size_bytes)
+                return held.message
+        return None
 
     def _charge(self, held: HeldSend) -> None:
         """What waits for a commit stands in memory."""
@@ -253,7 +277,7 @@ class Transactions:
         for pending_ack in transaction.pending_acks:
             self._release(pending_ack)
         for held in sends:
-            self._arrivals.admit(held.message, held.due_ns, committed=True)
+            self._arrivals.admit(held.message, held.due_ns, committed=True, audience=held.audience)
         for queue in freed:
             self._region.wake(queue)
 

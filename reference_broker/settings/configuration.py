@@ -113,6 +113,7 @@ _BROKER: Final[dict[str, _Row]] = {
     "delay_support": _FLAG,
     "max_delay_ms": _Number(0, MAX_DELAY_MS),
     "relative_ttl_names": _TEXTS,
+    "mqsc": _TEXTS,
     "timestamping": _TABLE,
     "monitor": _TABLE,
     "generation": _TABLE,

@@ -8,6 +8,8 @@ run.
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,18 +17,23 @@ from pathlib import Path
 import msgspec
 
 from brokerproof.conformance.brokers import CLIENTS, check_broker
+from brokerproof.conformance.brokers.chosen import Chosen, hidden
 from brokerproof.conformance.commands.judge import INCONCLUSIVE_PERCENT_MAX, exit_code
-from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, SUITE, UsageError, under_ci
-from brokerproof.conformance.experiment.results import REFERENCE, SuiteFinished
+from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, SUITE, UsageError, reader_may_leave, under_ci
+from brokerproof.conformance.experiment.results import REFERENCE, SuiteFinished, Writer
 from brokerproof.conformance.mutants import check_mutant
-from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
 from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions
 from brokerproof.conformance.running.suite import run_suite
 from brokerproof.reports.commands.suite_report import OUT, ReportWriter
 from brokerproof.reports.render.formats import failure_of
-from brokerproof.reports.render.progress import ProgressWriter
+from brokerproof.reports.render.markdown import write_job_summary
+from brokerproof.reports.render.progress import FirstVerdict, ProgressWriter
 from brokerproof.reports.render.terminal import make_console, print_report
+from brokerproof.reports.store.schema import Report
 
+#: How long a quick run goes on starting programs, in seconds: with the report after it, less than a minute.
+QUICK_S = 30
 #: All cells.
 PERCENT_MAX = 100
 #: Random programs of a live run that is bounded by its budget only.
@@ -40,7 +47,9 @@ def main(argv: Sequence[str]) -> int:
     suite = _suite_options(options)
     catalogue.select(options.requirement)
     report_writer = ReportWriter(options.out, catalogue)
-    writers = [report_writer, ProgressWriter()]
+    writers: list[Writer] = [report_writer, ProgressWriter()]
+    if suite.quick_s is not None and not options.json and not options.quiet:
+        writers.append(FirstVerdict())
     digest = ""
     for event in run_suite(suite):
         for writer in writers:
@@ -49,27 +58,51 @@ def main(argv: Sequence[str]) -> int:
             digest = event.digest
     report = report_writer.report
     assert report is not None
-    cells = [cell for cell in report.cells if cell.broker in report_writer.brokers]
-    if options.json:
-        for cell in cells:
-            sys.stdout.write(msgspec.json.encode(cell).decode() + "\n")
-        sys.stderr.write(f"verdict digest: {digest}\n")
-    else:
-        print_report(
-            make_console(),
-            report,
-            report_writer.brokers,
-            folder=options.out,
-            failure=lambda cell: failure_of(options.out, report, cell, catalogue),
-            digest=digest,
-        )
-    columns = [column for column in report.columns if column.broker in report_writer.brokers]
+    code = _exit_code(report, report_writer.brokers, options.inconclusive_max, catalogue)
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        write_job_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), report, report_writer.brokers)
+    with reader_may_leave():
+        if options.json:
+            for cell in report.cells:
+                if cell.broker in report_writer.brokers:
+                    sys.stdout.write(msgspec.json.encode(cell).decode() + "\n")
+            sys.stderr.write(f"verdict digest: {digest}\n")
+        else:
+            print_report(
+                make_console(),
+                report,
+                report_writer.brokers,
+                folder=options.out,
+                failure=lambda cell: failure_of(options.out, report, cell, catalogue),
+                digest=digest,
+                more=_wider(suite),
+                verbose=options.verbose,
+                quiet=options.quiet,
+            )
+    return code
+
+
+def _exit_code(report: Report, brokers: list[str], inconclusive_max: float, catalogue: Catalogue) -> int:
+    columns = [column for column in report.columns if column.broker in brokers]
     missing = under_ci() and any(column.not_run for column in columns)
     if missing or any(column.problems for column in columns):
         return SUITE
-    code = exit_code([cell.verdict for cell in cells], options.inconclusive_max)
+    code = exit_code([cell.verdict for cell in report.cells if cell.broker in brokers], inconclusive_max)
     silent = [one for column in columns for one in column.silent if catalogue[one.requirement].level == "MUST"]
     return INCONCLUSIVE if code == OK and silent else code
+
+
+def _wider(suite: SuiteOptions) -> list[str]:
+    """After a quick run: the lines that see more."""
+    if suite.quick_s is None:
+        return []
+    broker = shlex.join([*Chosen(suite.broker).words(), *(("--name", suite.name) if suite.name else ())])
+    return [
+        "this was a quick run; to see more:",
+        f"  brokerproof run {broker} --full",
+        f"  brokerproof profile init {shlex.quote(hidden(suite.broker))} --out my-broker.toml",
+        "  brokerproof run --broker my-broker.toml",
+    ]
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -115,8 +148,15 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help=f"more inconclusive cells than this is exit code 3 (default {INCONCLUSIVE_PERCENT_MAX})",
     )
     parser.add_argument(
-        "--json", action="store_true", help="one cell per line on stdout, as JSON, instead of the table"
+        "--full",
+        action="store_true",
+        help=f"all programs on a broker of which only the URL is known (else a selection that ends within {QUICK_S} s)",
     )
+    parser.add_argument("--name", metavar="NAME", help="the broker's column in the report, for example mybroker-2.1")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--verbose", action="store_true", help="a line per requirement instead of per area")
+    shown.add_argument("--quiet", action="store_true", help="print only what is wrong")
+    shown.add_argument("--json", action="store_true", help="one cell per line on stdout, as JSON, instead of the table")
     options = parser.parse_args(argv)
     if options.address and options.broker and options.address != options.broker:
         raise UsageError(f"two brokers: {options.address} and --broker {options.broker}; give one")
@@ -145,6 +185,13 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         raise UsageError(f"--inconclusive-max {options.inconclusive_max} must be a percentage, 0 to {PERCENT_MAX}")
     if options.tier == "simulated" and options.broker != REFERENCE:
         raise UsageError(f"only the reference broker runs in virtual time; {options.broker!r} needs --tier live")
+    if options.name is not None and (options.broker == REFERENCE or not options.name.strip() or "/" in options.name):
+        raise UsageError(
+            f"--name {options.name!r}: name a broker that is not ours, without a slash: --name mybroker-2.1"
+        )
+    quick = "://" in options.broker and not (options.full or options.budget is not None or options.programs)
+    if options.full and "://" not in options.broker:
+        raise UsageError(f"--full: {options.broker!r} is always tested with all programs; leave it out")
     return SuiteOptions(
         broker=options.broker,
         tier=options.tier,
@@ -157,4 +204,6 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         mutant=options.mutant,
         home=options.home,
         client=options.client,
+        quick_s=QUICK_S if quick else None,
+        name=options.name or "",
     )

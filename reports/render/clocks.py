@@ -4,8 +4,8 @@
 
 Reading it: time runs to the right and is the observer's true time. Each host has a lane; in it, the upper part shows
 how far its wall clock is off (the dashed line is right), the lower rail carries what happened there. Thin lines join
-the sending of a message with its arrivals. Witness events are ringed, numbered and crossed by a line through all lanes,
-so that one can read off what every clock showed at that moment.
+the sending of a message with its arrivals; a thick line before an event is the span in which it happened. Witness
+events are ringed, numbered and crossed by a line through all lanes. ``templates/timeline.js`` steps through them.
 
 Rules:
 
@@ -71,9 +71,10 @@ OTHER = "■"
 
 
 class Glyph(msgspec.Struct, frozen=True):
-    """One event on a rail; ``title`` is its tooltip."""
+    """One event on a rail; ``title`` is its tooltip, ``span`` how far before it began (its t0)."""
 
     x: float
+    span: float
     y: float
     sign: str
     title: str
@@ -91,13 +92,15 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Path(msgspec.Struct, frozen=True):
-    """A straight line, and what it says when pointed at."""
+    """A straight line, what it says when pointed at, and the events at its ends."""
 
     x1: float
     y1: float
     x2: float
     y2: float
     title: str = ""
+    start: int = 0
+    end: int = 0
 
 
 class LaneDrawing(msgspec.Struct, frozen=True):
@@ -181,7 +184,8 @@ def draw(timeline: Timeline) -> Drawing | None:
         lane=LANE,
         lanes=lanes,
         guides=[
-            Path(axis.x(mark.t1_ns), TOP - 8, axis.x(mark.t1_ns), bottom, f"event {mark.seq}") for mark in witnesses
+            Path(axis.x(mark.t1_ns), TOP - 8, axis.x(mark.t1_ns), bottom, f"event {mark.seq}", mark.seq, mark.seq)
+            for mark in witnesses
         ],
         times=_times(timeline, axis, bottom + 20),
         paths=_paths(timeline.marks, axis, rails),
@@ -261,8 +265,9 @@ def _paths(marks: list[Mark], axis: Axis, rails: dict[str, float]) -> list[Path]
         for message in mark.messages:
             source = sent.get(message)
             if source is not None and source.host in rails:
-                start, end = axis.x(source.t0_ns), axis.x(mark.t1_ns)
-                paths.append(Path(start, rails[source.host], end, rails[mark.host], f"{message}: sent to arrived"))
+                start, end = axis.x(source.t1_ns), axis.x(mark.t1_ns)
+                title = f"{message}: sent to arrived"
+                paths.append(Path(start, rails[source.host], end, rails[mark.host], title, source.seq, mark.seq))
     return paths
 
 
@@ -279,7 +284,8 @@ def _glyphs(marks: list[Mark], axis: Axis, rails: dict[str, float]) -> list[Glyp
         last[mark.host] = (x, level)
         title = f"event {mark.seq}, {true_text(mark.t1_ns)} ms: {mark.kind} {mark.summary}"
         y = rails[mark.host] - 11 * level
-        glyphs.append(Glyph(x, y, GLYPHS.get(mark.kind, OTHER), title, mark.seq, mark.witness, mark.good))
+        span = x - axis.x(mark.t0_ns)
+        glyphs.append(Glyph(x, span, y, GLYPHS.get(mark.kind, OTHER), title, mark.seq, mark.witness, mark.good))
     return glyphs
 
 

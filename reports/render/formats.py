@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from brokerproof.conformance.requirements.catalogue import Catalogue
+from brokerproof.reports.render.badge import write_badges
 from brokerproof.reports.render.html import write_html
 from brokerproof.reports.render.junit import write_junit
 from brokerproof.reports.render.markdown import write_markdown
 from brokerproof.reports.render.page import build_page
 from brokerproof.reports.render.progress import Bar
+from brokerproof.reports.render.sarif import write_sarif
 from brokerproof.reports.store.merge import NewColumn, merge_columns
 from brokerproof.reports.store.schema import Cell, Report, write_report
 
@@ -39,6 +41,8 @@ def render_all(folder: Path, report: Report) -> Path:
     write_report(folder, report)
     write_junit(folder, report, lambda cell: failure_of(folder, report, cell, catalogue))
     write_markdown(folder, report)
+    write_sarif(folder, report)
+    write_badges(folder, report)
     with Bar("pages", len(report.cells)) as bar:
         return write_html(folder, report, lambda cell: build_page(folder, report, cell, catalogue), bar.advance)
 

@@ -4,7 +4,9 @@ Rules:
 
 * Offline and in one folder: style and script are inlined, no page loads anything, and a Content-Security-Policy says so
   to the browser.
-* Without JavaScript the matrix is complete; the script only filters.
+* The index says first what is wrong, by cause; then what was not tried, by reason; then the matrix.
+* Without JavaScript the matrix is complete; the script filters and folds what was not tried. What is chosen is in the
+  address.
 * No verdict by colour alone (``words.py``); light, dark and print from one style sheet.
 * Pages of cells that no longer exist are removed, so that an old link cannot show an old verdict.
 """
@@ -20,6 +22,7 @@ import msgspec
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import Requirement
+from brokerproof.reports.render.causes import UNTRIED, Cause, Reason, causes, untried
 from brokerproof.reports.render.clocks import draw
 from brokerproof.reports.render.page import Page, margin_text
 from brokerproof.reports.render.words import GRADES, LOOKS
@@ -40,6 +43,14 @@ class Row(msgspec.Struct, frozen=True):
     cells: list[tuple[Column, Cell | None]]
 
 
+class Trouble(msgspec.Struct, frozen=True):
+    """What a reader of a column is told first."""
+
+    column: Column
+    causes: list[Cause]
+    untried: list[Reason]
+
+
 class Group(msgspec.Struct, frozen=True):
     """One area."""
 
@@ -53,7 +64,7 @@ PageBuilder = Callable[[Cell], Page]
 
 def write_html(folder: Path, report: Report, build: PageBuilder, tick: Callable[[], None] = lambda: None) -> Path:
     """Write all pages below ``folder``; ``tick`` is called once per evidence page. Returns the path of the index."""
-    environment = _environment()
+    environment = page_environment()
     environment.globals["card_px"] = max(CARD_PX_MIN, SENTENCE_PX + COLUMN_PX * len(report.columns))
     index = folder / "index.html"
     _write(index, _index(environment, report))
@@ -109,11 +120,26 @@ def _index(environment: jinja2.Environment, report: Report) -> str:
     ordered = [Group(area, title, groups[area]) for area, title in report.areas.items() if area in groups]
     present = [kind for kind in LOOKS if any(report.totals(column.broker)[kind] for column in report.columns)]
     return environment.get_template("index.html").render(
-        report=report, groups=ordered, planned=planned, present=present, page_name=page_name, root=""
+        report=report,
+        troubles=_troubles(report),
+        catalogue={requirement.id: requirement for requirement in report.requirements},
+        groups=ordered,
+        planned=planned,
+        present=present,
+        page_name=page_name,
+        untried_kinds=UNTRIED,
+        root="",
     )
 
 
-def _environment() -> jinja2.Environment:
+def _troubles(report: Report) -> list[Trouble]:
+    """What is told first of each column, the one with most broken promises first."""
+    columns = sorted(report.columns, key=lambda column: -report.totals(column.broker)[VerdictKind.VIOLATED])
+    return [Trouble(column, causes(report, column.broker), untried(report, column.broker)) for column in columns]
+
+
+def page_environment() -> jinja2.Environment:
+    """What the templates know."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("brokerproof.reports.render"),
         autoescape=True,
@@ -122,7 +148,9 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(looks=LOOKS, kinds=list(LOOKS), kind=VerdictKind, grades=GRADES, margin=margin_text)
+    environment.globals.update(
+        card_px=CARD_PX_MIN, looks=LOOKS, kinds=list(LOOKS), kind=VerdictKind, grades=GRADES, margin=margin_text
+    )
     environment.filters["figure"] = _figure
     environment.filters["day"] = _day
     environment.filters["worlds"] = _worlds

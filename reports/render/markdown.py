@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.reports.render.causes import causes
 from brokerproof.reports.render.html import page_name
 from brokerproof.reports.render.words import LOOKS
 from brokerproof.reports.store.evidence import replay_line
@@ -23,13 +24,32 @@ def write_markdown(folder: Path, report: Report) -> Path:
     return path
 
 
+def write_job_summary(path: Path, report: Report, brokers: list[str]) -> None:
+    """Append what is wrong with ``brokers`` to the summary of a job of a build server (``GITHUB_STEP_SUMMARY``)."""
+    lines = ["## brokerproof", ""]
+    for column in report.columns:
+        if column.broker in brokers:
+            lines += _column(report, column)
+            for cause in causes(report, column.broker):
+                words = f"{cause.first.verdict.verdict.value}: {cause.sentence()}"
+                lines.append(f"  - **{', '.join(cell.requirement for cell in cause.cells)}** {escape(words)}")
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n".join([*lines, ""]) + "\n")
+
+
+def _column(report: Report, column: Column) -> list[str]:
+    return [
+        f"- **{escape(column.broker)}**: {_counts(report, column)}; verdict digest `{column.digest}`",
+        *(f"  - the suite failed in `{note.run}`: {escape(note.text)}" for note in column.problems),
+        *(f"  - fell silent: {one.requirement} in `{one.run}`: {escape(one.found)}" for one in column.silent),
+        *(f"  - not run: `{note.run}`: {escape(note.text)}" for note in column.not_run),
+    ]
+
+
 def _lines(report: Report) -> list[str]:
     lines = ["# Broker conformance: time, links and memory", ""]
     for column in report.columns:
-        lines.append(f"- **{escape(column.broker)}**: {_counts(report, column)}; verdict digest `{column.digest}`")
-        lines += [f"  - the suite failed in `{note.run}`: {escape(note.text)}" for note in column.problems]
-        lines += [f"  - fell silent: {one.requirement} in `{one.run}`: {escape(one.found)}" for one in column.silent]
-        lines += [f"  - not run: `{note.run}`: {escape(note.text)}" for note in column.not_run]
+        lines += _column(report, column)
     grid = report.grid()
     for area, title in report.areas.items():
         rows = [requirement for requirement in report.requirements if requirement.area == area]

@@ -10,6 +10,7 @@ Rule: a page whose evidence files are missing or were changed says so instead of
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -69,6 +70,8 @@ class Display(msgspec.Struct, frozen=True):
     timeline: Timeline
     events: list[EventRow]
     clocks: list[ClockRow]
+    #: What the drawing's script needs of each event: times in microseconds, by each clock.
+    instants: list[dict[str, object]]
     program_path: str
     history_path: str | None
 
@@ -137,7 +140,8 @@ def build_display(
         story=tell(result.program),
         timeline=timeline,
         events=[_event_row(mark) for mark in timeline.marks],
-        clocks=[_clock_row(reading, hosts) for reading in timeline.readings],
+        clocks=_clock_rows(timeline.readings, hosts),
+        instants=[_instant(mark, clocks) for mark, clocks in zip(timeline.marks, timeline.instants, strict=True)],
         program_path=f"{place}/{PROGRAM}",
         history_path=f"{place}/{HISTORY}",
     )
@@ -191,6 +195,37 @@ def _event_row(mark: Mark) -> EventRow:
         # Within a run the date says nothing new; the table of clocks shows it.
         wall = wall_text((low + high) // 2, (high - low) // 2).split(" ", 1)[-1]
     return EventRow(mark.seq, true, mark.host or "observer", wall, mark.kind, mark.summary, mark.witness, mark.good)
+
+
+def _instant(mark: Mark, clocks: dict[str, tuple[int, int, int] | None]) -> dict[str, object]:
+    known = {host: clock for host, clock in clocks.items() if clock is not None}
+    return {
+        "seq": mark.seq,
+        "words": f"{mark.kind} on {mark.host or 'observer'} at {true_text(mark.t1_ns)} ms: {mark.summary}",
+        "messages": mark.messages,
+        "times": {"": mark.t1_ns / 1000, **{host: (mark.t1_ns + clock[0]) / 1000 for host, clock in known.items()}},
+        "walls": {
+            host: f"{wall_text(wall, error)} ({offset_text(off, error)})" for host, (off, wall, error) in known.items()
+        },
+    }
+
+
+def _clock_rows(readings: list[Reading], hosts: list[str]) -> list[ClockRow]:
+    """Moments of one kind at which no clock had moved against true time are one row."""
+    rows: list[ClockRow] = []
+
+    def kind(reading: Reading) -> tuple[str, bool, list[str]]:
+        offsets = [(clock and clock.offset) or "" for clock in _clock_row(reading, hosts).clocks]
+        return reading.label.partition(" (event")[0], reading.witness, offsets
+
+    for (label, _, _), group in groupby(readings, key=kind):
+        same = list(group)
+        row = _clock_row(same[0], hosts)
+        if len(same) > 1:
+            until = true_text(same[-1].true_ns)
+            row = msgspec.structs.replace(row, true=f"{row.true} \u2013 {until}", label=f"{label} ({len(same)} events)")
+        rows.append(row)
+    return rows
 
 
 def _clock_row(reading: Reading, hosts: list[str]) -> ClockRow:

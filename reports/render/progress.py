@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from brokerproof.conformance.experiment.results import RunFinished, SuiteEvent, SuiteFinished, SuiteStarted, Writer
+from brokerproof.conformance.experiment.verdict import VerdictKind
 
 #: Silence at the start, in seconds.
 DELAY_S = 1.0
@@ -25,7 +26,7 @@ DELAY_S = 1.0
 class Bar:
     """A bar that counts to ``total``; a context manager. Off (and free) where there is no terminal."""
 
-    def __init__(self, label: str, total: int, console: Console | None = None, delay_s: float = DELAY_S) -> None:
+    def __init__(self, label: str, total: int | None, console: Console | None = None, delay_s: float = DELAY_S) -> None:
         self._console = console if console is not None else Console(stderr=True)
         self._label = label
         self._total = total
@@ -106,8 +107,34 @@ class ProgressWriter(Writer):
     def handle(self, event: SuiteEvent) -> None:
         """Start, tick, stop."""
         if isinstance(event, SuiteStarted):
-            self._bar = Bar(self._label, event.total, self._console, self._delay_s)
+            self._bar = Bar(self._label, event.total or None, self._console, self._delay_s)
         elif isinstance(event, RunFinished) and self._bar is not None:
             self._bar.advance()
         elif isinstance(event, SuiteFinished) and self._bar is not None:
             self._bar.close()
+
+
+class FirstVerdict(Writer):
+    """A quick run's sign of life: the first verdict, as soon as there is one."""
+
+    def __init__(self) -> None:
+        self._start: float | None = time.monotonic()
+
+    def handle(self, event: SuiteEvent) -> None:
+        """Say once what was probed, and once the first verdict."""
+        if isinstance(event, SuiteStarted):
+            for name in ("offers", "lacks", "programs"):
+                if name in event.about:
+                    sys.stdout.write(f"{name:<8}  {event.about[name]}\n")
+            sys.stdout.flush()
+        if self._start is None or not isinstance(event, RunFinished):
+            return
+        for verdict in event.result.verdicts:
+            if verdict.verdict in {VerdictKind.SATISFIED, VerdictKind.VIOLATED}:
+                text = (
+                    f"{verdict.verdict.value}: {verdict.requirement} on {event.result.broker}, by {event.result.name}"
+                )
+                sys.stdout.write(f"first verdict after {time.monotonic() - self._start:.1f} s: {text}\n")
+                sys.stdout.flush()
+                self._start = None
+                return

@@ -1,8 +1,9 @@
-"""The table on the terminal, and the last lines of a run.
+"""What a run says on the terminal.
 
-Order: the table (requirement, verdict per broker), the text of the first violations, then counts per verdict, one line
-per violated requirement (id, broker, replay line), problems, and ``verdict digest: sha256:…``. The last line is meant
-for ``tail -1`` and for comparing two runs.
+Order: a line per area (``verbose``: per requirement), why what was not tried was not, the text of the first violations,
+then counts per verdict, one line per violated requirement (id, broker, replay line), problems, what fell silent, and
+``verdict digest: sha256:…``. The last line is meant for ``tail -1`` and for comparing two runs. ``quiet``: only what is
+wrong.
 
 Rules: everything goes to the console that was given (stdout by default); colour only on a terminal and never instead of
 a word; nothing is wrapped in the lines that a person copies.
@@ -10,6 +11,7 @@ a word; nothing is wrapped in the lines that a person copies.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from rich.text import Text
 
 from brokerproof.conformance.experiment.results import Silence
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.reports.render.causes import untried
 from brokerproof.reports.render.words import LOOKS
 from brokerproof.reports.store.evidence import replay_line
 from brokerproof.reports.store.schema import Cell, Report
@@ -28,14 +31,23 @@ from brokerproof.reports.store.schema import Cell, Report
 WIDTH_PLAIN = 120
 #: Failures printed in full; the rest has its line and its page.
 FAILURES_SHOWN = 3
+#: Reasons for what was not tried, per broker; the page has all.
+REASONS_SHOWN = 8
+IDS_SHOWN = 6
 
 FailureText = Callable[[Cell], str]
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console for stdout: its own width on a terminal, ``WIDTH_PLAIN`` elsewhere."""
+    """A console for stdout: its own width on a terminal, elsewhere ``COLUMNS`` or ``WIDTH_PLAIN``. ``NO_COLOR`` is
+    heard.
+    """
     console = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=WIDTH_PLAIN, no_color=True)
+    if console.is_terminal:
+        return console
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdigit() and int(columns) else WIDTH_PLAIN
+    return Console(stderr=stderr, highlight=False, width=width, no_color=True)
 
 
 def print_report(
@@ -47,10 +59,14 @@ def print_report(
     failure: FailureText,
     digest: str,
     more: Sequence[str] = (),
+    verbose: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Print the columns of ``brokers`` and the closing lines; ``more`` comes between the counts and the last two."""
     cells = [cell for cell in report.cells if cell.broker in brokers]
-    console.print(_table(report, brokers))
+    if not quiet:
+        console.print(_table(report, brokers) if verbose else _areas(report, brokers))
+        _untried(console, report, brokers)
     violated = [cell for cell in cells if cell.verdict.verdict is VerdictKind.VIOLATED]
     for cell in violated[:FAILURES_SHOWN]:
         console.print()
@@ -58,15 +74,27 @@ def print_report(
     if len(violated) > FAILURES_SHOWN:
         console.print()
         _plain(console, f"… and {len(violated) - FAILURES_SHOWN} more, each with a page in {folder / 'index.html'}")
-    console.print()
-    for broker in brokers:
-        _counts(console, report, broker)
+    if not quiet:
+        console.print()
+        for broker in brokers:
+            _counts(console, report, broker)
     for cell in cells:
         if cell.verdict.verdict is VerdictKind.NOT_MET:
             line = f"not met   {cell.requirement}  {cell.broker}  {cell.verdict.text}"
             _plain(console, line, style=LOOKS[VerdictKind.NOT_MET].style)
     for cell in violated:
         _plain(console, violated_line(report, cell, folder), style=LOOKS[VerdictKind.VIOLATED].style)
+    _notes(console, report, brokers)
+    if quiet:
+        return
+    for line in more:
+        _plain(console, line)
+    _plain(console, f"report: {folder / 'index.html'}")
+    _plain(console, f"verdict digest: {digest}")
+
+
+def _notes(console: Console, report: Report, brokers: list[str]) -> None:
+    """Problems of the suite, what fell silent, what was not run."""
     for column in report.columns:
         if column.broker in brokers:
             for note in column.problems:
@@ -75,10 +103,6 @@ def print_report(
                 _plain(console, silence_line(silence), style="bold yellow")
             for note in column.not_run:
                 _plain(console, f"not run        {note.run}: {note.text}", style=LOOKS[VerdictKind.NOT_RUN].style)
-    for line in more:
-        _plain(console, line)
-    _plain(console, f"report: {folder / 'index.html'}")
-    _plain(console, f"verdict digest: {digest}")
 
 
 def violated_line(report: Report, cell: Cell, folder: Path) -> str:
@@ -93,6 +117,35 @@ def silence_line(silence: Silence) -> str:
     """``fell silent  GEN-061  activemq/live/NAME: c0: send p0/1 fail; on the reference broker: c0: send p0/1 ok``."""
     answers = f"{silence.found}; on the reference broker: {silence.expected}"
     return f"fell silent  {silence.requirement}  {silence.run}: {answers}"
+
+
+def _areas(report: Report, brokers: list[str]) -> Table:
+    """A line per area: how many requirements have which verdict."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("area", no_wrap=True)
+    table.add_column("", overflow="ellipsis", no_wrap=True, max_width=40)
+    for broker in brokers:
+        table.add_column(broker)
+    for area, title in report.areas.items():
+        counts = [report.totals(broker, area) for broker in brokers]
+        if any(count for totals in counts for count in totals.values()):
+            table.add_row(area, title, *(_looks(totals, words=False) for totals in counts))
+    return table
+
+
+def _untried(console: Console, report: Report, brokers: list[str]) -> None:
+    """Why what was not tried was not."""
+    for broker in brokers:
+        reasons = untried(report, broker)
+        for reason in reasons[:REASONS_SHOWN]:
+            look, count = LOOKS[reason.kind], len(reason.requirements)
+            ids = ", ".join(reason.requirements[:IDS_SHOWN]) + (", …" if count > IDS_SHOWN else "")
+            console.print(Text(f"{look.symbol} {count} {reason.kind.value}: {reason.text} ({ids})", look.style))
+        if len(reasons) > REASONS_SHOWN:
+            left = sum(len(reason.requirements) for reason in reasons[REASONS_SHOWN:])
+            console.print(
+                Text(f"… and {left} more requirements for {len(reasons) - REASONS_SHOWN} more reasons", "dim")
+            )
 
 
 def _table(report: Report, brokers: list[str]) -> Table:
@@ -125,13 +178,17 @@ def _cell(cell: Cell | None) -> Text:
 
 
 def _counts(console: Console, report: Report, broker: str) -> None:
-    totals = report.totals(broker)
-    line = Text(f"{broker}: ")
+    console.print(Text(f"{broker}: ").append_text(_looks(report.totals(broker))), soft_wrap=True)
+
+
+def _looks(totals: dict[VerdictKind, int], *, words: bool = True) -> Text:
+    """``✘ 1 violated, ✔ 3 satisfied``; without words, as in a column: ``✘ 1  ✔ 3``."""
     parts = [
-        Text(f"{LOOKS[kind].symbol} {totals[kind]} {kind.value}", LOOKS[kind].style) for kind in LOOKS if totals[kind]
+        Text(f"{look.symbol} {totals[kind]}{f' {kind.value}' if words else ''}", look.style)
+        for kind, look in LOOKS.items()
+        if totals[kind]
     ]
-    line.append_text(Text(", ").join(parts))
-    console.print(line, soft_wrap=True)
+    return Text(", " if words else "  ").join(parts)
 
 
 def _plain(console: Console, text: str, style: str = "") -> None:

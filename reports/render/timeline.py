@@ -97,6 +97,8 @@ class Timeline(msgspec.Struct, frozen=True):
     end_ns: int
     total: int
     origin: str
+    #: What all clocks read at the end of each mark.
+    instants: list[dict[str, tuple[int, int, int] | None]]
 
 
 def build_timeline(program: Program, history: History, witness: list[int]) -> Timeline:
@@ -110,7 +112,8 @@ def build_timeline(program: Program, history: History, witness: list[int]) -> Ti
     marks = [_mark(event, set(witness), clocks) for event in chosen]
     readings = _readings(marks, events, [host for host, _ in hosts], clocks, origin_ns)
     end_ns = max((mark.t1_ns for mark in marks), default=0)
-    return Timeline(lanes, marks, readings, end_ns, len(events), origin)
+    instants = [{host: _read(clocks, host, mark.t1_ns, origin_ns) for host, _ in hosts} for mark in marks]
+    return Timeline(lanes, marks, readings, end_ns, len(events), origin, instants)
 
 
 def select_events(events: list[Event], witness: list[int]) -> list[Event]:

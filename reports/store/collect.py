@@ -66,6 +66,7 @@ class ColumnCollector:
         self.problems: dict[str, Note] = {}
         self.not_run: dict[str, Note] = {}
         self.silent: list[Silence] = []
+        self.about: dict[str, str] = {}
         self._worlds: dict[str, str] = {}
         self._candidates: dict[str, Candidate] = {}
 
@@ -134,6 +135,7 @@ class ColumnCollector:
             problems=[self.problems[run] for run in sorted(self.problems)],
             not_run=[self.not_run[run] for run in sorted(self.not_run)],
             silent=self.silent,
+            about=self.about,
         )
 
 
@@ -143,6 +145,7 @@ class Collector(Writer):
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.requirements: list[str] = []
+        self.about: dict[str, str] = {}
         self.digest = ""
         self.elapsed_ms = 0
         self.finished_ms = 0
@@ -152,6 +155,7 @@ class Collector(Writer):
         """Start, each run, finish."""
         if isinstance(event, SuiteStarted):
             self.requirements = list(event.requirements)
+            self.about = event.about
         elif isinstance(event, RunFinished):
             result = event.result
             name = column_name(result.broker, result.mutant)
@@ -162,7 +166,7 @@ class Collector(Writer):
         elif isinstance(event, SuiteFinished):
             self.digest = event.digest
             for column in self._columns.values():
-                column.silent = event.silent
+                column.silent, column.about = event.silent, self.about
             self.elapsed_ms = round(event.seconds * 1000)
             self.finished_ms = time.time_ns() // 1_000_000
 

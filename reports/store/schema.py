@@ -124,6 +124,8 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     not_run: list[Note] = []
     #: What the same programs exercise on the reference broker only.
     silent: list[Silence] = []
+    #: What the run was: environment, tools, promises, seeds; name -> words, in the order in which they are shown.
+    about: dict[str, str] = {}
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,11 +155,11 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Evidence by id."""
         return {evidence.id: evidence for evidence in self.evidence}
 
-    def totals(self, broker: str) -> dict[VerdictKind, int]:
-        """How many cells of a column have each verdict."""
+    def totals(self, broker: str, area: str = "") -> dict[VerdictKind, int]:
+        """How many cells of a column, or of an area in it, have each verdict."""
         totals = dict.fromkeys(VerdictKind, 0)
         for cell in self.cells:
-            if cell.broker == broker:
+            if cell.broker == broker and cell.requirement.startswith(area):
                 totals[cell.verdict.verdict] += 1
         return totals
 

@@ -19,10 +19,12 @@ from tests.guards.tree import ROOT
 
 CLI = "tests/fast/conformance/commands/test_cli.py"
 AUTOMATIC = "tests/fast/conformance/commands/test_automatic.py"
+QUICK = "tests/fast/conformance/running/test_quick.py"
 PLAN = "tests/fast/conformance/running/test_live_plan.py"
 CLOCKS = "tests/fast/conformance/operating/test_clocks.py"
 SERVER = "tests/live/test_server.py"
 TRANSPORT = "tests/live/test_transport.py"
+STORIES = "tests/fast/conformance/stories/test_stories.py"
 LIVE = "tests/live/test_live_command.py"
 CAMPAIGN = "tests/live/test_campaign.py"
 
@@ -41,6 +43,10 @@ TESTS: dict[str, dict[str, str]] = {
         "--mutant": f"{CLI}::test_a_planted_defect_turns_the_run_red",
         "--inconclusive-max": f"{CLI}::test_inconclusive_max_decides_between_0_and_3",
         "--json": f"{CLI}::test_json_output_is_json",
+        "--verbose": f"{CLI}::test_a_run_says_as_much_as_it_is_asked_to",
+        "--quiet": f"{CLI}::test_a_run_says_as_much_as_it_is_asked_to",
+        "--full": f"{QUICK}::test_a_url_is_tested_quickly_unless_all_is_asked_for",
+        "--name": f"{QUICK}::test_a_name_is_the_column",
     },
     "list": {"--requirement": f"{CLI}::test_list_selects", "--json": f"{CLI}::test_json_output_is_json"},
     "replay": {
@@ -55,6 +61,21 @@ TESTS: dict[str, dict[str, str]] = {
         "--shrink": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--out": f"{CLI}::test_replay_by_seed_file_and_name",
         "--json": f"{CLI}::test_json_output_is_json",
+    },
+    "agent": {
+        "--broker": "tests/live/test_agent_check.py::test_what_is_no_agent_is_said",
+        "--via": "tests/live/test_agent_check.py::test_an_honest_agent_passes",
+    },
+    "story": {
+        "--list": f"{STORIES}::test_the_command",
+        "--broker": f"{STORIES}::test_bad_usage_names_the_remedy",
+        "--home": f"{STORIES}::test_bad_usage_names_the_remedy",
+        "--tier": f"{STORIES}::test_bad_usage_names_the_remedy",
+        "--speed": f"{STORIES}::test_speed_shortens_what_does_not_depend_on_clocks",
+        "--mutant": f"{STORIES}::test_the_command",
+        "--generation": f"{STORIES}::test_another_generation_breaks_it",
+        "--break-even": f"{STORIES}::test_break_even_is_printed_and_drawn",
+        "--out": f"{STORIES}::test_the_command",
     },
     "profile": {"--out": "tests/live/test_live_profile.py::test_a_first_profile_runs"},
     "judge": {
@@ -112,7 +133,9 @@ TESTS: dict[str, dict[str, str]] = {
         "--broker": "tests/fast/conformance/operating/test_diagnose.py::test_where_nobody_answers_is_said",
         "--json": "tests/fast/conformance/operating/test_diagnose.py::test_the_command_prints_text_or_json",
     },
+    "diff": {"--format": "tests/fast/reports/render/test_changes.py::test_diff_prints_and_decides"},
     "doctor": {"--install": f"{CLI}::test_doctor_reports", "--json": f"{CLI}::test_doctor_reports"},
+    "completion": {},
     "password": {},
     "report": {},
 }

@@ -29,6 +29,9 @@ DATA_ONLY = (
     "brokerproof.conformance.experiment",
     "brokerproof.conformance.facts",
     "brokerproof.conformance.running.failure",
+    "brokerproof.conformance.running.telling",
+    "brokerproof.conformance.operating.answer",
+    "brokerproof.conformance.stories",
     "brokerproof.conformance.requirements",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -282,7 +283,7 @@ def test_an_agent_is_used_again_but_never_set_back(stage: Stage) -> None:
         if agent.via == JMS:
             stage.laboratory._idle.remove(agent)
             agent.quit()
-    path = stage.adapter.jars.client_class_path
+    path = ("--class-path", os.pathsep.join(map(str, stage.adapter.jars.client_class_path)))
     first = stage.laboratory.hire(JMS, 0, path)
     first.greet()
     stage.laboratory.release(first)

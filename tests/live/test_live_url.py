@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,17 +15,19 @@ from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.brokers.probing import probe, read_clock
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.exits import OK, SuiteProblem
 from brokerproof.conformance.experiment.history import ClockSample, Counters, Skipped
 from brokerproof.conformance.experiment.steps import Clock
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
-from brokerproof.conformance.running.live import plan_of
+from brokerproof.conformance.running.live import plan_of, refused_by
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
+from brokerproof.reports.store.schema import read_report
 from tests.live.bench import activemq, events, make_laboratory, program
 
 pytestmark = pytest.mark.live
@@ -102,6 +105,27 @@ def test_what_it_cannot_be_is_refused_with_the_reason(running: ProfileAdapter) -
     names = {name for name, _ in plan_of(running)}
     assert {"live-delay", "live-redelivery", "live-in-flight"} <= names
     assert "live-000-1-stomp" not in names
+
+
+def test_a_quick_run_says_what_was_probed_and_how_to_see_more(
+    running: ProfileAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("brokerproof.reports.commands.run.QUICK_S", 6)
+    url = running.located.profile.endpoints.stomp.url  # type: ignore[union-attr]
+    assert main(["run", url, "--name", "mine-1", "--out", str(tmp_path)]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("offers    dead-letter, delay, ")
+    assert lines[3].startswith("first verdict after ")
+    assert any("[start] is missing: the broker's clock cannot be skewed" in line for line in lines)
+    assert lines[-5:-2] == [
+        f"  brokerproof run --broker {url} --name mine-1 --full",
+        f"  brokerproof profile init {url} --out my-broker.toml",
+        "  brokerproof run --broker my-broker.toml",
+    ]
+    (column,) = read_report(tmp_path).columns
+    assert column.broker == "mine-1"
+    assert column.about["programs"].startswith("a quick selection")
+    assert 1 <= column.runs - len(refused_by(running)) < len(plan_of(running))
 
 
 def test_nobody_listening_is_a_problem_with_a_remedy() -> None:

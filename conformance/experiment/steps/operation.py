@@ -22,15 +22,17 @@ LIMITS_BYTES = (64 * 1024 * 1024, 16 * 1024, 32 * 1024, 8 * 1024, 0)
 class Operate(Step, frozen=True, tag="operate"):
     """An operator asks the broker to ``purge`` a queue, to ``move`` what waits on a queue to another one, or to
     ``reset`` the totals of a queue. ``dest`` and ``to`` count queues only, ``to`` those beside ``dest``. Or the
-    operator sets the memory ``limit`` of the whole broker.
+    operator sets the memory ``limit`` of the whole broker, or gives a queue manager an ``mqsc`` ``command``, which is
+    never drawn: few claims hold beyond such a change.
     """
 
     weight = 3
     feature = "operator"
-    op: Literal["purge", "move", "reset", "limit"] = "purge"
+    op: Literal["purge", "move", "reset", "limit", "mqsc"] = "purge"
     dest: Ordinal = 0
     to: Ordinal = 0
     limit_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    command: str = ""
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Operate:
@@ -41,16 +43,18 @@ class Operate(Step, frozen=True, tag="operate"):
 
     def normalise(self, state: WorldState) -> Operate | None:
         queues = state.queues()
-        if self.op == "limit":
+        if self.op in ("limit", "mqsc"):
             return msgspec.structs.replace(self, dest=0, to=0)
         if not queues or (self.op == "move" and len(queues) < 2):
             return None
         to = self.to % (len(queues) - 1) if self.op == "move" else 0
-        return msgspec.structs.replace(self, dest=self.dest % len(queues), to=to, limit_bytes=0)
+        return msgspec.structs.replace(self, dest=self.dest % len(queues), to=to, limit_bytes=0, command="")
 
     def resolve(self, state: WorldState) -> ops.Operate:
         if self.op == "limit":
             return ops.Operate(op=self.op, limit_bytes=self.limit_bytes)
+        if self.op == "mqsc":
+            return ops.Operate(op=self.op, command=self.command)
         queues = state.queues()
         dest = queues.pop(self.dest)
         return ops.Operate(op=self.op, dest=dest, to=queues[self.to] if self.op == "move" else "")

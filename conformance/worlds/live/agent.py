@@ -46,9 +46,13 @@ STOP_GRACE_MS = 2000
 class AgentHost:
     """A host's process. ``clock`` is its clock file, None where clocks cannot be skewed."""
 
-    def __init__(self, name: str, via: str, process: Process, clock: ClockFile | None) -> None:
+    def __init__(
+        self, name: str, via: str, process: Process, clock: ClockFile | None, words: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
         self.via = via
+        #: Of its command.
+        self.words = words
         self.process = process
         self.clock = clock
         self.connected = False

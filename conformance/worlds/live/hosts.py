@@ -16,7 +16,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerproof.conformance.agents import protocol
-from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyOperation, Reply
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment import operations as ops
@@ -91,9 +90,10 @@ class Hosts:
 
     def hire(self, client: ClientState, offset_ms: int) -> AgentHost:
         """A process for a host, by the library that plays it on this broker."""
-        library = self.endpoint.library(client.via)
-        class_path = self.endpoint.client_class_path if library == JMS else ()
-        agent = self.agents[client.name] = self.laboratory.hire(library, offset_ms, class_path)
+        endpoint = self.endpoint
+        agent = self.agents[client.name] = self.laboratory.hire(
+            endpoint.library(client.via), offset_ms, endpoint.words(client.via)
+        )
         return agent
 
     def settle_in(self, client: ClientState, path: Path) -> None:

@@ -28,7 +28,7 @@ from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
-from brokerproof.conformance.agents.kinds import JMS, MODULES
+from brokerproof.conformance.agents.kinds import AGENT, JMS, LIBRARIES, MODULES
 from brokerproof.conformance.worlds.live.agent import AgentHost
 
 if TYPE_CHECKING:
@@ -70,18 +70,19 @@ class Laboratory:
 
     # -- agents
 
-    def hire(self, via: str, offset_ms: int, class_path: Sequence[Path] = ()) -> AgentHost:
-        """An agent with its clock at this offset: one that waits for work, else a new one, not greeted yet.
+    def hire(self, via: str, offset_ms: int, words: Sequence[str] = ()) -> AgentHost:
+        """An agent with its clock at this offset: one that waits for work, else a new one, not greeted yet. ``words``
+        are the options of its command; of somebody's own agent the whole command.
 
-        Raises ``ToolMissing`` when a skew is asked for and clocks cannot be skewed.
+        Raises ``ToolMissing`` when a library is missing, or a skew is asked for and clocks cannot be skewed.
         """
         for agent in self._idle:
-            if agent.via == via and self._fits(agent, offset_ms):
+            if (agent.via, agent.words) == (via, tuple(words)) and self._fits(agent, offset_ms):
                 self._idle.remove(agent)
                 if agent.clock is not None:
                     agent.clock.set_offset_ms(offset_ms)
                 return agent
-        return self._start(via, offset_ms, class_path)
+        return self.start(via, offset_ms, tuple(words))
 
     def release(self, agent: AgentHost) -> None:
         """The run no longer needs it; a process that ended is forgotten."""
@@ -94,16 +95,16 @@ class Laboratory:
             return offset_ms == 0
         return agent.via != JMS or offset_ms * 1000 >= agent.clock.offset_us
 
-    def _start(self, via: str, offset_ms: int, class_path: Sequence[Path]) -> AgentHost:
-        if via == JMS and importlib.util.find_spec("jpype") is None:
-            raise ToolMissing("JPype", "pip install 'jpype1>=1.5'")
+    def start(self, via: str, offset_ms: int, words: tuple[str, ...]) -> AgentHost:
+        """A new one. Raises as ``hire``."""
+        module, library, extra = LIBRARIES.get(via, ("", "", ""))
+        if module and importlib.util.find_spec(module) is None:
+            raise ToolMissing(library, f"pip install 'brokerproof[{extra}]'")
         name = self.fresh_name(f"{via}-agent")
         clock, env = self.clock(name, offset_ms)
-        argv = [sys.executable, "-m", MODULES[via]]
-        if class_path:
-            argv += ["--class-path", os.pathsep.join(str(path) for path in class_path)]
+        argv = words if via == AGENT else (sys.executable, "-m", MODULES[via], *words)
         process = self.supervisor.spawn(name, argv, env=env, cwd=self.folder, channel=True)
-        return AgentHost(name, via, process, clock)
+        return AgentHost(name, via, process, clock, words)
 
     # -- clocks, names, links
 

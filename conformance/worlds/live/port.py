@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
-from brokerproof.conformance.agents.kinds import JMS
+from brokerproof.conformance.agents.kinds import JMS, STOMP
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
@@ -97,11 +97,11 @@ class LivePort:
         """Start side by side what can be, then wait for all."""
         hosts, program, clients = self.hosts, self._program, self._state.clients
         for client in clients:
-            if client.via != JMS:
-                hosts.agents[client.name] = self._laboratory.hire(client.via, client.spec.clock.offset_ms)
+            if self._adapter.library(client.via) == STOMP:
+                hosts.agents[client.name] = self._laboratory.hire(STOMP, client.spec.clock.offset_ms)
         self._endpoint = hosts.endpoint = endpoint = self._adapter.open(program, self._laboratory)
         for client in clients:
-            if client.via == JMS:
+            if client.name not in hosts.agents:
                 hosts.hire(client, client.spec.clock.offset_ms)
         proxied = self._proxied
         if proxied is None:
@@ -121,7 +121,7 @@ class LivePort:
             hosts.check_skew(host)
 
     def receive_guest(self, client: ClientState) -> None:
-        agent = self.hosts.agents[client.name] = self._laboratory.hire("stomp", 0)
+        agent = self.hosts.hire(client, 0)
         self.hosts.settle_in(client, Path(None))
         agent.greet()
 
@@ -211,21 +211,14 @@ class LivePort:
         # The same on every connection if durable subscriptions hang on it; the run's, so that brokers may be shared.
         is_kept = self._state.durable and client in self._state.clients
         client_id = f"{hosts.names.run}-{client.name}" if is_kept else ""
+        options: dict[str, Any] = {"client_id": client_id, **ops.shared(access, ops.Connect, "host", "url")}
         if client.via == JMS:
-            request = ops.Connect(
-                url=f"tcp://{host}:{port}",
-                monitor_ms=(0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms),
-                expiry_check=spec.expiry_check,
-                client_id=client_id,
-            )
-        else:
-            beat_ms = 0 if monitor is None else stomp_beat_ms(monitor, self._effective.monitor_generation())
-            request = ops.Connect(
-                url=f"stomp://{host}:{port}",
-                heartbeat_ms=(beat_ms, beat_ms),
-                client_id=client_id,
-                **ops.shared(access, ops.Connect, "host"),
-            )
+            options["monitor_ms"] = (0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms)
+            options["expiry_check"] = spec.expiry_check
+        elif monitor is not None:
+            beat_ms = stomp_beat_ms(monitor, self._effective.monitor_generation())
+            options["heartbeat_ms"] = (beat_ms, beat_ms)
+        request = ops.Connect(url=access.url.replace("{host}", host).replace("{port}", str(port)), **options)
         outcome, told = yield from hosts.ask_broker(client, request)
         agent.connected = outcome.result == "ok"
         if "traits" in told:
@@ -247,7 +240,8 @@ class LivePort:
                 # It may arrive, and then nobody could say what it should look like.
                 raise AgentError(self.hosts.agents[client.name].name, "does not tell the stamps of a message")
             outcome.stamps = told
-            if operation.delay_ms:
+            if operation.delay_ms and not self._is_over_budget(operation.delay_ms):
+                # What cannot become due in this run is not waited for.
                 outcome.due_ns = outcome.t1 + operation.delay_ms * NS_PER_MS
         return outcome
 

@@ -65,15 +65,14 @@ def _place(path: str) -> str:
 class Agenda:
     """Virtual time and the heap. ``now_ns`` only moves forward."""
 
-    __slots__ = ("_at_ns", "_heap", "_left", "_left_now", "_order", "happened", "moving", "now_ns")
+    __slots__ = ("_heap", "_instant_max", "_order", "_run_max", "happened", "moving", "now_ns")
 
     def __init__(self, steps: int = 0) -> None:
         """``steps``: how many steps the run has."""
-        #: How much has happened, and may still happen: in the run, and at the instant of the last action.
+        #: How much has happened, and how much may have: in the run, and before another instant comes.
         self.happened = 0
-        self._left = RUN_MAX + STEP_MAX * steps
-        self._left_now = INSTANT_MAX
-        self._at_ns = 0
+        self._run_max = RUN_MAX + STEP_MAX * steps
+        self._instant_max = INSTANT_MAX
         self.now_ns = 0
         self.moving = 0
         self._heap: list[tuple[int, int, Action]] = []
@@ -94,14 +93,11 @@ class Agenda:
         self._let(at_ns, action)
 
     def _let(self, at_ns: int, action: Action) -> None:
-        self.now_ns = at_ns
-        self.happened += 1
-        self._left -= 1
-        if at_ns != self._at_ns:
-            self._at_ns = at_ns
-            self._left_now = INSTANT_MAX
-        self._left_now -= 1
-        if self._left < 0 or self._left_now < 0:
+        happened = self.happened = self.happened + 1
+        if at_ns != self.now_ns:
+            self.now_ns = at_ns
+            self._instant_max = happened + INSTANT_MAX
+        if happened > self._run_max or happened > self._instant_max:
             self._stop(action)
             return
         try:
@@ -111,9 +107,10 @@ class Agenda:
 
     def _stop(self, action: Action) -> None:
         """Whoever acts goes on without end."""
-        much = f"{INSTANT_MAX} things happened at one instant" if self._left_now < 0 else "too much happened in one run"
-        self._left_now = INSTANT_MAX
-        self._left = max(self._left, RUN_MAX)
+        many = self.happened > self._instant_max
+        much = f"{INSTANT_MAX} things happened at one instant" if many else "too much happened in one run"
+        self._instant_max = self.happened + INSTANT_MAX
+        self._run_max = max(self._run_max, self.happened + RUN_MAX)
         action.party().fail("hung", f"{much}; the last was {type(action).__name__}")
 
     def step_by(self, deadline_ns: int) -> bool:

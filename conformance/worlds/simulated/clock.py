@@ -25,10 +25,8 @@ class VirtualClock:
 
     def wall_ns(self, true_ns: int) -> int:
         """Wall time in nanoseconds since the epoch."""
-        wall_ns = self._base_ns + true_ns
-        if self._drift_ppm:
-            wall_ns += true_ns * self._drift_ppm // 1_000_000
-        return wall_ns
+        drift_ppm = self._drift_ppm
+        return self._base_ns + true_ns + (true_ns * drift_ppm // 1_000_000 if drift_ppm else 0)
 
     def wall_ms(self, true_ns: int) -> int:
         """Wall time as programs read it: whole milliseconds, truncated."""

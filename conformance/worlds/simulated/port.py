@@ -139,10 +139,16 @@ class SimulatedPort:
         return self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:  # noqa: ARG002 - virtual time is free
-        agenda = self.agenda
-        next_ns = agenda.next_ns()
-        if agenda.now_ns <= due_ns and next_ns is not None:
-            agenda.run_until(min(next_ns, due_ns + 1))
+        agenda, events = self.agenda, self._recorder.events
+        mark, waited = len(events), False
+        # Before something is recorded, nobody has anything to take.
+        while len(events) == mark and agenda.now_ns <= due_ns and (next_ns := agenda.next_ns()) is not None:
+            waited = True
+            if agenda.moving:
+                agenda.step()
+            else:
+                agenda.run_until(min(next_ns, due_ns + 1))
+        if waited:
             return True
         if self._lingered:
             return False
@@ -398,7 +404,7 @@ class SimulatedPort:
     def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:
         name = self._names.physical
         dest, to = asked.dest and name(asked.dest), asked.to and name(asked.to)
-        answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes), REQUEST_NS)
+        answer = self.broker.operate(operation(asked.op, dest, to, asked.limit_bytes, asked.command), REQUEST_NS)
         if answer is None:
             outcome.result = "unknown"
         elif answer.code:

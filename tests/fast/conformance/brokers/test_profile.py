@@ -19,7 +19,7 @@ from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.steps import Nack, Send
-from brokerproof.conformance.experiment.stomp_names import StompNames
+from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.reference_broker.stomp.frames import Frame
 
@@ -53,6 +53,9 @@ def test_what_we_ship_is_read(path: Path) -> None:
         ('[names.stomp]\nqueue = "/queue/x"', "names.stomp.queue: '/queue/x' must hold {name} once"),
         ('[names.stomp.headers]\nexpiratio = "x"', "headers.expiratio: unknown word; did you mean 'expiration'?"),
         ('[counters]\nkind = "x"\nmap = { sise = "y" }', "counters.map.sise: no figure of ours; did you mean 'size'?"),
+        ('[names.amqp.headers]\nexpire = "x"', "names.amqp.headers.expire: unknown word; did you mean 'expiration'?"),
+        ('[names.mqtt]\ntopic = "t"', "names.mqtt.topic: 't' must hold {name} once"),
+        ('[start]\ncommand = ["x"]\nget = { home = "maven:artemis" }', "start.get.home: 'maven:artemis' is not maven:"),
         ("[", "a broker profile is a TOML file"),
     ],
 )
@@ -67,9 +70,9 @@ def test_another_format_is_refused() -> None:
         parsed(least=f'format = "brokerproof/broker/2"\n{LEAST}')
 
 
-def test_an_endpoint_that_nobody_plays_is_not_enough() -> None:
-    with pytest.raises(UsageError, match="there is only mqtt; add a line that this release can play"):
-        parsed(least='name = "b"\n[endpoints]\nmqtt = { url = "mqtt://127.0.0.1:1" }\n')
+def test_without_an_endpoint_there_is_nothing_to_play() -> None:
+    with pytest.raises(UsageError, match="endpoints: there is none; add a line"):
+        parsed(least='name = "b"\n[endpoints]\n')
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_a_program_is_cast_to_what_is_offered() -> None:
 
 
 def test_words_of_another_broker_go_out_and_come_back() -> None:
-    names = StompNames(
+    names = WireNames(
         queue="/amq/{name}", dead_letters="/amq/dead", headers={"expiration": "ttl-at", "delay": "", "priority": "prio"}
     )
     dialect = Dialect(names)
@@ -174,3 +177,48 @@ def test_words_of_another_broker_go_out_and_come_back() -> None:
     message = DialectFraming(dialect).feed(b"MESSAGE\ndestination:/amq/dead\n\n\0")[0]
     assert isinstance(message, Frame)
     assert message.headers["destination"] == "/queue/ActiveMQ.DLQ"
+
+
+AMQP = 'name = "b"\n[endpoints]\namqp = { url = "amqp://127.0.0.1:1" }\n'
+
+
+def test_names_of_another_protocol_are_its_own() -> None:
+    located = parsed('[names.amqp]\nqueue = "q.{name}"\n[promises]\ncapabilities = []\n', AMQP)
+    names = located.profile.names.amqp
+    told = [names.address(dest) for dest in ("queue://a", "topic://a", "queue://ActiveMQ.DLQ")]
+    assert told == ["q.a", "a", "DLQ"]
+
+
+def test_without_stomp_nothing_is_probed_so_it_must_be_said() -> None:
+    with pytest.raises(UsageError, match=r"promises.capabilities: without an endpoint stomp"):
+        parsed("", AMQP)
+    with pytest.raises(UsageError, match=r"endpoints.mqtt: it is missing"):
+        ProfileAdapter(parsed("[promises]\ncapabilities = []\n", AMQP), "mqtt")
+
+
+@pytest.mark.parametrize(("header", "lives"), [("", (0, 2000)), ("absolute-expiry-time", (1500, 0))])
+def test_a_life_is_counted_by_whoever_can(header: str, lives: tuple[int, int]) -> None:
+    more = f'[names.amqp]\nheaders = {{ expiration = "{header}" }}\n[promises]\ncapabilities = ["broker-ttl", "ttl"]\n'
+    adapter = ProfileAdapter(parsed(more, AMQP))
+    program = programs()["equal-delays"].with_steps([Send(host=0, dest=0, ttl_ms=1500)])
+    (step,) = adapter.cast(program).steps
+    assert isinstance(step, Send)
+    assert (step.ttl_ms, step.life_ms) == (lives[0], lives[1] and 1500)
+    (whole,) = cast(program, ["broker-ttl", "ttl"], ["stomp"], stamps=not lives[1], life_unit_ms=1000).steps
+    assert isinstance(whole, Send)
+    assert (whole.ttl_ms, whole.life_ms) == lives
+
+
+def test_where_there_are_no_queues_topics_are_played() -> None:
+    profile = 'name = "b"\n[endpoints]\nmqtt = { url = "mqtt://127.0.0.1:1" }\n[promises]\ncapabilities = ["topics"]\n'
+    adapter = ProfileAdapter(parsed("", profile))
+    assert {one.kind for one in adapter.cast(programs()["equal-delays"]).destinations} == {"topic"}
+    assert (adapter.library("stomp"), adapter.library("jms")) == ("mqtt", "mqtt")
+
+
+def test_the_command_of_an_agent_is_filled() -> None:
+    profile = 'name = "b"\n[endpoints]\nagent = { command = ["{python}", "{here}/a"], url = "x://127.0.0.1:7" }\n'
+    adapter = ProfileAdapter(parsed("[promises]\ncapabilities = []\n", profile))
+    assert adapter.words("stomp")[1] == "/nowhere/a"
+    access = adapter.access("stomp", None)
+    assert (access.url, access.port) == ("x://{host}:{port}", 7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -399,14 +400,61 @@ def test_the_canary_sings(capsys: pytest.CaptureFixture[str]) -> None:
     assert "canary: delay-1ms-early was found" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_pages")
+def test_a_run_says_as_much_as_it_is_asked_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = {}
+    for flag in ("--quiet", "--tier=simulated", "--verbose"):
+        assert run("run", *SMALL, "--programs", "0", flag, out=tmp_path) == OK
+        lines[flag] = len(capsys.readouterr().out.split("GEN-0"))
+    assert lines["--quiet"] <= lines["--tier=simulated"] < lines["--verbose"]
+
+
+@pytest.mark.parametrize("printing", ["sys.stdout.write('x' * 99999)", "make_console().print('x ' * 99999)"])
+def test_a_reader_that_leaves_changes_no_exit_code(printing: str) -> None:
+    code = f"""if True:
+        import sys
+        from brokerproof.conformance.experiment.exits import guarded, reader_may_leave
+        from brokerproof.reports.render.terminal import make_console
+        def command(argv):
+            with reader_may_leave():
+                {printing}
+            return 1
+        sys.exit(guarded("x", command, []))"""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.usefixtures("no_pages")
+def test_a_build_server_gets_a_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert run("run", *SMALL, "--programs", "20", "--mutant", "delay-1ms-early", out=tmp_path / "out") == VIOLATED
+    text = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert re.search(r"\*\*DLY-0\d\d.*\*\* violated: ", text)
+    assert "| |" not in text, "the matrix stays in report.md"
+
+
+def test_completion_knows_commands_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == OK
+    script = f'brokerproof() {{ {sys.executable} -m brokerproof "$@"; }}\n' + capsys.readouterr().out
+    for words, wanted in (("rep", {"replay", "report"}), ("diff --for", {"--format"})):
+        asked = (
+            f'COMP_WORDS=(brokerproof {words}); COMP_CWORD={len(words.split())}; _brokerproof; echo "${{COMPREPLY[@]}}"'
+        )
+        done = subprocess.run(["bash", "-c", script + asked], capture_output=True, text=True, check=True, timeout=60)
+        assert set(done.stdout.split()) == wanted
+
+
 def test_doctor_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The probes themselves are tested live; here: what the command makes of them."""
     from brokerproof.chaos.probes import ProbeResult
 
-    asked: list[bool] = []
+    asked: list[tuple[bool, object]] = []
 
-    def probes(install: bool, progress: object = None) -> list[ProbeResult]:
-        asked.append(install)
+    def probes(install: bool, progress: object, only: object) -> list[ProbeResult]:
+        asked.append((install, only))
         return [ProbeResult("java", True, "17", "", 0.1), ProbeResult("go", False, "not found", "install Go", 0.0)]
 
     monkeypatch.setattr("brokerproof.conformance.commands.doctor.run_doctor", probes)
@@ -416,7 +464,11 @@ def test_doctor_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv("CI", "true")
     assert main(["doctor", "--install", "--json"]) == SUITE
     assert [json.loads(line)["ok"] for line in capsys.readouterr().out.splitlines()] == [True, False]
-    assert asked == [False, True]
+    monkeypatch.setenv("CI", "")
+    assert main(["doctor", "java"]) == OK
+    assert main(["doctor", "java", "go"]) == VIOLATED
+    assert main(["doctor", "jvaa"]) == USAGE
+    assert asked == [(False, None), (True, None), (False, ["java"]), (False, ["java", "go"])]
 
 
 def test_the_users_own_packages_are_not_ours(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             statistics = true
             delay_support = false
             max_delay_ms = 7
+            mqsc = ["ALTER QMGR DEADQ(D)"]
             relative_ttl_names = ["ttl"]
             persistent = true
             [broker.generation]
@@ -97,6 +98,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             timestamping = "classic"
             memory = "G1"
             purge = "zeroed"
+            delay = "ibm-mq"
             [broker.timestamping]
             future_only = true
             ttl_ceiling_ms = 10
@@ -226,6 +228,7 @@ default_heart_beat = "7,8"
             "statistics": True,
             "delay_support": False,
             "max_delay_ms": 7,
+            "mqsc": ["ALTER QMGR DEADQ(D)"],
             "relative_ttl_names": ["ttl"],
             "persistent": True,
             "generation": {
@@ -235,6 +238,7 @@ default_heart_beat = "7,8"
                 "memory": "G1",
                 "purge": "zeroed",
                 "in-flight": "exact",
+                "delay": "ibm-mq",
             },
             "timestamping": {
                 "future_only": True,

@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
+from brokerproof.reference_broker.core.effects import Accepted, Journalled
+from brokerproof.reference_broker.core.events import Send
 from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.records import MessageAdded
 from brokerproof.reference_broker.core.recovery import Recovered
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.session.actions import Close, Log, Sync
+from brokerproof.reference_broker.session.connection_state import CommitWaiter
 from brokerproof.reference_broker.stomp.frames import Frame
+from brokerproof.reference_broker.storage.group_commit import GroupCommitGate
 from brokerproof.reference_broker.storage.journal import FULL, Trouble
 from brokerproof.reference_broker.storage.memory import MemoryJournal
 from tests.tools import examples
@@ -121,6 +127,20 @@ def test_who_sends_nothing_persistent_never_waits() -> None:
     send(node, "r")
     node.receive(2, Frame("SEND", {"destination": "/queue/q", "receipt": "quick"}, b"volatile"), NOW)
     assert said(node, 2) == ["quick"]
+
+
+@pytest.mark.parametrize(("persistent", "waits"), [(True, True), (False, False)])
+def test_a_repeated_send_waits_for_the_first_one(persistent: bool, waits: bool) -> None:
+    """Nothing is recorded of it, but its receipt promises what the first one has not been promised yet."""
+    gate, first, second = GroupCommitGate(MemoryJournal()), CommitWaiter(), CommitWaiter()
+    waiters = {1: first, 2: second}
+    send = Send(1, Message("m", "queue://q", b"", persistent=True), number=1)
+    gate.record([Journalled(MessageAdded(send.message, 1, 0, 0))], send, waiters)
+    again = Send(2, Message("m", "queue://q", b"", persistent=persistent), number=1)
+    gate.record([Accepted(2, 7)], again, waiters)
+    assert gate.waits(second) is waits
+    gate.end_sync(gate.begin_sync())
+    assert not gate.waits(second)
 
 
 def test_a_consumer_gets_a_message_before_it_is_safe_and_its_acknowledgement_waits() -> None:

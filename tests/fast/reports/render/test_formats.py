@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -18,7 +19,7 @@ from brokerproof.reports.commands.report import main
 from brokerproof.reports.commands.suite_report import ReportWriter
 from brokerproof.reports.render.formats import failure_of, render_all
 from brokerproof.reports.render.markdown import escape
-from brokerproof.reports.render.progress import Bar, ProgressWriter, waiting
+from brokerproof.reports.render.progress import Bar, FirstVerdict, ProgressWriter, waiting
 from brokerproof.reports.render.terminal import WIDTH_PLAIN, make_console, print_report
 from brokerproof.reports.store.schema import Report, ReportError, read_report
 from tests.fast.reports.store import samples
@@ -91,7 +92,7 @@ def test_markdown_escapes_markup() -> None:
     assert escape("a|b *c* `d` [e] <f>\ng") == r"a\|b \*c\* \`d\` \[e] &lt;f> g"
 
 
-def terminal(folder: Path, console: Console, report: Report) -> None:
+def terminal(folder: Path, console: Console, report: Report, **how: bool) -> None:
     """Print as the commands do."""
     catalogue = samples.catalogue()
     print_report(
@@ -102,6 +103,7 @@ def terminal(folder: Path, console: Console, report: Report) -> None:
         failure=lambda cell: failure_of(folder, report, cell, catalogue),
         digest=DIGEST,
         more=["one more line"],
+        **how,
     )
 
 
@@ -123,13 +125,46 @@ def test_the_terminal_ends_with_what_matters(tmp_path: Path) -> None:
 def test_the_table_keeps_ids_and_verdicts_in_a_narrow_window(tmp_path: Path) -> None:
     for width in (60, 80, 200):
         stream = io.StringIO()
-        terminal(tmp_path, Console(file=stream, width=width), write(tmp_path))
+        terminal(tmp_path, Console(file=stream, width=width), write(tmp_path), verbose=True)
         row = next(line for line in stream.getvalue().splitlines() if line.strip().startswith("DLY-003"))
         assert "✘ violated" in row
         assert len(row) <= width
 
 
-def test_a_console_that_is_no_terminal_is_wide(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_has_a_line_per_area_and_says_why_what_was_not_tried_was_not(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    terminal(tmp_path, Console(file=stream, width=100), write(tmp_path))
+    text = stream.getvalue()
+    assert re.search(r"DLY +delivery delay +✘ 1  ✔ 1\s", text)
+    assert "○ 1 not run: libfaketime |*does* not work (EXP-001)" in text
+    assert "The promise DLY-004" not in text
+
+
+def test_quiet_is_what_is_wrong_and_nothing_else(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    terminal(tmp_path, Console(file=stream, width=100), write(tmp_path), quiet=True)
+    lines = stream.getvalue().splitlines()
+    assert lines[-1] == "suite problem  reference/simulated/seed-2: agent died"
+    assert lines[-2].startswith("violated  DLY-003")
+    assert "delivery delay" not in stream.getvalue()
+
+
+def test_the_first_verdict_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    writer = FirstVerdict()
+    writer.handle(SuiteStarted(["b"], [], 0, {"offers": "ttl", "lacks": "delay", "tools": "none"}))
+    for kind in (VerdictKind.NOT_EXERCISED, VerdictKind.SATISFIED, VerdictKind.VIOLATED):
+        writer.handle(RunFinished(samples.result("x", [Verdict("DLY-003", kind)])))
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert (first.split(), second.split()) == (["offers", "ttl"], ["lacks", "delay"])
+    assert re.fullmatch(r"first verdict after \d+\.\d s: satisfied: DLY-003 on reference, by x", third)
+
+
+def test_a_console_that_is_no_terminal_is_wide(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "77")
+    assert make_console().width == 77
+    monkeypatch.delenv("COLUMNS")
     assert make_console().width == WIDTH_PLAIN
     make_console(stderr=True).print("to stderr")
     assert capsys.readouterr().err == "to stderr\n"

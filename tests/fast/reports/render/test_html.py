@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -114,8 +115,40 @@ def test_every_cell_is_told_by_symbol_and_word_and_leads_to_its_page(folder: Pat
     index = load(folder, "index.html")
     for kind in (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE, VerdictKind.NOT_RUN, VerdictKind.INCONCLUSIVE):
         assert re.search(rf"{LOOKS[kind].symbol} +{kind.value}", index.text), kind
-    assert sum("cells/" in link for link in index.links) == 6
+    assert len({link for link in index.links if "cells/" in link}) == 6
     assert "MEM-009" in index.text, "planned requirements are listed"
+
+
+def test_what_is_wrong_comes_before_what_was_not_tried_and_both_before_the_matrix(folder: Path) -> None:
+    """A sentence with what was observed; a reason with its requirements, folded."""
+    text = load(folder, "index.html").text
+    wrong, reason, matrix = (
+        text.index(samples.early().text),
+        text.index("because of not run"),
+        text.index("Requirement"),
+    )
+    assert wrong < reason < matrix
+    assert "1 broken promise" in text[:wrong]
+    raw = (folder / "index.html").read_text(encoding="utf-8")
+    assert raw.index("<details") < raw.index("because of not run") < raw.index("</details>", raw.index("because of"))
+
+
+def test_every_instant_of_the_drawing_can_be_reached(folder: Path) -> None:
+    """What the script steps through is what the drawing shows, with a row to link to and every clock's reading."""
+    page = (folder / "cells/reference/DLY-003.html").read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="instants">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    instants = {one["seq"]: one for one in json.loads(found[1])}
+    drawn = {int(seq) for seq in re.findall(r'class="event" data-seq="(\d+)"', page)}
+    assert drawn
+    assert drawn <= set(instants)
+    for seq, one in instants.items():
+        assert f'id="e{seq}"' in page
+        assert set(one["times"]) == {"", *one["walls"]}
+    ends = {int(seq) for seq in re.findall(r'data-(?:start|end)="(\d+)"', page)}
+    assert ends <= drawn
+    skewed = next(one for one in instants.values() if len(set(one["times"].values())) > 1)
+    assert skewed["walls"]
 
 
 def test_the_matrix_is_complete_without_a_script(folder: Path) -> None:

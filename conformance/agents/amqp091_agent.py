@@ -1,0 +1,263 @@
+"""A host that speaks AMQP 0-9-1: ``python -m brokerproof.conformance.agents.amqp091_agent``, with pika.
+
+Rules
+* A queue is declared, durable, wherever it is named; with the arguments that the profile gives. A topic is a key of
+  ``amq.topic``, a consumer of it has a queue of its own. The default exchange carries messages to queues.
+* A channel for sending, in confirm mode, and one for each consumer, whose ``qos`` is its prefetch, and for each
+  transaction, which holds sends alone.
+* A life by the broker's clock is the property ``expiration``. There is no time to live by the sender's.
+* The timestamp on the wire has whole seconds; that is what is told.
+* ``basic.ack`` has no answer: it is done when it is written.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Hashable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pika
+import pika.exceptions
+from pika.adapters.asyncio_connection import AsyncioConnection
+from pika.exchange_type import ExchangeType
+
+from brokerproof.conformance.agents.async_agent import DONE, AsyncAgent, serve
+from brokerproof.conformance.agents.library import RefusedError, Stamps
+from brokerproof.conformance.agents.protocol import UNSUPPORTED
+from brokerproof.conformance.agents.secure import context_of
+from brokerproof.conformance.agents.stamps import wall_reading
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.destinations import is_pattern
+from brokerproof.conformance.experiment.traits import Traits
+
+_TOPICS = "amq.topic"
+_TOPIC = "topic://"
+_WINDOW_MAX = 65_535
+
+
+class Amqp091Agent(AsyncAgent):
+    """The process."""
+
+    name = "amqp091/1"
+    kind = "amqp091"
+    capabilities = ("prefetch", "nack", "lifetimes", "transactions", "default-prefetch", "exclusive")
+    traits = Traits(settles_on_write=True, transaction_scope="session")
+
+    def __init__(self, requests: int, answers: int) -> None:
+        super().__init__(requests, answers)
+        self._connection: Any = None
+        self._sending: Any = None
+        #: Consumer, or transaction -> its channel.
+        self._channels: dict[str, Any] = {}
+        self._numbers = itertools.count(1)
+        self._declared: set[str] = set()
+
+    # -- the connection
+
+    def open(self, request: ops.Connect) -> None:
+        url = urlsplit(request.url)
+        beats = [max(1, round(ms / 1000)) for ms in request.heartbeat_ms if ms]
+        told: dict[str, Any] = {"host": url.hostname, "port": url.port, "heartbeat": min(beats, default=0)}
+        told |= {"virtual_host": request.virtual_host or "/", "connection_attempts": 1}
+        if request.login:
+            told["credentials"] = pika.PlainCredentials(request.login, request.passcode)
+        if request.secure:
+            told["ssl_options"] = pika.SSLOptions(context_of(request.ca), request.secure)
+        self._connection = AsyncioConnection(
+            pika.ConnectionParameters(**told),
+            on_open_callback=self._greeted,
+            on_open_error_callback=lambda _, error: self.lost("broker", _said(error)),
+            on_close_callback=self._closed,
+            custom_ioloop=self.loop,
+        )
+
+    def _greeted(self, connection: Any) -> None:
+        self._declared.clear()
+
+        def ready(channel: Any) -> None:
+            self._sending = channel
+            self._numbers = itertools.count(1)
+            channel.confirm_delivery(self._confirmed, lambda _: self.opened())
+            channel.add_on_return_callback(lambda *_: None)
+            channel.add_on_close_callback(self._sending_closed)
+
+        connection.channel(on_open_callback=ready)
+
+    def _sending_closed(self, channel: Any, error: Any) -> None:
+        if channel is self._sending:
+            self.lost("broker", _said(error))
+
+    def _closed(self, connection: Any, error: Any) -> None:
+        if connection is self._connection:
+            who = "client" if isinstance(error, pika.exceptions.AMQPHeartbeatTimeout) else "broker"
+            self.lost("client" if who == "client" else "broker", _said(error))
+
+    def farewell(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.is_open:
+            connection.close()
+
+    def drop(self) -> None:
+        connection, self._connection, self._sending = self._connection, None, None
+        self._channels.clear()
+        if connection is not None:
+            # Without a goodbye: the library has no other way to let go of its socket at once.
+            transport = getattr(connection, "_transport", None)
+            if transport is not None:
+                transport.abort()
+
+    # -- sending
+
+    def _confirmed(self, frame: Any) -> None:
+        self.heard()
+        method = frame.method
+        yes = isinstance(method, pika.spec.Basic.Ack)
+        numbers = [method.delivery_tag]
+        if method.multiple:
+            sent = [key[1] for key in self._waiting if isinstance(key, tuple) and key[0] == "sent"]
+            numbers = sorted(number for number in sent if number <= method.delivery_tag)
+        for number in numbers:
+            if yes:
+                self.resolve(("sent", number))
+            else:
+                self.refuse(("sent", number), "nack", "the broker took no responsibility for the message")
+
+    def send(self, operation: ops.Send, body: bytes) -> tuple[Hashable, Stamps]:
+        now_ms = wall_reading()[0]
+        timestamp_ms = {"client": now_ms // 1000 * 1000, "none": None, "zero": 0}[operation.stamp]
+        headers: dict[str, Any] = {"kind": operation.kind} if operation.kind else {}
+        properties = pika.BasicProperties(
+            delivery_mode=2 if operation.persistent else 1,
+            priority=operation.priority,
+            timestamp=None if timestamp_ms is None else timestamp_ms // 1000,
+            expiration=str(operation.life_ms) if operation.life_ms else None,
+            headers=headers or None,
+        )
+        topic = operation.dest.startswith(_TOPIC)
+        address = self.names.address(operation.dest)
+        stamps: Stamps = {"expiration_ms": 0, "timestamp_ms": timestamp_ms}
+        channel = self._channels[operation.tx] if operation.tx else self._sending
+        if not topic and address not in self._declared:
+            self._declare(channel, address, lambda _: None)
+        channel.basic_publish(_TOPICS if topic else "", address, body, properties)
+        return DONE if operation.tx else ("sent", next(self._numbers)), stamps
+
+    def _declare(self, channel: Any, queue: str, then: Callable[[Any], None]) -> None:
+        self._declared.add(queue)
+        dead = queue == self.names.dead_letters
+        arguments = {} if dead else dict(self.names.arguments)
+        channel.queue_declare(queue, durable=True, arguments=arguments, callback=then)
+
+    # -- consuming
+
+    def subscribe(self, operation: ops.Subscribe) -> Hashable:
+        if operation.durable or operation.browser or operation.selector or is_pattern(operation.dest):
+            raise RefusedError(UNSUPPORTED, f"{self.name} knows no such consumer")
+        name, address = operation.consumer, self.names.address(operation.dest)
+        key = ("consumer", name)
+
+        def consume(channel: Any, queue: str) -> None:
+            window = 0 if operation.prefetch is None else min(_WINDOW_MAX, max(1, operation.prefetch))
+            arguments = {"x-priority": operation.priority} if operation.priority else {}
+            # A broker serves requests of one channel in their order, so the window holds from the first delivery on.
+            channel.basic_qos(prefetch_count=window)
+            channel.basic_consume(
+                queue,
+                lambda _, method, properties, body: self._delivered(name, channel, method, properties, body),
+                auto_ack=operation.ack == "auto",
+                exclusive=operation.exclusive,
+                arguments=arguments,
+                callback=lambda _: self.resolve(key),
+            )
+
+        def ready(channel: Any) -> None:
+            self._channels[name] = channel
+            channel.add_on_close_callback(lambda _, error: self.refuse(key, *_coded(error)))
+            if operation.dest.startswith(_TOPIC):
+                self._own_queue(channel, address, consume)
+            else:
+                self._declare(channel, address, lambda _: consume(channel, address))
+
+        self._connection.channel(on_open_callback=ready)
+        return key
+
+    def _own_queue(self, channel: Any, topic: str, then: Callable[[Any, str], None]) -> None:
+        def bound(frame: Any) -> None:
+            queue = frame.method.queue
+            channel.queue_bind(queue, _TOPICS, topic, callback=lambda _: then(channel, queue))
+
+        channel.exchange_declare(_TOPICS, ExchangeType.topic, passive=True)
+        channel.queue_declare("", exclusive=True, auto_delete=True, callback=bound)
+
+    def _delivered(self, consumer: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+        self.heard()
+        if consumer not in self.consumers:
+            return
+        headers = properties.headers or {}
+        origin = headers.get(self.words["original_destination"])
+        self.arrived(
+            consumer,
+            body,
+            (channel, method.delivery_tag),
+            redelivered=bool(method.redelivered),
+            timestamp_ms=(properties.timestamp or 0) * 1000,
+            original_dest=f"queue://{origin}" if origin else None,
+            kind=headers.get("kind"),
+            priority=properties.priority,
+            persistent=properties.delivery_mode == 2,
+        )
+
+    def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - sends alone are part of it
+        for channel, tag in handles:
+            if accept:
+                channel.basic_ack(tag)
+            else:
+                channel.basic_reject(tag, requeue=self.names.reject == "requeue")
+        return DONE
+
+    def detach(self, consumer: str) -> None:
+        channel = self._channels.pop(consumer, None)
+        if channel is not None and channel.is_open:
+            channel.close()
+
+    # -- transactions
+
+    def other(self, operation: ops.ClientOperation) -> Hashable:
+        if isinstance(operation, ops.Begin):
+            name = operation.tx
+
+            def ready(channel: Any) -> None:
+                self._channels[name] = channel
+                channel.tx_select(lambda _: self.resolve(name))
+
+            self._connection.channel(on_open_callback=ready)
+            return name
+        if isinstance(operation, ops.Commit | ops.Abort):
+            name = operation.tx
+            channel = self._channels.pop(name, None)
+            if channel is None:
+                raise RefusedError("unknown-transaction", f"there is no open transaction {name!r}")
+            end = channel.tx_commit if isinstance(operation, ops.Commit) else channel.tx_rollback
+
+            def ended(_: Any) -> None:
+                self.resolve(name)
+                channel.close()
+
+            channel.add_on_close_callback(lambda _, error: self.refuse(name, *_coded(error)))
+            end(ended)
+            return name
+        return super().other(operation)
+
+
+def _said(error: Any) -> str:
+    return str(error) or type(error).__name__
+
+
+def _coded(error: Any) -> tuple[str, str]:
+    return str(getattr(error, "reply_code", "closed")), str(getattr(error, "reply_text", error))
+
+
+if __name__ == "__main__":
+    sys.exit(serve(Amqp091Agent))

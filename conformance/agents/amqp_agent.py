@@ -1,0 +1,343 @@
+"""A host that speaks AMQP 1.0: ``python -m brokerproof.conformance.agents.amqp_agent``, with Qpid Proton's engine.
+
+Rules
+* One session. A link per destination that is sent to, and one per consumer, whose credit is its prefetch: what is
+  settled gives credit for one more.
+* An ``auto`` consumer asks for settled deliveries, so the broker settles what it writes. All others settle one by one.
+* A send is answered by the broker's outcome; ``released`` and ``modified`` are refusals. A disposition that settles has
+  no answer in AMQP: it is done when it is written, so no receipt is promised.
+* A time to live is an absolute expiry time, a life by the broker's clock is the header's ``ttl``; a message has one of
+  them.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Hashable
+from typing import Any
+
+from proton import (
+    Collector,
+    Connection,
+    Delivery,
+    Endpoint,
+    Event,
+    Link,
+    Message,
+    Receiver,
+    Sender,
+    Terminus,
+    Transport,
+    TransportException,
+    symbol,
+)
+
+from brokerproof.conformance.agents.async_agent import DONE, AsyncAgent, serve
+from brokerproof.conformance.agents.library import RefusedError, Stamps
+from brokerproof.conformance.agents.protocol import UNSUPPORTED
+from brokerproof.conformance.agents.stamps import wall_reading
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.destinations import is_pattern
+from brokerproof.conformance.experiment.traits import Traits
+
+_BYTES = 65536
+_SELECTOR = symbol("apache.org:selector-filter:string")
+_DEFAULT_CREDIT = 1000
+_OUTCOMES = {"rejected": Delivery.REJECTED, "released": Delivery.RELEASED, "modified": Delivery.MODIFIED}
+
+
+class AmqpAgent(AsyncAgent):
+    """The process."""
+
+    name = "amqp/1"
+    kind = "amqp"
+    capabilities = (
+        "ttl",
+        "delay",
+        "prefetch",
+        "nack",
+        "endless",
+        "lifetimes",
+        "browsers",
+        "groups",
+        "default-prefetch",
+    )
+    traits = Traits(settles_on_write=True)
+
+    def __init__(self, requests: int, answers: int) -> None:
+        super().__init__(requests, answers)
+        self._socket: socket.socket | None = None
+        self._senders: dict[str, Sender] = {}
+        self._receivers: dict[str, Receiver] = {}
+        self._tags = 0
+
+    # -- the connection
+
+    def open(self, request: ops.Connect) -> None:
+        self._transport, self._connection, self._collector = Transport(), Connection(), Collector()
+        self._connection.collect(self._collector)
+        self._connection.container = request.client_id or f"brokerproof-{time.monotonic_ns()}"
+        self._connection.hostname = request.virtual_host or "localhost"
+        sasl = self._transport.sasl()
+        sasl.allow_insecure_mechs = True
+        sasl.allowed_mechs("PLAIN" if request.login else "ANONYMOUS")
+        if request.login:
+            self._connection.user, self._connection.password = request.login, request.passcode
+        sends_ms, wants_ms = request.heartbeat_ms
+        if sends_ms or wants_ms:
+            self._transport.idle_timeout = (wants_ms or sends_ms) / 1000
+        self._socket = self.dial(request)
+        self._transport.bind(self._connection)
+        self._connection.open()
+        self._session = self._connection.session()
+        self._session.open()
+        self.loop.add_reader(self._socket, self._readable)
+        self._tick()
+
+    def _tick(self) -> None:
+        if self._socket is not None:
+            due_s = self._transport.tick(time.monotonic())
+            self._work()
+            if due_s:
+                self.loop.call_later(max(0.001, due_s - time.monotonic()), self._tick)
+
+    def _readable(self) -> None:
+        while self._socket is not None:
+            capacity = self._transport.capacity()
+            if capacity <= 0:
+                break
+            try:
+                part = self._socket.recv(min(_BYTES, capacity))
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self.lost("broker", f"connection lost: {error}")
+                return
+            if not part:
+                self._ended("the broker closed the connection")
+                return
+            self.heard()
+            try:
+                self._transport.push(part)
+            except TransportException as error:
+                self.lost("broker", f"the broker broke the protocol: {error}")
+                return
+            self._work()
+
+    def _work(self) -> None:
+        """Handle what the engine found out, and write what it has to say."""
+        while (event := self._collector.peek()) is not None:
+            self._happened(event)
+            self._collector.pop()
+        self._write()
+
+    def _write(self) -> None:
+        while self._socket is not None and (size := self._transport.pending()) > 0:
+            try:
+                written = self._socket.send(self._transport.peek(size) or b"")
+            except BlockingIOError:
+                self.loop.add_writer(self._socket, self._write)
+                return
+            except OSError:
+                return  # the read finds the end of the stream
+            self._transport.pop(written)
+        if self._socket is not None:
+            self.loop.remove_writer(self._socket)
+
+    def _ended(self, reason: str) -> None:
+        condition = self._connection.remote_condition or self._transport.condition
+        self.lost("broker", f"{reason} ({condition.name}: {condition.description})" if condition else reason)
+
+    def farewell(self) -> None:
+        self._connection.close()
+        self._work()
+
+    def drop(self) -> None:
+        sock, self._socket = self._socket, None
+        self._senders.clear()
+        self._receivers.clear()
+        if sock is not None:
+            self.loop.remove_reader(sock)
+            self.loop.remove_writer(sock)
+            sock.close()
+
+    # -- what the engine finds out
+
+    def _happened(self, event: Any) -> None:
+        kind = event.type
+        if kind == Event.CONNECTION_REMOTE_OPEN:
+            # A broker that refuses opens and closes at once.
+            if not self._connection.state & Endpoint.REMOTE_CLOSED and self._connection.remote_condition is None:
+                self.opened()
+        elif kind in {Event.CONNECTION_REMOTE_CLOSE, Event.SESSION_REMOTE_CLOSE}:
+            if not self._connection.state & Endpoint.LOCAL_CLOSED:
+                said = event.session.remote_condition if kind == Event.SESSION_REMOTE_CLOSE else None
+                self._ended(f"closed: {said.name}: {said.description}" if said else "the broker closed the connection")
+        elif kind == Event.TRANSPORT_ERROR:
+            condition = self._transport.condition
+            said_by = "client" if condition and "local-idle" in str(condition.description) else "broker"
+            text = f"{condition.name}: {condition.description}" if condition else "the transport failed"
+            self.lost("client" if said_by == "client" else "broker", text)
+        elif kind == Event.LINK_REMOTE_OPEN:
+            self._attached(event.link)
+        elif kind in {Event.LINK_REMOTE_CLOSE, Event.LINK_REMOTE_DETACH}:
+            self._refused(event.link)
+        elif kind == Event.LINK_FLOW and event.link.is_receiver:
+            self._flowed(event.link)
+        elif kind == Event.DELIVERY:
+            self._delivery(event.delivery)
+
+    def _attached(self, link: Link) -> None:
+        if link.is_receiver and link.remote_source.address is not None:
+            self.resolve(link.name)
+
+    def _refused(self, link: Link) -> None:
+        condition = link.remote_condition
+        code, text = (condition.name, condition.description or "") if condition else ("detached", "the broker detached")
+        if link.is_receiver:
+            self.refuse(link.name, code, text)
+            self._receivers.pop(link.name, None)
+        else:
+            self._senders = {address: sender for address, sender in self._senders.items() if sender != link}
+            for tag in [tag for name, tag in self._sent if name == link.name]:
+                self.refuse(tag, code, text)
+        if not link.state & Endpoint.LOCAL_CLOSED:
+            link.close()
+
+    def _flowed(self, link: Receiver) -> None:
+        browsing = link.name in self.consumers and self.consumers[link.name].browser
+        if browsing and link.draining() and not link.credit:
+            link.drained()
+            self.browsed(link.name)
+
+    def _delivery(self, delivery: Delivery) -> None:
+        link = delivery.link
+        if link.is_sender:
+            if delivery.updated:
+                self._outcome(delivery)
+            return
+        if not delivery.readable or delivery.partial:
+            return
+        data = link.recv(delivery.pending) or b""
+        link.advance()
+        if link.name not in self.consumers:
+            return
+        message = Message()
+        message.decode(data)
+        consumer = self.consumers[link.name]
+        if consumer.ack == "auto" or consumer.browser:
+            delivery.update(Delivery.ACCEPTED)
+            delivery.settle()
+            if not consumer.browser:
+                link.flow(1)
+        self.arrived(link.name, _bytes(message.body), delivery, **self._told(message))
+
+    def _told(self, message: Message) -> dict[str, Any]:
+        annotations = {str(name): value for name, value in (message.annotations or {}).items()}
+        properties: dict[Any, Any] = message.properties or {}
+        origin = annotations.get(self.words["original_destination"])
+        count = int(message.delivery_count)
+        return {
+            "redelivered": count > 0,
+            "delivery_count": count + 1,
+            "expiration_ms": round(message.expiry_time * 1000) if message.expiry_time else 0,
+            "timestamp_ms": round(message.creation_time * 1000) if message.creation_time else 0,
+            "original_dest": f"queue://{origin}" if origin else None,
+            "kind": properties.get("kind"),
+            "group": message.group_id or None,
+            "priority": int(message.priority),
+            "persistent": bool(message.durable),
+            "properties": sorted(str(name) for name in properties),
+        }
+
+    def _outcome(self, delivery: Delivery) -> None:
+        state = delivery.remote_state
+        if state == Delivery.ACCEPTED:
+            self.resolve(delivery.tag)
+        elif state:
+            condition = delivery.remote.condition
+            code, text = (condition.name, condition.description or "") if condition else (str(state).lower(), "")
+            self.refuse(delivery.tag, code, text or f"the broker answered {state}")
+        delivery.settle()
+
+    # -- operations
+
+    @property
+    def _sent(self) -> list[tuple[str, str]]:
+        """What is under way: the name of its link, its tag."""
+        return [(tag.partition("#")[0], tag) for tag in self._waiting if isinstance(tag, str) and "#" in tag]
+
+    def send(self, operation: ops.Send, body: bytes) -> tuple[Hashable, Stamps]:
+        address = self.names.address(operation.dest)
+        sender = self._senders.get(address)
+        if sender is None:
+            sender = self._senders[address] = self._session.sender(f"to-{len(self._senders)}-{address}")
+            sender.target.address = address
+            _kind_of(sender.target, operation.dest)
+            sender.open()
+        expiration_ms = self.expiration_ms(operation)
+        timestamp_ms = {"client": wall_reading()[0], "none": None, "zero": 0}[operation.stamp]
+        message = Message(body=body, inferred=True, durable=operation.persistent, priority=operation.priority)
+        message.creation_time = (timestamp_ms or 0) / 1000
+        message.expiry_time = expiration_ms / 1000
+        message.ttl = operation.life_ms / 1000
+        if operation.group:
+            message.group_id = operation.group
+        told: Any = message
+        told.properties = {"kind": operation.kind} if operation.kind else {}
+        if operation.delay_ms:
+            message.annotations = {symbol(self.words["delay"]): operation.delay_ms}
+        self._tags += 1
+        tag = f"{sender.name}#{self._tags}"
+        sender.delivery(tag)
+        sender.stream(message.encode())
+        sender.advance()
+        self._write()
+        return tag, {"expiration_ms": expiration_ms, "timestamp_ms": timestamp_ms}
+
+    def subscribe(self, operation: ops.Subscribe) -> Hashable:
+        if operation.durable or operation.exclusive or operation.no_local or is_pattern(operation.dest):
+            raise RefusedError(UNSUPPORTED, f"{self.name} knows no such consumer")
+        receiver = self._receivers[operation.consumer] = self._session.receiver(operation.consumer)
+        receiver.source.address = self.names.address(operation.dest)
+        _kind_of(receiver.source, operation.dest)
+        if operation.ack == "auto":
+            receiver.snd_settle_mode = Link.SND_SETTLED
+        receiver.open()
+        credit = _DEFAULT_CREDIT if operation.prefetch is None else max(1, operation.prefetch)
+        if operation.browser:
+            receiver.source.distribution_mode = Terminus.DIST_MODE_COPY
+            receiver.drain(_DEFAULT_CREDIT)
+        else:
+            receiver.flow(credit)
+        self._write()
+        return operation.consumer
+
+    def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - it offers no transactions
+        for delivery in handles:
+            delivery.update(Delivery.ACCEPTED if accept else _OUTCOMES[self.names.reject])
+            delivery.settle()
+            delivery.link.flow(1)
+        self._write()
+        return DONE
+
+    def detach(self, consumer: str) -> None:
+        receiver = self._receivers.pop(consumer, None)
+        if receiver is not None:
+            receiver.close()
+            self._write()
+
+
+def _kind_of(terminus: Terminus, dest: str) -> None:
+    """Ask for a queue or a topic, as JMS over AMQP does; brokers make what does not exist by that."""
+    terminus.capabilities.put_object(symbol("topic" if dest.startswith("topic://") else "queue"))
+
+
+def _bytes(body: object) -> bytes:
+    return body.encode() if isinstance(body, str) else bytes(body) if isinstance(body, bytes | memoryview) else b""
+
+
+if __name__ == "__main__":
+    sys.exit(serve(AmqpAgent))

@@ -1,0 +1,239 @@
+"""A host that speaks MQTT 5: ``python -m brokerproof.conformance.agents.mqtt_agent``, with Eclipse Paho.
+
+Rules
+* A connection for sending and one for each consumer, because a connection's receive maximum is its prefetch and a
+  durable subscription is a session that outlives its connection.
+* Everything has quality of service 1. The agent acknowledges; an ``auto`` consumer at once, so it settles by itself.
+* MQTT has topics only, no timestamps, no rejecting. A life by the broker's clock is the message expiry interval, in
+  whole seconds.
+* The host has lost its connection when any of these has.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import sys
+import time
+from collections.abc import Hashable
+from typing import Any
+from urllib.parse import urlsplit
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from brokerproof.conformance.agents.async_agent import DONE, AsyncAgent, serve
+from brokerproof.conformance.agents.library import RefusedError, Stamps
+from brokerproof.conformance.agents.protocol import UNSUPPORTED
+from brokerproof.conformance.agents.secure import context_of
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.destinations import is_pattern
+from brokerproof.conformance.experiment.traits import Traits
+
+_MISC_S = 0.25
+_WINDOW_MAX = 65_535
+_FOREVER_S = 2**32 - 1
+_FAILURE = 128
+#: Where the library's callbacks have the reason, behind the client.
+_REASON = 2
+
+
+class MqttAgent(AsyncAgent):
+    """The process."""
+
+    name = "mqtt/1"
+    kind = "mqtt"
+    capabilities = ("prefetch", "lifetimes", "durables", "default-prefetch")
+    traits = Traits(settles_by_itself=True)
+
+    def __init__(self, requests: int, answers: int) -> None:
+        super().__init__(requests, answers)
+        self._sending: mqtt.Client | None = None
+        self._clients: dict[str, mqtt.Client] = {}
+        self._numbers = itertools.count(1)
+
+    # -- connections
+
+    def open(self, request: ops.Connect) -> None:
+        self._request = request
+        self._own_id = request.client_id or f"brokerproof-{time.monotonic_ns()}"
+        self._sending = self._dialled(self._own_id)
+
+        def greeted(client: Any, *told: Any) -> None:
+            reason = told[_REASON]
+            if reason.value >= _FAILURE:
+                self.lost("broker", f"{reason}")
+            elif client is self._sending:
+                self.opened()
+
+        self._sending.on_connect = greeted
+
+    def _dialled(self, client_id: str, *, window: int = 0, keeps: bool = False, clean: bool = True) -> mqtt.Client:
+        """A client whose CONNECT is on its way. Raises ``RefusedError``."""
+        request, url = self._request, urlsplit(self._request.url)
+        client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=mqtt.MQTTv5, manual_ack=True)
+        if request.login:
+            client.username_pw_set(request.login, request.passcode)
+        if request.secure:
+            client.tls_set_context(context_of(request.ca))
+        client.on_socket_open = lambda c, _, sock: self.loop.add_reader(sock, self._read, c)
+        client.on_socket_close = lambda _, __, sock: self._let_go(sock)
+        client.on_socket_register_write = lambda c, _, sock: self.loop.add_writer(sock, c.loop_write)
+        client.on_socket_unregister_write = lambda _, __, sock: self._unwritten(sock)
+        client.on_publish = self._published
+        client.on_disconnect = self._disconnected
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # the library types it not
+        if window:
+            properties.ReceiveMaximum = min(_WINDOW_MAX, window)
+        if keeps:
+            properties.SessionExpiryInterval = _FOREVER_S
+        beats = [-(-ms // 1000) for ms in request.heartbeat_ms if ms]
+        try:
+            client.connect(
+                url.hostname or "",
+                url.port or 0,
+                keepalive=min(beats, default=0),
+                clean_start=clean,
+                properties=properties,
+            )
+        except OSError as error:
+            raise RefusedError("unreachable", f"{request.url}: {error}") from None
+        self._misc(client)
+        return client
+
+    def _mine(self, client: mqtt.Client) -> bool:
+        return client is self._sending or client in self._clients.values()
+
+    def _read(self, client: mqtt.Client) -> None:
+        self.heard()
+        client.loop_read()
+
+    def _misc(self, client: mqtt.Client) -> None:
+        """Keep-alives are the library's, whenever it is asked."""
+        if client.loop_misc() == mqtt.MQTT_ERR_SUCCESS:
+            self.loop.call_later(_MISC_S, self._misc, client)
+
+    def _unwritten(self, sock: Any) -> None:
+        self.loop.remove_writer(sock)
+
+    def _let_go(self, sock: Any) -> None:
+        if isinstance(sock, socket.socket) and sock.fileno() >= 0:
+            self.loop.remove_reader(sock)
+            self.loop.remove_writer(sock)
+
+    def _disconnected(self, client: Any, *told: Any) -> None:
+        if self._mine(client):
+            # Nothing here hangs up by itself but the library's keep-alive.
+            self.lost("client" if "eep alive" in str(told[_REASON]) else "broker", str(told[_REASON]))
+
+    def farewell(self) -> None:
+        clients, self._sending, self._clients = [self._sending, *self._clients.values()], None, {}
+        for client in clients:
+            if client is not None:
+                client.disconnect()
+
+    def drop(self) -> None:
+        clients, self._sending, self._clients = [self._sending, *self._clients.values()], None, {}
+        for client in clients:
+            sock = client.socket() if client is not None else None
+            if isinstance(sock, socket.socket):
+                self._let_go(sock)
+                sock.close()
+
+    # -- sending
+
+    def send(self, operation: ops.Send, body: bytes) -> tuple[Hashable, Stamps]:
+        assert self._sending is not None, "it is connected"
+        if operation.dest.startswith("queue://"):
+            raise RefusedError(UNSUPPORTED, "MQTT has no queues")
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # as above
+        if operation.life_ms:
+            properties.MessageExpiryInterval = -(-operation.life_ms // 1000)
+        if operation.kind:
+            properties.UserProperty = [("kind", operation.kind)]
+        told = self._sending.publish(self.names.address(operation.dest), body, qos=1, properties=properties)
+        return ("sent", told.mid), {"expiration_ms": 0, "timestamp_ms": None}
+
+    def _published(self, _: Any, *told: Any) -> None:
+        mid, reason = told[1], told[_REASON]
+        if reason.value >= _FAILURE:
+            self.refuse(("sent", mid), str(reason.value), str(reason))
+        else:
+            self.resolve(("sent", mid))
+
+    # -- consuming
+
+    def subscribe(self, operation: ops.Subscribe) -> Hashable:
+        if operation.browser or operation.selector or operation.exclusive or is_pattern(operation.dest):
+            raise RefusedError(UNSUPPORTED, f"{self.name} knows no such consumer")
+        if operation.dest.startswith("queue://"):
+            # The queue of all dead letters, which is asked for everywhere: there is none.
+            return DONE
+        name, durable = operation.consumer, operation.durable
+        window = 0 if operation.prefetch is None else max(1, operation.prefetch)
+        own_id = f"{self._own_id}-{durable or next(self._numbers)}"
+        client = self._clients[name] = self._dialled(own_id, window=window, keeps=bool(durable), clean=not durable)
+        key = ("consumer", name)
+
+        def greeted(*told: Any) -> None:
+            reason = told[1 + _REASON]
+            if reason.value >= _FAILURE:
+                self.refuse(key, str(reason.value), str(reason))
+                return
+            options = SubscribeOptions(qos=1, noLocal=operation.no_local)
+            client.subscribe(self.names.address(operation.dest), options=options)
+
+        def attached(*told: Any) -> None:
+            refused = next((one for one in told[1 + _REASON] if one.value >= _FAILURE), None)
+            if refused is None:
+                self.resolve(key)
+            else:
+                self.refuse(key, str(refused.value), str(refused))
+
+        client.on_connect, client.on_subscribe = greeted, attached
+        client.on_message = lambda c, _, message: self._delivered(name, c, message)
+        return key
+
+    def _delivered(self, consumer: str, client: mqtt.Client, message: mqtt.MQTTMessage) -> None:
+        if consumer not in self.consumers:
+            return
+        told = getattr(message.properties, "UserProperty", [])
+        kind = next((value for key, value in told if key == "kind"), None)
+        if self.consumers[consumer].ack == "auto":
+            client.ack(message.mid, message.qos)
+        self.arrived(
+            consumer, bytes(message.payload), (client, message.mid, message.qos), redelivered=message.dup, kind=kind
+        )
+
+    def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - it offers no transactions
+        if not accept:
+            raise RefusedError(UNSUPPORTED, "MQTT knows no rejecting")
+        for client, mid, qos in handles:
+            client.ack(mid, qos)
+        return DONE
+
+    def detach(self, consumer: str) -> None:
+        client = self._clients.pop(consumer, None)
+        if client is not None:
+            client.disconnect()
+
+    def other(self, operation: ops.ClientOperation) -> Hashable:
+        if not isinstance(operation, ops.Unsubscribe):
+            return super().other(operation)
+        # A session ends when its name connects afresh and leaves.
+        client = self._dialled(f"{self._own_id}-{operation.durable}")
+        key = ("unsubscribe", operation.durable)
+
+        def greeted(*_: Any) -> None:
+            client.disconnect()
+            self.resolve(key)
+
+        client.on_connect = greeted
+        return key
+
+
+if __name__ == "__main__":
+    sys.exit(serve(MqttAgent))

@@ -1,0 +1,127 @@
+"""Delivery delay as IBM MQ has it (generation ``ibm-mq``): what is refused, with which reason, and what becomes of a
+message whose target cannot take it (DLY-016, DLY-032, DLY-033, DLY-039 to DLY-042).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Operate
+from brokerproof.conformance.facts.absence import missing
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.rows import Copy, Delivery, Send
+from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
+from brokerproof.conformance.rules.delay_asked import asked
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+MANAGED: Final = (*ANYTHING, "mqsc")
+_GRANT = re.compile(r"SET AUTHREC PROFILE\('([^']+)'\) PRINCIPAL\('nobody'\) AUTHADD\(([A-Z, ]*)\)")
+
+
+def managed(facts: Facts) -> list[Send]:
+    """Messages with a delay that were sent to a queue manager."""
+    return [send for send in facts.rows(asked) if send.event.delay_ms > 0] if is_managed(facts) else []
+
+
+def is_managed(facts: Facts) -> bool:
+    """Whether the broker is one of generation ``ibm-mq``."""
+    return facts.declared.generation.get("delay") == "ibm-mq"
+
+
+def operations(facts: Facts) -> list[Operate]:
+    """What the queue manager's operator said and was not refused."""
+    return [event for event in facts.operations if event.op == "mqsc" and event.result != "fail"]
+
+
+def _refused(send: Send, reason: int) -> Findings:
+    said = send.event.refusal or ""
+    if not send.refused:
+        yield broken("taken", send, why=f"it was to be refused with {reason}")
+    elif str(reason) not in said:
+        yield broken("another-reason", send, why=f"it was to be refused with {reason}, not {said!r}")
+    else:
+        yield held("refused", "refused")
+
+
+@rule("DLY-016", over=managed, handles=MANAGED, faults=FAULTS)
+def life_below_the_delay(_facts: Facts, send: Send) -> Findings:
+    """A time to live below the delay is rejected, dropped or delivered, as declared."""
+    event = send.event
+    if event.expiration_ms > 0 and event.timestamp_ms and 0 < event.expiration_ms - event.timestamp_ms < event.delay_ms:
+        yield from _refused(send, 2013)
+
+
+@rule("DLY-039", over=managed, handles=MANAGED, faults=FAULTS)
+def groups_are_refused(_facts: Facts, send: Send) -> Findings:
+    """A message of a group cannot have a delay: the send is refused with MQRC_OPTIONS_ERROR."""
+    if send.event.group:
+        yield from _refused(send, 2046)
+
+
+@rule("DLY-040", over=managed, handles=MANAGED, faults=FAULTS)
+def guarantees_are_refused(facts: Facts, send: Send) -> Findings:
+    """A persistent publication cannot have a delay unless its topic is configured with PMSGDLV(ALLAVAIL)."""
+    if send.dest.topic and send.event.persistent and not send.event.group and "TOPIC(" not in _said(facts):
+        yield from _refused(send, 2502)
+
+
+@rule("DLY-041", over=managed, handles=MANAGED, faults=FAULTS)
+def early_levels_refuse(facts: Facts, send: Send) -> Findings:
+    """A queue manager of a command level below 800 refuses every delay with MQRC_FUNCTION_NOT_SUPPORTED."""
+    if "ALTER QMGR CMDLEVEL(750)" in facts.declared.mqsc and "CMDLEVEL" not in _commands(facts):
+        yield from _refused(send, 2298)
+
+
+@rule("DLY-033", over=managed, handles=MANAGED, faults=FAULTS)
+def authority_at_the_send(facts: Facts, send: Send) -> Findings:
+    """Authority is checked at the send, on the real target."""
+    grants = [match for line in facts.declared.mqsc if (match := _GRANT.fullmatch(line))]
+    right = "PUB" if send.dest.topic else "PUT"
+    names = [match[1] for match in grants if right in match[2].replace(" ", "").split(",")]
+    if grants and send.dest.name not in names and "AUTHREC" not in _commands(facts):
+        yield from _refused(send, 2035)
+
+
+def _commands(facts: Facts) -> str:
+    return "; ".join(event.command or "" for event in operations(facts))
+
+
+def _said(facts: Facts) -> str:
+    return "; ".join([*facts.declared.mqsc, _commands(facts)])
+
+
+def managed_waits(facts: Facts) -> list[Copy]:
+    """Delayed messages on queues of a queue manager whose operator changed something."""
+    return facts.rows(queued) if is_managed(facts) and operations(facts) else []
+
+
+@rule("DLY-032", over=managed_waits, handles=MANAGED, faults=FAULTS)
+def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
+    """A message whose target cannot take it at its delivery time is accounted for: dead-lettered, discarded by request,
+    or tried again.
+    """
+    if copy.deliveries or copy.dead_letters:
+        yield held("accounted-for", "tried again" if copy.deliveries else "dead-lettered")
+    elif missing(facts, copy):
+        yield broken("lost", copy, why="it was neither delivered nor dead-lettered")
+
+
+def managed_arrivals(facts: Facts) -> list[Delivery]:
+    """First arrivals of delayed messages from a queue manager whose operator changed something."""
+    return facts.rows(first_arrivals) if is_managed(facts) and operations(facts) else []
+
+
+@rule("DLY-042", over=managed_arrivals, handles=MANAGED, faults=FAULTS)
+def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Findings:
+    """While the delivery delay processor is stopped no delayed message reaches a consumer, however late it is."""
+    due = facts.delays.due(delivery.send)
+    switches = [event for event in operations(facts) if event.command in ("STOP DELAYPROC", "START DELAYPROC")]
+    before = [event for event in switches if event.t0 < delivery.event.t1]
+    if due is None or not before:
+        return
+    last = before[-1]
+    if last.command == "START DELAYPROC":
+        yield held("when-started", "it came after the start")
+    elif last.t1 < due.span[0]:
+        yield broken("while-stopped", delivery.send, delivery, why="the processor had been stopped before it was due")

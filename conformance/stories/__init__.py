@@ -1,0 +1,16 @@
+"""The stories: the incidents of the founding documents, one command each (``brokerproof story``)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from brokerproof.conformance.stories import clocks, delays, in_flight, links, memory
+from brokerproof.conformance.stories.story import Half, Story, by_generation
+
+__all__ = ["Half", "Story", "by_generation", "stories"]
+
+
+@cache
+def stories() -> dict[str, Story]:
+    """All of them, by name, in the order of the documents."""
+    return {story.name: story for chapter in (clocks, links, memory, in_flight, delays) for story in chapter.stories()}

@@ -1,0 +1,106 @@
+"""Document 003: in-flight counts below zero.
+
+Consumers take ten messages of a large prefetch and leave. Their links are stalled meanwhile, so that what was assigned
+to them is not written yet: a departure takes off the count what has not been counted.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Subscribe, Take
+from brokerproof.conformance.experiment.steps.fault import Resume, Stall
+from brokerproof.conformance.experiment.steps.send import Send
+from brokerproof.conformance.experiment.steps.waiting import Advance, Counters, Settle
+from brokerproof.conformance.stories.story import SURE, Half, Story, client, plot
+
+BATCH, BACKLOG = 10, 160
+#: A departure is not answered; it is booked by then.
+BOOKED = Advance(ms=200)
+#: Large enough that a backlog does not fit into the buffers of a socket.
+SIZE = 60_000
+
+
+def quits(
+    prefetch: int, dispatch: Literal["async", "sync"] = "async", *, consumers: int = 1, stays: bool = False
+) -> Program:
+    """Consumers take a batch each; then a backlog comes while their links hang, and they leave, but for one that
+    ``stays``.
+    """
+    names = [f"c{number}" for number in range(consumers)]
+    come: list[AnyStep] = [
+        Subscribe(host=1 + n, prefetch=prefetch, dispatch=dispatch, ack="individual") for n in range(consumers)
+    ]
+    work: list[AnyStep] = [Send(count=BATCH * consumers, size=SIZE), Settle()]
+    for n in range(consumers):
+        work += [Take(host=n, deadline_ms=SURE, count=BATCH), *(Ack(host=n) for _ in range(BATCH))]
+    leaving = consumers - stays
+    hang: list[AnyStep] = [Stall(link=1, toward="client") for _ in range(leaving)]
+    go: list[AnyStep] = [step for _ in range(leaving) for step in (Counters(), Leave(), BOOKED, Counters())]
+    back: list[AnyStep] = [Resume() for _ in range(leaving)]
+    hosts = (client("p0"), *(client(name, 0, "jms") for name in names))
+    return plot(come, work, hang, Send(count=BACKLOG, size=SIZE), go, back, Settle(), hosts=hosts)
+
+
+def rounds(prefetch: int, times: int = 5) -> Program:
+    """A consumer that takes a batch and comes back, again and again."""
+    one: list[AnyStep] = [
+        Subscribe(host=1, prefetch=prefetch),
+        Take(deadline_ms=SURE, count=BATCH),
+        Ack(upto=BATCH - 1),
+    ]
+    steps: list[AnyStep] = [Send(count=times * BATCH), *([*one, Settle(), Leave(), Counters()] * times), Settle()]
+    return plot(steps, hosts=(client("p0"), client("c0", 0, "jms")))
+
+
+def stories() -> list[Story]:
+    """Of document 003."""
+    balanced = {"rest:q0": 0, "INF-001": "satisfied", "INF-006": "satisfied"}
+    swings = {"lowest:q0": (-BACKLOG * 2, -1), **balanced}
+    return [
+        Story(
+            "003-negative",
+            "prefetch 1000, dispatched asynchronously: the count swings below zero and comes back",
+            "in-flight",
+            Half(quits(1000), swings),
+            Half(quits(1000, "sync"), {"lowest:q0": (0, 0), **balanced, "INF-002": "satisfied"}),
+            "none is needed: the books are balanced. dispatchAsync=false keeps the count above zero",
+            "a slow consumer then slows the dispatch to all others",
+            "ledger-sync-negative",
+        ),
+        Story(
+            "003-prefetch-of-a-batch",
+            "a prefetch of what a consumer takes before it leaves bounds the swing",
+            "in-flight",
+            Half(quits(1000), swings),
+            Half(quits(BATCH), {"lowest:q0": (-BATCH, 0), **balanced}),
+            "a prefetch of 10 for batches of 10",
+            "a round trip for each batch",
+            "ledger-close-again",
+        ),
+        Story(
+            "003-many-consumers",
+            "several consumers at once: the swing adds up, and what is left is what the one that stays holds",
+            "in-flight",
+            Half(quits(1000, consumers=4), swings),
+            Half(
+                quits(BATCH, consumers=4, stays=True),
+                {"lowest:q0": (-3 * BATCH, BATCH), "rest:q0": BATCH, "INF-001": "satisfied"},
+            ),
+            "a prefetch of 10 for batches of 10",
+            "a round trip for each batch",
+            "ledger-close-again",
+        ),
+        Story(
+            "003-wasted-dispatches",
+            "a consumer that takes ten and comes back: the whole prefetch is dispatched each time, in vain",
+            "in-flight",
+            Half(rounds(1000), {"dispatched:q0": (100, 200), "taken": 50, "rest:q0": 0, "INF-004": "satisfied"}),
+            Half(rounds(BATCH), {"dispatched:q0": (50, 100), "taken": 50, "rest:q0": 0, "INF-004": "satisfied"}),
+            "a prefetch of 10 for batches of 10",
+            "a round trip for each batch",
+            "ledger-dispatch-falls",
+        ),
+    ]

@@ -1,0 +1,111 @@
+"""Every story, simulated, both ways: as documented on the reference broker, and not under what must break it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
+from brokerproof.conformance.operating.retrospect import compared, diagnosed
+from brokerproof.conformance.running.break_even import search
+from brokerproof.conformance.running.telling import breaking, hastened, play, simulated
+from brokerproof.conformance.stories import stories
+from brokerproof.conformance.stories.break_even import POLICIES
+from brokerproof.reports.commands.story import unsaid
+
+NAMES = sorted(stories())
+#: What the commands of operators must say of the worst instant, story by story: answers that are a yes.
+DIAGNOSES = {
+    "002-starved": {"idle-consumers", "no-memory", "broker-memory", "holders", "starvation"},
+    "002-adding-up": {"idle-consumers", "no-memory", "broker-memory", "holders", "starvation"},
+    "002-to-the-brim": {"idle-consumers", "no-memory", "broker-memory", "holders", "starvation"},
+    "002-slow-neighbour": {"broker-memory"},
+    "003-negative": {"negative-in-flight", "wasted-dispatches"},
+    "000-broker-ahead": {"clocks-differ", "dead-on-arrival", "ttl"},
+    "000-discarded": {"clocks-differ", "plug-in", "discarded-by-consumers", "ttl"},
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_halves_behave_as_documented(name: str) -> None:
+    for half in play(stories()[name], simulated()):
+        assert half.holds, [check for check in half.checks if not check.holds]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_can_fail(name: str) -> None:
+    assert any(half.fails for half in breaking(stories()[name])), stories()[name].breaks
+
+
+@pytest.mark.parametrize("name", DIAGNOSES)
+def test_the_worst_instant_is_diagnosed(name: str) -> None:
+    story = stories()[name]
+    history = next(play(story, simulated())).result.history
+    assert history is not None
+    found = compared(history) if story.curve == "clocks" else diagnosed(history, story.curve)
+    assert found is not None
+    assert DIAGNOSES[name] <= {answer.id for answer in found[-1] if answer.answer == "yes"}
+
+
+def test_the_break_even_skew_is_where_theory_has_it() -> None:
+    found = {policy: search(policy, simulated(), 8) for policy in POLICIES[:3]}
+    assert all(one.agrees for one in found.values())
+    assert [one.broken_ms is None for one in found.values()] == [False, True, False]
+    assert not any(search(policy, simulated("expiry-never"), 8).agrees for policy in POLICIES[:1])
+
+
+def test_speed_shortens_what_does_not_depend_on_clocks() -> None:
+    slow, quick = stories()["001-defaults"], hastened(stories()["001-defaults"], 10)
+    ends = [next(play(story, simulated())).result.history for story in (slow, quick)]
+    lengths = [history.events[-1].t1 for history in ends if history is not None]
+    assert lengths[0] > 5 * lengths[1]
+    assert all(half.holds for half in play(quick, simulated()))
+    assert hastened(stories()["000-broker-ahead"], 10) is stories()["000-broker-ahead"]
+
+
+def test_a_live_broker_is_asked_only_what_it_can_be_told() -> None:
+    asked = stories()["001-shorter-offer-of-the-broker"].sick.program
+    given = msgspec.structs.replace(asked, broker=msgspec.structs.replace(asked.broker, monitor_offer=None))
+    assert "monitor_offer" in unsaid(asked, given)
+    assert unsaid(asked, asked) == ""
+
+
+def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, remedy in (
+        (["story"], "story --list"),
+        (["story", "002-starvd"], "002-starved"),
+        (["story", "000", "--speed", "0"], "1 to 60"),
+        (["story", "000", "--generation", "memory=G9"], "G3"),
+        (["story", "000", "--generation", "memory=G1", "--broker", "activemq"], "leave it out"),
+        (["story", "000", "--broker", "activemq", "--tier", "simulated"], "--tier live"),
+        (["story", "000", "--home", "/nowhere"], "reference"),
+    ):
+        assert main(words) == USAGE
+        assert remedy in capsys.readouterr().err
+
+
+def test_another_generation_breaks_it() -> None:
+    assert main(["story", "002-starved", "--generation", "memory=fair"]) == VIOLATED
+
+
+def test_break_even_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["story", "--break-even", "--out", str(tmp_path)]) == OK
+    assert capsys.readouterr().out.count("\u2713") == len(POLICIES)
+    assert (tmp_path / "stories" / "index.html").read_text().count("borne up to") == len(POLICIES)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["story", "--list"]) == OK
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(stories())
+    assert main(["story", "000-broker-ahead", "--out", str(tmp_path)]) == OK
+    text = capsys.readouterr().out
+    assert re.search(r"sick: as documented(.|\n)*cured: as documented", text)
+    assert "price:" in text
+    page = (tmp_path / "stories" / "000-broker-ahead.html").read_text()
+    assert page.count('<svg class="plot"') == 2
+    assert main(["story", "000-broker-ahead", "--mutant", "expiry-never"]) == VIOLATED
+    assert "✗ consumed: 1 (documented: 0)" in capsys.readouterr().out
