@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "reference_broker.security.command:main",
         "make a password hash for the broker's configuration",
     ),
+    "mqsc": ("conformance.commands.mqsc:main", "check commands for a queue manager, and show what they do"),
     "diagnose": ("conformance.operating.diagnose:main", "ask a running broker why consumers get nothing"),
     "clocks": (
         "conformance.operating.clocks:main",

@@ -121,7 +121,7 @@ class ActiveMQEndpoint(Endpoint):
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         del limit_bytes
-        return None if op == "limit" else managed.operate(self.broker.jolokia, op, dest, to)
+        return None if op in ("limit", "mqsc") else managed.operate(self.broker.jolokia, op, dest, to)
 
     def restart(self, how: str) -> dict[str, int] | None:
         before = self.broker.process.pid

@@ -125,7 +125,7 @@ class Endpoint(ABC):
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the broker's memory
-        ``limit``; None: nobody can ask this broker.
+        ``limit``, give a queue manager the ``mqsc`` command ``to``; None: nobody can ask this broker.
         """
         del op, dest, to, limit_bytes
         return None

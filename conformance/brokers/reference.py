@@ -120,7 +120,7 @@ class ReferenceEndpoint(Endpoint):
         return None if answer is None else reading(int(answer["wall_ms"]), t0_ns, real0_ms)
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
-        target: dict[str, object] = {"to": to} if to else {}
+        target: dict[str, object] = {"command" if op == "mqsc" else "to": to} if to else {}
         if op == "limit":
             target["bytes"] = limit_bytes
         answer = self._admin.exchange(do=op, dest=dest or None, **target)

@@ -18,6 +18,9 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 MANAGED: Final = (*ANYTHING, "mqsc")
 _GRANT = re.compile(r"SET AUTHREC PROFILE\('([^']+)'\) PRINCIPAL\('nobody'\) AUTHADD\(([A-Z, ]*)\)")
 
+#: What stops or restarts the processor.
+_SWITCH = re.compile("DELAYPROC|DDELAY|CMDLEVEL|PLATFORM")
+
 
 def managed(facts: Facts) -> list[Send]:
     """Messages with a delay that were sent to a queue manager."""
@@ -38,10 +41,10 @@ def _refused(send: Send, reason: int) -> Findings:
     said = send.event.refusal or ""
     if not send.refused:
         yield broken("taken", send, why=f"it was to be refused with {reason}")
-    elif str(reason) not in said:
-        yield broken("another-reason", send, why=f"it was to be refused with {reason}, not {said!r}")
-    else:
+    elif str(reason) in said:
         yield held("refused", "refused")
+    elif not send.reasoned and said != "not connected":  # one of several reasons, and which one is named, is open
+        yield broken("another-reason", send, why=f"it was to be refused with {reason}, not {said!r}")
 
 
 @rule("DLY-016", over=managed, handles=MANAGED, faults=FAULTS)
@@ -116,12 +119,11 @@ def managed_arrivals(facts: Facts) -> list[Delivery]:
 def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Findings:
     """While the delivery delay processor is stopped no delayed message reaches a consumer, however late it is."""
     due = facts.delays.due(delivery.send)
-    switches = [event for event in operations(facts) if event.command in ("STOP DELAYPROC", "START DELAYPROC")]
-    before = [event for event in switches if event.t0 < delivery.event.t1]
+    before = [e for e in operations(facts) if e.t0 < delivery.event.t1 and _SWITCH.search(e.command or "")]
     if due is None or not before:
         return
     last = before[-1]
     if last.command == "START DELAYPROC":
         yield held("when-started", "it came after the start")
-    elif last.t1 < due.span[0]:
+    elif last.command == "STOP DELAYPROC" and last.t1 < due.span[0]:
         yield broken("while-stopped", delivery.send, delivery, why="the processor had been stopped before it was due")

@@ -214,6 +214,8 @@ def dead_sends(facts: Facts) -> list[Send]:
     found: list[Send] = []
     living: dict[str, bool] = {}
     for send in facts.sends.values():
+        if send.reasoned:
+            continue
         if send.event.result != "fail":
             if send.event.result == "unknown" or not may_die(facts, send):
                 continue

@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from brokerproof.reference_broker.core.events import (
     Move,
+    Mqsc,
     Operation,
     Purge,
     RemoveQueue,
@@ -230,5 +231,6 @@ _OPERATIONS: Final[dict[str, Callable[[_Request], Operation]]] = {
     "remove": lambda request: RemoveQueue(_name(request, "dest")),
     "move": _move,
     "reset": lambda request: ResetStatistics(_optional(request, "dest")),
+    "mqsc": lambda request: Mqsc(str(request.get("command", ""))),
     "limit": lambda request: SetMemoryLimit(_optional(request, "dest"), _number(request, "bytes")),
 }

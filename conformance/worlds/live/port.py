@@ -373,7 +373,7 @@ class LivePort:
     def _operate(self, operation: ops.Operate, outcome: Outcome) -> None:
         name = self.hosts.names.physical
         dest, to = operation.dest and name(operation.dest), operation.to and name(operation.to)
-        ask = partial(self.endpoint.operate, operation.op, dest, to, operation.limit_bytes)
+        ask = partial(self.endpoint.operate, operation.op, dest, to or operation.command, operation.limit_bytes)
         answer = self.hosts.of_broker(ask, None)
         if self.hosts.crashed:
             outcome.result = "unknown"

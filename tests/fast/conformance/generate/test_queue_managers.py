@@ -1,0 +1,22 @@
+"""Random programs on a queue manager: none is red, and between them they exercise what can be drawn."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.chooser import SeededChooser
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.generate.queue_managers import with_queue_manager
+from brokerproof.conformance.running.engine import run_program
+
+WANTED = ("DLY-005", "DLY-016", "DLY-032", "DLY-033", "DLY-039", "DLY-040", "DLY-042", "GEN-001", "GEN-101")
+
+
+def test_random_programs_on_a_queue_manager() -> None:
+    exercised = set()
+    for seed in range(100):
+        program = with_queue_manager(SeededChooser(seed + 77), program_for_seed(seed))
+        for verdict in run_program(program, str(seed), wanted=WANTED).verdicts:
+            assert verdict.verdict is not VerdictKind.VIOLATED, f"seed {seed}: {verdict.requirement} {verdict.text}"
+            if verdict.verdict is VerdictKind.SATISFIED:
+                exercised.add(verdict.requirement)
+    assert exercised >= {"DLY-016", "DLY-032", "DLY-040", "DLY-042"}
