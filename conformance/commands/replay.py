@@ -18,6 +18,7 @@ from brokerproof.conformance.experiment.program import Program, read_program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult, verdict_digest
 from brokerproof.conformance.experiment.verdict import VerdictKind, concluded
 from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.known import apply_known, load_known
 from brokerproof.conformance.machines import MODELS
 from brokerproof.conformance.machines.model import Model, contradiction
 from brokerproof.conformance.mutants import check_mutant
@@ -107,7 +108,8 @@ def _watch(result: RunResult, model: type[Model], wanted: Sequence[str]) -> None
     assert result.history is not None, "it has run"
     verdict = contradiction(model, result.program, result.history, wanted)
     if verdict is not None:
-        result.verdicts = [verdict, *result.verdicts]
+        found, _ = apply_known(result.name, [verdict], load_known(result.broker))
+        result.verdicts = [*found, *result.verdicts]
 
 
 def _same_line(result: RunResult, options: argparse.Namespace) -> str:

@@ -158,7 +158,7 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The network path of one client: its one-way latency, the inactivity monitor that the client offers, and how many
-    bytes pass per second and direction (0: no limit; the simulated world only).
+    bytes pass per second and direction (0: no limit).
     """
 
     client: str

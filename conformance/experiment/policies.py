@@ -51,10 +51,12 @@ def specificity(pattern: str) -> tuple[list[int], int]:
     return [_RANKS.get(element, 0) for element in pattern.split(".")], 1
 
 
-def entry_for(broker: BrokerSpec, dest: str, *, topic: bool) -> PolicySpec | None:
-    """The one entry that applies; None: none does."""
+def entry_for(broker: BrokerSpec, dest: str, *, topic: bool, temporary: bool = False) -> PolicySpec | None:
+    """The one entry that applies; None: none does. What a pattern says of queues says nothing of temporary ones."""
     best: PolicySpec | None = None
     for entry in broker.policies:
+        if temporary and entry.match.startswith(PREFIXES):
+            continue
         if matches(entry.match, dest, topic=topic) and (
             best is None or specificity(entry.match) < specificity(best.match)
         ):
@@ -71,20 +73,24 @@ def default_window(*, topic: bool, durable: bool, browser: bool) -> int:
     return DURABLE if durable else TOPIC
 
 
-def policy_window(broker: BrokerSpec, dest: str, *, topic: bool, durable: bool, browser: bool) -> int | None:
+def policy_window(
+    broker: BrokerSpec, dest: str, *, topic: bool, durable: bool, browser: bool, temporary: bool = False
+) -> int | None:
     """The prefetch that a policy gives instead; None: it says nothing about this kind of consumer."""
-    entry = entry_for(broker, dest, topic=topic)
+    entry = entry_for(broker, dest, topic=topic, temporary=temporary)
     if entry is None or browser or (topic and not durable):
         return None
     return entry.durable_topic_prefetch if topic else entry.queue_prefetch
 
 
-def window_of(broker: BrokerSpec, dest: str, asked: int, *, topic: bool, durable: bool, browser: bool) -> int:
+def window_of(
+    broker: BrokerSpec, dest: str, asked: int, *, topic: bool, durable: bool, browser: bool, temporary: bool = False
+) -> int:
     """The prefetch that a consumer must get."""
     default = default_window(topic=topic, durable=durable, browser=browser)
     if asked not in (UNASKED, default):
         return asked
-    configured = policy_window(broker, dest, topic=topic, durable=durable, browser=browser)
+    configured = policy_window(broker, dest, topic=topic, durable=durable, browser=browser, temporary=temporary)
     return default if configured is None else configured
 
 

@@ -14,7 +14,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
-from brokerproof.conformance.facts.presence import departed_ns, gone_ns, rest_after
+from brokerproof.conformance.facts.presence import departed_ns, gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import began_ns, scarce
 from brokerproof.conformance.facts.rows import (
     LATE,
@@ -100,7 +100,9 @@ def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:
     if tables.restarted(event.t0, NEVER) and not (event.persistent and tables.remembers):
         return False
     if dest.kind == "temporary":
-        return False  # it goes with its owner's connection, with all that it has
+        owner = tables.client(tables.names.owner(dest.name))
+        if not kept_connection(tables, owner, event.t0, tables.end_ns):
+            return False  # it goes with its owner's connection, with all that it has
     letters = tables.destination(dest.applied.own_dead_letters() or DEAD_LETTERS)
     if letters.purges or (is_stuck(tables, letters)) or not drained(tables, letters):
         return False

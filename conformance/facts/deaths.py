@@ -11,6 +11,7 @@ from brokerproof.conformance.facts.absence import would_be_dead_letter
 from brokerproof.conformance.facts.deliveries import may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import Death
 from brokerproof.conformance.facts.policy import believes_clients
+from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.rows import Copy, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
@@ -59,11 +60,13 @@ def letter_is_due(tables: Tables, copy: Copy) -> bool:
     """Whether the dead letter of a copy that expired must have been found; of all copies of a message the first may be
     the only one that gets one.
     """
-    gone = any(operation.t1 >= copy.send.event.t0 for operation in copy.dest.purges)
+    dest = copy.dest
+    gone = any(operation.t1 >= copy.send.event.t0 for operation in dest.purges)
     letters = any(one.dead_letters for one in copy.send.copies.values())
-    if copy.dest.kind == "temporary" and not copy.dest.applied.is_shared():
+    if dest.kind == "temporary" and not dest.applied.is_shared():
         return False  # nobody knows what the broker calls the queue
-    if not copy.deliveries and tables.declared.generation.get("memory", "fair") != "fair":
+    fair = tables.declared.generation.get("memory", "fair") == "fair"
+    if not (fair or copy.deliveries) and (len(dest.copies) > dest.applied.page or scarce_ns(tables, dest) < NEVER):
         return False  # such a broker may not come to look at it
     return not gone and not letters and would_be_dead_letter(tables, copy)
 

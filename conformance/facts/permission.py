@@ -111,7 +111,7 @@ def _send(tables: Tables, event: Send, *, begun: bool) -> str:
         return "a queue manager has reasons of its own"
     if event.forged or event.network or event.preset_ms is not None or event.size > LARGE_BYTES:
         return "an unusual message"
-    return "there may have been no room" if _is_full(tables, event) else ""
+    return "there may have been no room" if maybe_without_room(tables, event) else ""
 
 
 def _is_managed(tables: Tables) -> bool:
@@ -119,7 +119,7 @@ def _is_managed(tables: Tables) -> bool:
     return bool(tables.declared.mqsc) or any(event.op == "mqsc" for event in tables.operations)
 
 
-def _is_full(tables: Tables, event: Send) -> bool:
+def maybe_without_room(tables: Tables, event: Send) -> bool:
     """Whether memory or the disk may have been full, so that a send is refused, or waits."""
     if tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes:
         return True
@@ -134,7 +134,7 @@ def _is_behind(tables: Tables, client: Client, event: Asked) -> bool:
         before = other.event
         if other.client is not client or before.seq >= event.seq or not isinstance(before, Send):
             continue
-        if before.result == "unknown" and _is_full(tables, before):
+        if before.result == "unknown" and maybe_without_room(tables, before):
             return True
     return False
 
@@ -248,4 +248,4 @@ def kept_back(tables: Tables, request: Request) -> str:
         return "there may have been no room"
     if _is_behind(tables, client, event):
         return "it may be behind a message that waits for room"
-    return "" if not isinstance(event, Send) or not _is_full(tables, event) else "there may have been no room"
+    return "" if not isinstance(event, Send) or not maybe_without_room(tables, event) else "there may have been no room"

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from brokerproof.conformance.experiment.configuration import (
     DeadLetterSpec,
     DeclaredSpec,
@@ -16,7 +14,7 @@ from brokerproof.conformance.experiment.configuration import (
 )
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_aside, own_dead_letters_of
 from brokerproof.conformance.experiment.history import Send
-from brokerproof.conformance.experiment.policies import PREFIXES, entry_for
+from brokerproof.conformance.experiment.policies import entry_for
 
 #: How much of a limit may be in use before anybody may be kept waiting for memory.
 PRESSURE_PERCENT: Final = 50
@@ -30,10 +28,7 @@ class Applied:
     __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "found", "memory_limit_bytes", "page", "topic")
 
     def __init__(self, declared: DeclaredSpec, dest: str, *, topic: bool, temporary: bool = False) -> None:
-        if temporary:  # what a pattern says of queues says nothing of temporary ones
-            plain = [entry for entry in declared.policies if not entry.match.startswith(PREFIXES)]
-            declared = msgspec.structs.replace(declared, policies=plain)
-        entry = entry_for(declared, dest, topic=topic)
+        entry = entry_for(declared, dest, topic=topic, temporary=temporary)
         self.dest = dest
         self.topic = topic
         #: An entry applies.

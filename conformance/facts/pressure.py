@@ -7,8 +7,10 @@ scarce. A limit that an operator changed says nothing any more.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
@@ -16,12 +18,33 @@ from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
+#: What a raw peer that reads nothing sends itself, at most.
+FLOOD_MAX_BYTES: Final = 32 * 1024 * 1024
+
+
+def may_block(tables: Tables, sends: Iterable[SendEvent], changes: bool) -> bool:
+    """Whether so much is sent in a run that a limit may be half reached, so that a producer may wait for room;
+    ``changes``: an operator changes limits.
+    """
+    declared = tables.declared
+    if changes or declared.store_limit_bytes or declared.temp_limit_bytes:
+        return True
+    limits = [declared.memory_limit_bytes, *(entry.memory_limit_bytes or 0 for entry in declared.policies)]
+    least = min((limit for limit in limits if limit > 0), default=0)
+    most_copies = 1 + max((len(one.of) for one in tables.names.declared), default=0)
+    sent_bytes = sum(most_copies * (event.size + OVERHEAD_MAX_BYTES) for event in sends)
+    return 0 < least * PRESSURE_PERCENT < sent_bytes * 100
+
 
 def mark_pressure(tables: Tables) -> None:
     """Put marks ``memory`` where a limit may have been half reached."""
     limit = tables.declared.memory_limit_bytes
     if 0 < limit * PRESSURE_PERCENT < tables.sent_bytes * 100:
         _mark(tables, "", limit, tables.sends.values())
+    for probe in tables.probes:
+        flooded_bytes = probe.said.times * FLOOD_MAX_BYTES if probe.said.deaf else 0
+        if flooded_bytes and 0 < limit * PRESSURE_PERCENT < (flooded_bytes + tables.sent_bytes) * 100:
+            tables.marks.put(marks.MEMORY, "", (probe.t0, probe.t1))
     for dest in list(tables.destinations.values()):
         own = dest.applied.memory_limit_bytes
         if own > 0:

@@ -48,6 +48,7 @@ from brokerproof.conformance.facts.attachments import Attachments, heard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.operating import operate
 from brokerproof.conformance.facts.policy import gets_expiration, surely_believes_clients
+from brokerproof.conformance.facts.pressure import may_block
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.requests import Requests
 from brokerproof.conformance.facts.rows import (
@@ -95,6 +96,8 @@ def record(history: History, tables: Tables) -> None:
             announced.setdefault(event.message, event)
         elif type(event) is Commit:
             tables.commits[event.tx] = event
+    changes = any(type(event) is Operate and event.op == "limit" for event in history.events)
+    tables.blocks = may_block(tables, announced.values(), changes)
     mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()
     requests = Requests(tables)
@@ -165,7 +168,7 @@ class Recording:
         tables = self.tables
         if event.result == "ok":
             heard(tables.client(event.host), event)
-        elif event.result == "unknown":
+        elif event.result == "unknown" and tables.blocks:
             tables.client(event.host).unanswered = True
         send = self._row(event.message)
         if send is None or send.event is not event:
@@ -181,6 +184,8 @@ class Recording:
             part.epoch.send(event)
             part.sent_bytes += bytes_max
             part.timed += timed
+            for queue in tables.virtual_queues.get(part.name, ()):
+                queue.timed += timed  # it may get a copy of which nobody knows
             part.ledger.sent += 1
             part.ledger.loose += event.result != "fail" and (event.result != "ok" or event.tx is not None or delayed)
             part.ledger.stirred = part.ledger.stirred or part.topic
@@ -287,9 +292,9 @@ class Recording:
             origin = self.tables.destination(event.original_dest)
             if origin.topic:
                 return self._copy(send, holder, origin, None)  # it died before any queue got its copy
-            if _is_copied(self.tables, send, origin):
-                return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
-        source = _moved_from(self.tables, send, dest)
+            source = origin if _is_copied(self.tables, send, origin) else _moved_from(self.tables, send, origin)
+        else:
+            source = _moved_from(self.tables, send, dest)
         if source is not None:
             return send.copies.get(source.name) or self._copy(send, source.name, source, None)
         if (
@@ -439,11 +444,12 @@ class Recording:
 
 
 def _moved_from(tables: Tables, send: Send, dest: Destination) -> Destination | None:
-    """The queue of a virtual topic from which an operator may have moved a message here."""
-    if send.dest.kind != "virtual" or dest.topic or _is_copied(tables, send, dest):
+    """From where an operator may have moved a message here: a queue of a virtual topic, a part of a composite."""
+    if send.dest.kind not in {"composite", "virtual"} or dest.topic or _is_copied(tables, send, dest):
         return None
     moved = {one.dest for one in dest.purges if one.op == "move" and one.to == dest.name}
-    found = [queue for queue in tables.virtual_queues.get(send.dest.name, ()) if queue.name in moved]
+    queues = [*tables.virtual_queues.get(send.dest.name, ()), *tables.parts(send.event)]
+    found = [queue for queue in queues if queue.name in moved and not queue.topic]
     fresh = [queue for queue in found if queue.name not in send.copies]
     return next(iter((*fresh, *found)), None)
 

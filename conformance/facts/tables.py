@@ -72,7 +72,7 @@ class Tables:
     """One run's. Rows come in the order of the history."""
 
     # fmt: off
-    __slots__ = ("acknowledges", "advisories", "asked", "broker", "broker_readings", "browsers", "browses",
+    __slots__ = ("acknowledges", "advisories", "asked", "blocks", "broker", "broker_readings", "browsers", "browses",
                  "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes", "declared",
                  "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header", "limits",
                  "lookers", "marks", "measured", "mortal", "moved_seq", "names", "operations", "pauses", "phase",
@@ -133,8 +133,8 @@ class Tables:
         self.unproved: dict[str, Fault] = {}
         # -- the state of the recording pass
         self.phase = ""
-        #: The last event that was no reading.
-        self.moved_seq = -1
+        #: A producer may have to wait for room; the last event that was no reading.
+        self.blocks, self.moved_seq = False, -1
         #: Readings at rest of destinations which that of the broker is to follow; starts of such readings, rising.
         self.settle: list[Reading] = []
         self.rests_ns: list[int] = []
@@ -165,6 +165,7 @@ class Tables:
             self.destinations[name] = found
             if virtual not in {"", name} and "virtual-topics" in self.header.capabilities:
                 self.virtual_queues.setdefault(virtual, []).append(found)
+                found.timed = self.destination(virtual).timed
             for session in self.wild:
                 if covers(session, found):
                     found.sessions.append(session)

@@ -74,8 +74,9 @@ def _settlements_ended(tables: Tables, transaction: Transaction) -> None:
             roll_back(delivery, mixed=transaction.mixed)
         elif not isinstance(delivery.settlement, Nack) or ends_by_reject(tables, delivery):
             settle(tables, delivery, SETTLED)
-    for delivery in transaction.tried if transaction.committed is False else ():
-        if delivery.transaction is None:
+    for delivery in transaction.tried:
+        delivery.dest.ledger.stirred = True
+        if transaction.committed is False and delivery.transaction is None:
             roll_back(delivery)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
@@ -24,16 +24,24 @@ from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, concluded
 from brokerproof.conformance.generate.strategies import frames, steps
+from brokerproof.conformance.known import apply_known
 from brokerproof.conformance.machines.model import Model, contradiction
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import seldom_collected
 from brokerproof.conformance.running.items import EXAMPLES
+from brokerproof.conformance.running.live import explained
 from brokerproof.conformance.worlds.executor import World
+from brokerproof.conformance.worlds.live.world import LiveWorld
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
-#: Steps of each program.
+if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.base import Adapter
+    from brokerproof.conformance.worlds.live.laboratory import Laboratory
+
+#: Steps of each program, and the real time that they may take in the live world.
 STEPS = 25
+LIVE_MS = 3000
 
 #: Makes an opened world for a frame; the steps follow one by one.
 WorldFactory = Callable[[Program], World]
@@ -47,6 +55,17 @@ def simulated(mutant: str | None = None) -> WorldFactory:
     def opened(frame: Program) -> World:
         world = SimulatedWorld(mutant=mutant)
         world.open(frame)
+        return world
+
+    return opened
+
+
+def live(adapter: Adapter, laboratory: Laboratory, budget_ms: int = LIVE_MS) -> WorldFactory:
+    """A broker at hand, in real time, of which a program's steps may take ``budget_ms``; its links have proxies."""
+
+    def opened(frame: Program) -> World:
+        world = LiveWorld(adapter, laboratory, proxied=True, budget_ms=budget_ms)
+        world.open(adapter.cast(frame))
         return world
 
     return opened
@@ -102,7 +121,8 @@ class Search:
     """One machine at work: ``run`` returns the first failure. ``results`` are all its runs; only that one has its
     history.
 
-    ``wanted`` are the requirements that count, for model and judge (default: all that are judged).
+    ``wanted`` are the requirements that count, for model and judge (default: all that are judged). ``adapter``: whose
+    broker it is where the world is live: its known deviations are no failures, and how it was chosen is told.
     """
 
     def __init__(
@@ -114,7 +134,9 @@ class Search:
         mutant: str | None = None,
         first_seed: int = 0,
         examples: int = EXAMPLES,
+        adapter: Adapter | None = None,
     ) -> None:
+        self.adapter = adapter
         self.wanted = tuple(wanted) if wanted is not None else tuple(default_catalogue().select(None))
         self.model = model
         self.open_world = open_world
@@ -159,6 +181,10 @@ class Search:
         own = self.contradiction(program, history)
         said = [Finding("model", own)] if own is not None else []
         said += [Finding("judge", verdict) for verdict in judge_history(history, wanted=self.wanted)]
+        if self.adapter is not None:
+            known = self.adapter.known()
+            judged = [(by, explained(self.adapter, verdict)) for by, verdict in said]
+            said = [Finding(by, apply_known(name, [verdict], known)[0][0]) for by, verdict in judged]
         findings = [
             finding
             for finding in said
@@ -167,7 +193,9 @@ class Search:
         findings.sort(key=lambda finding: finding.verdict.requirement not in self.model.promises)
         verdicts = [finding.verdict for finding in said]
         broker, world = history.header.broker, history.header.world
-        return Examined(RunResult(name, broker, world, program, verdicts, history, mutant=self.mutant), findings)
+        chosen = () if self.adapter is None else self.adapter.chosen
+        result = RunResult(name, broker, world, program, verdicts, history, mutant=self.mutant, chosen=chosen)
+        return Examined(result, findings)
 
     def ended(self, program: Program, history: History) -> None:
         """A machine has finished a run. Raises ``PromiseBroken`` when something is violated in it."""

@@ -37,8 +37,7 @@ def around_acknowledgements(facts: Facts) -> list[Reading]:
     if not facts.acknowledges:
         return []
     found = [one for one in facts.readings if one.at_rest and one.ledger.act is not None and not one.ledger.stirred]
-    # What browsers hold comes and goes beside; what an operator took may have been on its way.
-    found = [one for one in found if not (one.ledger.browsed or one.ledger.unaccounted)]
+    found = [one for one in found if not one.ledger.unaccounted]  # what an operator took may have been on its way
     return [one for one in found if one.base is not None and facts.tally.is_calm(one.destination, one)]
 
 

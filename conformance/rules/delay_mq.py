@@ -45,7 +45,9 @@ def _refused(send: Send, reason: int) -> Findings:
         yield broken("taken", send, why=f"it was to be refused with {reason}")
     elif str(reason) in said:
         yield held("refused", "refused")
-    elif not send.reasoned and said != "not connected":  # one of several reasons, and which one is named, is open
+    elif (
+        not send.event.reasoned() and said != "not connected"
+    ):  # one of several reasons, and which one is named, is open
         yield broken("another-reason", send, why=f"it was to be refused with {reason}, not {said!r}")
 
 

@@ -128,9 +128,12 @@ def origins(facts: Facts) -> list[Send | Arrive]:
 def nothing_from_nowhere(facts: Facts, row: Send | Arrive) -> Findings:
     """Nothing arrives that was not sent to that destination before."""
     if isinstance(row, Arrive):
-        if not row.message and any(probe.said.deaf for probe in facts.probes):
-            return  # what a deaf raw peer sent itself may have become a dead letter
-        if not row.message and (row.original_dest or "").rpartition("/")[2].startswith(ADVISORIES):
+        origin = row.original_dest or ""
+        if row.message or not origin:
+            pass
+        elif any(probe.said.deaf for probe in facts.probes) and origin not in facts.destinations:
+            return  # what a deaf raw peer sent to a topic of its own may have become a dead letter
+        elif origin.rpartition("/")[2].startswith(ADVISORIES):
             return  # so may what a broker tells of itself
         yield broken("ghost", row, why="nobody sent it")
         return

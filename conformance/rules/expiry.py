@@ -31,7 +31,7 @@ from brokerproof.conformance.facts.expiration import (
 )
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import leaving_ns
-from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send
+from brokerproof.conformance.facts.rows import DOUBTFUL, LATE, RETURNED, Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
 
@@ -203,7 +203,10 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
 
 def _is_back(letter: Delivery) -> bool:
     """Whether a dead letter came back from the consumer that had it, or may have."""
-    return letter.state == RETURNED or not letter.session.known
+    session = letter.session
+    late = letter.state == LATE and session.ack != "auto"  # it had left when it got it
+    doubtful = letter.state == DOUBTFUL and session.end != ""
+    return late or doubtful or letter.state == RETURNED or not session.known
 
 
 def dead_sends(facts: Facts) -> list[Send]:
@@ -211,7 +214,7 @@ def dead_sends(facts: Facts) -> list[Send]:
     found: list[Send] = []
     living: dict[str, bool] = {}
     for send in facts.sends.values():
-        if send.reasoned:
+        if send.event.reasoned():
             continue
         if send.event.result != "fail":
             if send.event.result == "unknown" or not may_die(facts, send):

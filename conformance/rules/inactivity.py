@@ -15,6 +15,7 @@ from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.links import Connection, Limits, Silence, connections_of, is_inactivity
+from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import Client, Delivery
 from brokerproof.conformance.facts.spans import NEVER, ms
@@ -114,8 +115,8 @@ def _unnoticed_until(facts: Facts, link: Link, silence: Silence) -> int:
 def _is_blocked(facts: Facts, link: Link, at_ns: int) -> bool:
     """Whether a send had not been answered by then: a broker that does not read a link need not watch it either."""
     began_ns, client = link.connection.connect.t0, link.connection.connect.host
-    sends = (send.event for send in facts.sends.values() if send.event.host == client)
-    return any(event.result == "unknown" and began_ns <= event.t0 and event.t1 <= at_ns for event in sends)
+    sends = [one.event for one in facts.sends.values() if one.event.host == client and one.event.result == "unknown"]
+    return any(began_ns <= one.t0 and one.t1 <= at_ns and maybe_without_room(facts, one) for one in sends)
 
 
 @rule("INA-001", over=links, faults=("stall",))

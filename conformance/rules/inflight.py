@@ -7,9 +7,9 @@ mean to it; so no mark drops a reading here.
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
-from brokerproof.conformance.facts.pressure import pressed
+from brokerproof.conformance.facts.marks import KINDS, LIMIT, MEMORY
 from brokerproof.conformance.facts.rows import Destination, Reading, Session
 from brokerproof.conformance.facts.tally import came_since_purge, dispatched, is_known, is_wide
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
@@ -269,6 +269,13 @@ def _is_fed_by_producers(dest: Destination) -> bool:
     return dest.kind != "dead-letters" and not dest.virtual and dest.applied.entry.redelivery is None
 
 
+def _is_out_of_reach(facts: Facts, dest: Destination, purge: Operate) -> bool:
+    """Whether memory may have been so scarce that an older broker did not load all that it was to purge."""
+    if facts.declared.generation.get("memory", "fair") == "fair":
+        return False
+    return bool(facts.marks.on(dest.name, (purge.t0, purge.t1)) & (MEMORY | LIMIT))
+
+
 @rule("INF-013", over=after_purges, handles=KINDS)
 def purge_empties(facts: Facts, reading: Reading) -> Findings:
     """Purging a queue with messages in flight empties it at once, and their later settlement is not counted again."""
@@ -276,9 +283,9 @@ def purge_empties(facts: Facts, reading: Reading) -> Findings:
     later = came_since_purge(reading)
     if purge is None or event.t0 < purge.event.t1 or event.size is None:
         return
-    if facts.declared.generation.get("memory", "fair") != "fair" and pressed(facts, reading.destination, reading):
-        return  # such brokers purge what they can load
     if event.size > later:
+        if _is_out_of_reach(facts, reading.destination, purge.event):
+            return
         why = "nothing can have come since" if not later else f"at most {later} can have come since"
         yield broken("left", purge.event, reading, why=why)
     elif ledger.reset is None and (event.dequeued or 0) > (event.enqueued or 0):

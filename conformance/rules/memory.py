@@ -112,17 +112,28 @@ def reliefs(facts: Facts) -> list[Relief]:
     return found
 
 
+def _had_gone(copy: Copy, reading: Reading) -> bool:
+    """Whether somebody had settled it by then."""
+    spans = [delivery.settled for delivery in copy.deliveries]
+    return any(span is not None and span[1] <= reading.event.t0 for span in spans)
+
+
+def _is_too_large(facts: Facts, relief: Relief, copy: Copy) -> bool:
+    """Whether a message may not fit, or one before it, though there is room: in the broker's memory, in its queue's."""
+    dest, limit = relief.reading.destination, limit_at(facts, relief.reading)
+    there = [one for one in dest.copies if one is not copy and not _had_gone(one, relief.reading)]
+    sizes = [one.send.event.size + OVERHEAD_MAX_BYTES for one in (copy, *there)]
+    if 0 < dest.applied.memory_limit_bytes * PRESSURE_PERCENT < sum(sizes) * 100:
+        return True
+    return max(sizes) + limit * (relief.percent + 1) // 100 > limit
+
+
 def _resumed(facts: Facts, relief: Relief) -> Findings:
-    dest = relief.reading.destination
-    if 0 < dest.applied.memory_limit_bytes * PRESSURE_PERCENT < dest.sent_bytes * 100:
-        return  # its own limit may keep it asleep
     session = server(relief.reading)
     copy = waits(facts, relief.reading) if session is not None else None
     if session is not None and copy is not None:
-        limit = limit_at(facts, relief.reading)
-        largest = max(send.event.size for send in dest.sends)
-        if largest + OVERHEAD_MAX_BYTES + limit * (relief.percent + 1) // 100 > limit:
-            return  # it may not fit, or what is before it
+        if _is_too_large(facts, relief, copy):
+            return
         why = f"{relief.percent} % of the broker's memory are in use, which had been full at {ms(relief.full_ns)}"
         yield broken("asleep", copy, session, relief.reading, why=why)
     elif session is not None and relief.waited and not relief.reading.waiting:

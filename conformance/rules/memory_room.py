@@ -34,7 +34,9 @@ def names_room(send: Send) -> bool:
 def without_room(facts: Facts) -> list[Send]:
     """Sends that were refused for want of room."""
     return [
-        send for send in facts.sends.values() if send.event.result == "fail" and names_room(send) and not send.reasoned
+        send
+        for send in facts.sends.values()
+        if send.event.result == "fail" and names_room(send) and not send.event.reasoned()
     ]
 
 

@@ -28,8 +28,6 @@ ISOLATION_MS: Final = 1000
 def with_windows(facts: Facts) -> list[Session]:
     """Consumers that got a window full or more, whose library does not widen it by itself."""
     known = [one for one in facts.rows(sessions) if one.known and not one.auto and not one.traits.widens_window]
-    # Which policy applies to a temporary queue is decided by the name that the broker gave it.
-    known = [one for one in known if one.dest.kind != "temporary" or one.event is None or one.event.asked is None]
     return [session for session in known if 0 < session.prefetch <= len(session.deliveries)]
 
 
@@ -128,7 +126,8 @@ def _widths(facts: Facts, reading: Reading, *, ruled: bool) -> Findings:
         if event.selector or event.no_local or event.exclusive or event.priority or window.doubted:
             continue
         durable = bool(event.durable)
-        said = policy_window(facts.declared, dest.name, topic=dest.topic, durable=durable, browser=False)
+        said = policy_window(facts.declared, dest.name, topic=dest.topic, durable=durable, browser=False,
+                             temporary=dest.kind == "temporary")  # fmt: skip
         default = default_window(topic=dest.topic, durable=durable, browser=False)
         if (said is not None) is not ruled or (said is None and event.asked not in {UNASKED, default}):
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.configuration import ConnectorSpec
 from brokerproof.conformance.experiment.history import Probe as ProbeEvent
+from brokerproof.conformance.experiment.policies import PREFIXES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.negotiation import Agreement, agreement
 from brokerproof.conformance.facts.spans import NS_PER_MS, ms
@@ -326,9 +327,11 @@ def write_timeout_ends_it(_facts: Facts, probe: Probe) -> Findings:
     said, timeout_ns = probe.said, probe.connector.write_timeout_ms * NS_PER_MS
     if not said.flooded_ns or timeout_ns <= 0 or said.last_ns is None:
         return
-    entries = probe.declared.policies
-    if any(entry.send_fail_if_no_space or entry.pending_message_limit is not None for entry in entries):
-        return  # what it sends itself may be refused, or dropped before it fills a buffer
+    entries = [entry for entry in probe.declared.policies if not entry.match.startswith(PREFIXES)]
+    limited = probe.declared.memory_limit_bytes > 0 or any(entry.memory_limit_bytes for entry in entries)
+    refusing = limited and any(entry.send_fail_if_no_space for entry in entries)
+    if refusing or any(entry.pending_message_limit is not None for entry in entries):
+        return  # what it sends to its temporary topic may be refused, or dropped before it fills a buffer
     # It notices the end when it next says something; the buffers are full as soon as it has written all.
     high_ns = said.flooded_ns + timeout_ns + WRITE_CHECK_NS + said.every_ms * NS_PER_MS
     if probe.heard.ended_ns is not None or high_ns <= said.last_ns[1]:

@@ -18,9 +18,9 @@ from brokerproof.conformance.stories.story import SURE, Half, Story, client, plo
 
 BATCH, BACKLOG = 10, 160
 #: A departure is not answered; it is booked by then.
-BOOKED = Advance(ms=200)
+BOOKED = Advance(ms=1000)
 #: Large enough that a backlog does not fit into the buffers of a socket.
-SIZE = 60_000
+SIZE = 120_000
 
 
 def quits(

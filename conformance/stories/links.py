@@ -189,10 +189,10 @@ def _peers() -> list[Story]:
         ),
         Story(
             "001-initial-delay",
-            "200 connections at once whose first word takes four seconds: the initial delay keeps them",
+            "200 connections at once of which nothing comes for six seconds: the initial delay keeps them",
             "links",
-            Half(peers(None, 4 * SECOND, MonitorSpec(1000, 0), times=200), {"hung-up": 200}),
-            Half(peers(None, 4 * SECOND, MonitorSpec(1000, 10_000), times=200), {"hung-up": 0}),
+            Half(peers(None, 6 * SECOND, MonitorSpec(1000, 0), times=200), {"hung-up": (100, 200)}),
+            Half(peers(None, 6 * SECOND, MonitorSpec(1000, 10_000), times=200), {"hung-up": 0}),
             "wireFormat.maxInactivityDurationInitalDelay",
             "a peer that is dead from the start is noticed later by as much",
             "monitor-late-start",

@@ -92,10 +92,14 @@ class World:
         try:
             if concrete is None:
                 raise NotOfferedError(f"nothing to do {step} with")
+            operation = concrete.resolve(state)
             for again in range(concrete.repeats()):
                 if again and isinstance(concrete, Counters):
                     yield from self._advance(concrete.every_ms)
-                operation = concrete.resolve(state)
+                if not isinstance(operation, ops.Take):
+                    operation = concrete.resolve(state)
+                elif state.client(operation.host).consumer(operation.consumer) is None:
+                    return False  # it has vanished meanwhile; the ordinals may mean somebody else
                 outcome = yield from self._execute(operation)
                 if isinstance(operation, ops.Take) and outcome.message is None:
                     return False

@@ -66,8 +66,9 @@ class Recording:
         )
 
     def subscribe(self, operation: ops.Subscribe) -> Event:
-        topic = self.state.destinations.is_topic(operation.dest)
-        kind = {"topic": topic, "durable": bool(operation.durable), "browser": operation.browser}
+        dest = self.state.destinations.kind(operation.dest)
+        kind = {"topic": dest in {"topic", "virtual"}, "temporary": dest == "temporary",
+                "durable": bool(operation.durable), "browser": operation.browser}  # fmt: skip
         asked = UNASKED if operation.prefetch is None else operation.prefetch
         said = policy_window(self.broker, operation.dest, **kind)
         return self.put_result(

@@ -98,7 +98,8 @@ class Connection(asyncio.Protocol):
             return
         # TLS pauses from the limit on, plain sockets above it.
         made.set_write_buffer_limits(high=int(secure))
-        made.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
+        if (own := made.get_extra_info("socket")) is not None:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
         now = read_clocks()
         self.active_ns = now.mono_ns
         self._edge.connections[self._number] = self

@@ -40,7 +40,9 @@ class Parallel(Step, frozen=True, tag="parallel"):
     in turn, any other number another order.
     """
 
-    weight = 0
+    weight = 6
+    #: Not among ``FEATURES`` yet: drawn where its soundness is tested, by ``tests.false_positives``.
+    feature = "parallel"
     of: Annotated[tuple[HostSteps, ...], msgspec.Meta(max_length=SEQUENCES_MAX)] = ()
     interleave: Ordinal = 0
 

@@ -163,7 +163,7 @@ def test_the_reference_declares_every_generation() -> None:
     ],
 )
 def test_what_a_release_is(version: str, expiry: str, memory: str) -> None:
-    told = {"monitor": "classic", "expiry": expiry, "timestamping": "classic", "memory": memory}
+    told = {"monitor": "classic", "expiry": expiry, "timestamping": "classic", "delay": "activemq", "memory": memory}
     assert generation_of(version) == told
 
 

@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import OK, VIOLATED
 from brokerproof.conformance.experiment.history import Event
 from brokerproof.conformance.experiment.program import Program, read_program
 from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.known import Deviation, Known
 from brokerproof.conformance.machines import MODELS
 from brokerproof.conformance.machines.delay import DelayModel
 from brokerproof.conformance.machines.failure import explain, shrink_failure
@@ -102,6 +105,19 @@ def test_only_what_is_wanted_and_a_must_ends_a_search() -> None:
 
 
 #: Machine, planted defect, who finds it: a model after a step, or the judge at the end.
+def test_what_a_broker_is_known_for_is_no_failure() -> None:
+    class Deviating(ReferenceAdapter):
+        chosen = ("--broker", "deviating")
+
+        def known(self) -> Known:
+            return Known("deviating.toml", [Deviation("DLY-001", [], "it hurries", "measured")])
+
+    search = Search(DelayModel, simulated("delay-ignored"), ["DLY-001"], examples=10, adapter=Deviating())
+    assert search.run() is None
+    assert VerdictKind.KNOWN_FAILURE in {verdict.verdict for result in search.results for verdict in result.verdicts}
+    assert all(result.chosen == ("--broker", "deviating") for result in search.results)
+
+
 #: Model, mutant, who finds it first in the programs from which first seed.
 FAILURES = [(InFlightModel, "ledger-counts-twice", "model", 1000), (DelayModel, "delay-1ms-early", "judge", 0)]
 

@@ -32,7 +32,13 @@ def test_peers_that_have_come_go_when_the_next_one_cannot_come(monkeypatch: pyte
 
     monkeypatch.setattr(raw_peers, "PeerSocket", come)
     endpoint = SimpleNamespace(port=lambda _via: 1, resources=lambda: None)
-    hosts: Any = SimpleNamespace(endpoint=endpoint, now_ns=time.monotonic_ns, run_ns=lambda at_ns: at_ns, start_ns=0)
+    hosts: Any = SimpleNamespace(
+        endpoint=endpoint,
+        now_ns=time.monotonic_ns,
+        run_ns=lambda at_ns: at_ns,
+        start_ns=0,
+        has_crashed=lambda _ms: False,
+    )
     operation = Probe(via="stomp", hello="good", times=5, ms=60_000)
     with pytest.raises(ConnectionRefusedError):
         raw_peers.probe(hosts, operation, Outcome(t0=0, t1=0))

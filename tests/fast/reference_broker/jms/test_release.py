@@ -237,7 +237,7 @@ def test_all_endings_have_been_seen() -> None:
 
 def test_a_message_to_several_queues_is_released_to_each() -> None:
     b = Bench("DEFINE QLOCAL(FULL) MAXDEPTH(0)")
-    b.send("queue://Q,queue://R")
+    b.send("queue://Q,R")
     with pytest.raises(JMSException, match="queue://FULL"):
         b.send("queue://Q,queue://FULL")
     b.advance(1000)
