@@ -30,8 +30,8 @@ def managed(facts: Facts) -> list[Send]:
 
 
 def is_managed(facts: Facts) -> bool:
-    """Whether the broker is one of generation ``ibm-mq``."""
-    return facts.declared.generation.get("delay") == "ibm-mq"
+    """Whether the broker is one of generation ``ibm-mq`` that takes delays at all."""
+    return facts.declared.delay_support and facts.declared.generation.get("delay") == "ibm-mq"
 
 
 def operations(facts: Facts) -> list[Operate]:

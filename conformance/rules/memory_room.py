@@ -26,18 +26,14 @@ REFUSALS: Final = ("memory", "space", "limit", "full", "usage", "resource")
 
 
 def names_room(send: Send) -> bool:
-    """Whether a send was refused for want of room."""
+    """Whether a send was refused for want of room, if no queue manager gives a reason of its own."""
     reason = (send.event.refusal or "").lower() if send.event.result == "fail" else ""
-    return any(word in reason for word in REFUSALS)
+    return not send.event.reasoned() and any(word in reason for word in REFUSALS)
 
 
 def without_room(facts: Facts) -> list[Send]:
     """Sends that were refused for want of room."""
-    return [
-        send
-        for send in facts.sends.values()
-        if send.event.result == "fail" and names_room(send) and not send.event.reasoned()
-    ]
+    return [send for send in facts.sends.values() if send.event.result == "fail" and names_room(send)]
 
 
 # -- memory
