@@ -102,11 +102,6 @@ class Send:
             return copy.deliveries
         return [delivery for copy in self.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
 
-    @property
-    def reasoned(self) -> bool:
-        """Whether its refusal gives a queue manager's reason, which says more than any text."""
-        return "MQRC_" in (self.event.refusal or "")
-
 
 class Copy:
     """A message on one queue, or of one subscription to a topic."""

@@ -14,6 +14,7 @@ from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
 from brokerproof.conformance.rules.delay_asked import asked
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import reasoned
 
 MANAGED: Final = (*ANYTHING, "mqsc")
 _GRANT = re.compile(r"SET AUTHREC PROFILE\('([^']+)'\) PRINCIPAL\('nobody'\) AUTHADD\(([A-Z, ]*)\)")
@@ -43,7 +44,7 @@ def _refused(send: Send, reason: int) -> Findings:
         yield broken("taken", send, why=f"it was to be refused with {reason}")
     elif str(reason) in said:
         yield held("refused", "refused")
-    elif not send.reasoned and said != "not connected":  # one of several reasons, and which one is named, is open
+    elif not reasoned(send) and said != "not connected":  # one of several reasons, and which one is named, is open
         yield broken("another-reason", send, why=f"it was to be refused with {reason}, not {said!r}")
 
 
