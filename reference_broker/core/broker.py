@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Consumer
 
 UNKNOWN_CONNECTION = "unknown-connection"
+CONNECT_FIRST = "connection {} is not connected; connect first"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -241,8 +242,7 @@ class Broker:
     def _subscribe(self, event: Subscribe) -> None:
         connection = self._connections.get(event.connection)
         if connection is None:
-            text = self._connect_first(event.connection)
-            self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
+            self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection))
         elif event.consumer in self._consumers:
             text = f"consumer {event.consumer!r} exists already; choose another name"
             self._refuse(event.connection, event.request, "duplicate-consumer", text)
@@ -302,14 +302,14 @@ class Broker:
     def _remove_subscription(self, event: RemoveSubscription) -> None:
         connection = self._connections.get(event.connection)
         if connection is None:
-            code, text = UNKNOWN_CONNECTION, self._connect_first(event.connection)
+            code, text = UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection)
         else:
             code, text = self._region.durables.remove(connection.client_id, event.name)
         self._answer(event, (code, text))
 
     def _change_destination(self, event: AddDestination) -> None:
         if event.connection not in self._connections:
-            self._answer(event, (UNKNOWN_CONNECTION, self._connect_first(event.connection)))
+            self._answer(event, (UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection)))
         else:
             self._answer(event, self._region.temporaries.change(event))
 
@@ -318,8 +318,7 @@ class Broker:
     def _send(self, event: Send) -> None:
         message = event.message
         if event.connection not in self._connections:
-            text = self._connect_first(event.connection)
-            self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, text)
+            self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection))
             return
         message.sender = event.connection
         if event.number and self._suppresses(event):
@@ -433,7 +432,7 @@ class Broker:
         if event.connection in self._connections:
             self._answer(event, self._transactions.begin(event.connection, event.transaction))
         else:
-            self._answer(event, (UNKNOWN_CONNECTION, self._connect_first(event.connection)))
+            self._answer(event, (UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection)))
 
     def _commit(self, event: Commit) -> None:
         code, text = self._transactions.objection_to_commit(event.connection, event.transaction)
@@ -478,12 +477,8 @@ class Broker:
         found = self._consumers.get(consumer)
         if found is not None and found.connection == connection:
             return found
-        self._refuse(
-            connection,
-            request,
-            "unknown-consumer",
-            f"connection {connection} has no consumer {consumer!r}; subscribe first",
-        )
+        text = f"connection {connection} has no consumer {consumer!r}; subscribe first"
+        self._refuse(connection, request, "unknown-consumer", text)
         return None
 
     def _accept(self, connection: int, request: int) -> None:
@@ -492,9 +487,6 @@ class Broker:
 
     def _refuse(self, connection: int, request: int, code: str, text: str, transaction: str = "") -> None:
         self._region.effects.append(Refused(connection, request, code, text, transaction))
-
-    def _connect_first(self, connection: int) -> str:
-        return f"connection {connection} is not connected; connect first"
 
     def _warn(self, text: str) -> None:
         self._region.effects.append(Logged("WARN", __name__, text))

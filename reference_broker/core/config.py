@@ -430,10 +430,8 @@ class BrokerConfig:
         self.timestamping = timestamping
         #: systemUsage/memoryUsage; 0: no limit.
         self.memory_limit_bytes = memory_limit_bytes
-        #: cursorMemoryHighWaterMark.
-        self.memory_high_water_percent = memory_high_water_percent
-        #: maxPageSize.
-        self.page_size = page_size
+        self.memory_high_water_percent = memory_high_water_percent  # cursorMemoryHighWaterMark
+        self.page_size = page_size  # maxPageSize
         #: systemUsage/storeUsage (of a persistent broker) and systemUsage/tempUsage; 0: no limit (``disk.py``).
         self.store_limit_bytes = store_limit_bytes
         self.temp_limit_bytes = temp_limit_bytes

@@ -153,6 +153,7 @@ TABLES: dict[str, dict[str, str]] = {
         "preset_ms": INT,
         "again": BOOL,
         "limit_bytes": INT,
+        "command": STRING,
     },
 }
 #: Field of an event -> column, where the names differ.
