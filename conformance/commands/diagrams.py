@@ -74,7 +74,9 @@ def behaviours() -> str:
     """The policies and who makes them."""
     lines = ["| policy | class | file |", "|---|---|---|"]
     for policy, base in BASES.items():
-        lines.append(f"| `{policy}` | `{base.__name__}` | `core/{base.__module__.rsplit('.', 1)[-1]}.py` |")
+        lines.append(
+            f"| `{policy}` | `{base.__name__}` | `core/{base.__module__.split('.core.')[-1].replace('.', '/')}.py` |"
+        )
     return "\n".join(lines)
 
 

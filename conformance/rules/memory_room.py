@@ -19,7 +19,7 @@ from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
-from brokerproof.conformance.rules.selecting import reasoned, sends
+from brokerproof.conformance.rules.selecting import sends
 
 #: Words by which a refusal says that it is about memory.
 REFUSALS: Final = ("memory", "space", "limit", "full", "usage", "resource")
@@ -34,7 +34,9 @@ def names_room(send: Send) -> bool:
 def without_room(facts: Facts) -> list[Send]:
     """Sends that were refused for want of room."""
     return [
-        send for send in facts.sends.values() if send.event.result == "fail" and names_room(send) and not reasoned(send)
+        send
+        for send in facts.sends.values()
+        if send.event.result == "fail" and names_room(send) and not send.event.reasoned()
     ]
 
 

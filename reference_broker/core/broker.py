@@ -19,9 +19,8 @@ called; everything else is in the module named after the behaviour:
   ``duplicate-transaction``, ``poison-in-transaction``, ``no-client-id``, ``durable-in-use``, ``unknown-subscription``,
   ``storage-full``, ``storage-failed``, ``bad-selector``, ``bad-pull``, ``unknown-destination``,
   ``foreign-destination``, ``destination-in-use``, ``retroactive-durable``, ``bad-pending-limit``, ``client-id-in-use``.
-* Consumers are known by name in the whole broker and belong to one connection; a consumer of another connection is
-  unknown.
-* Timers fire only in ``Tick``: due messages first, in order of (due time, arrival), then sweeps.
+* Consumers are known by name in the whole broker; a consumer of another connection is unknown.
+* Timers fire only in ``Tick``: due messages first, by (due time, arrival), then sweeps.
 """
 
 from __future__ import annotations
@@ -178,9 +177,7 @@ class Broker:
         return metrics.of_broker(self._region, len(self._connections), len(self._consumers), self._transactions.count())
 
     def browse(self, destination: str, limit: int = 0) -> list[Message] | None:
-        """What is on a queue, in its order, at most ``limit`` (0: all): waiting, or unsettled by its consumers. None if
-        there is no such queue. Nothing is taken, loaded or counted.
-        """
+        """What is on a queue, in its order, at most ``limit`` (0: all); None: it does not exist. Nothing is taken."""
         return metrics.on_queue(self._region, destination, limit)
 
     def region(self) -> Region:
@@ -263,8 +260,7 @@ class Broker:
             code, text = region.durables.objection(connection.client_id, event)
         else:
             code, text = region.temporaries.objection(event.connection, event.destination)
-        if not code and region.stage is not None:
-            code, text = region.stage.objection_to_subscribe(connection.client_id, event)
+        code, text = (code, text) if code else region.reserved(connection.client_id, event)
         if code:
             self._refuse(event.connection, event.request, code, text)
             return
@@ -464,10 +460,7 @@ class Broker:
     def _tick(self, _event: Tick) -> None:
         region = self._region
         while (item := region.delays.take_due(region.policies.delay, region.now)) is not None:
-            if region.stage is not None:
-                region.stage.releases.release(item)
-            else:
-                item.destination.release(item)
+            region.release(item)
         while (destination := region.sweeps.take_due(region.now.mono_ns)) is not None:
             destination.sweep(region.now)
         region.pulls.expire()

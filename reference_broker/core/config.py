@@ -454,12 +454,10 @@ class BrokerConfig:
         self.advisory_support = advisory_support
         #: statisticsBrokerPlugin: requests for metrics are answered (``statistics.py``).
         self.statistics = statistics
-        #: Whether messages with a delay or a delivery time are taken (schedulerSupport), and the longest delay; 0: ten
-        #: years. What is not taken is refused, where ActiveMQ without a scheduler delivers at once.
+        #: Whether delayed messages are taken (schedulerSupport; else refused), and the longest delay; 0: ten years.
         self.delay_support = delay_support
         self.max_delay_ms = max_delay_ms
-        #: Generation ``delay = "ibm-mq"``: the commands that define its objects (``mq/mqsc.py``).
-        self.mqsc = mqsc if mqsc is not None else []
+        self.mqsc = mqsc or []  # the commands that define a queue manager's objects (``mq/mqsc.py``)
         self.virtual_topics = virtual_topics if virtual_topics is not None else [VirtualTopic()]
         self.composite_destinations = composite_destinations if composite_destinations is not None else []
         self.generation = resolve_generation(generation or {})

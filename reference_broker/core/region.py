@@ -35,7 +35,9 @@ from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.config import BrokerConfig
+    from brokerproof.reference_broker.core.delay import Scheduled
     from brokerproof.reference_broker.core.destination import Destination
+    from brokerproof.reference_broker.core.events import Subscribe
     from brokerproof.reference_broker.core.flow import FlowControl
     from brokerproof.reference_broker.core.message import Message, Property
     from brokerproof.reference_broker.core.policies import Policies
@@ -167,6 +169,17 @@ class Region:
         self.temporaries.owners.pop(name, None)
         self.sweeps.disarm(destination)
         self.routing.removed(destination)
+
+    def release(self, item: Scheduled) -> None:
+        """A scheduled message is due."""
+        if self.stage is None:
+            item.destination.release(item)
+        else:
+            self.stage.releases.release(item)
+
+    def reserved(self, client_id: str, event: Subscribe) -> tuple[str, str]:
+        """Why a queue manager keeps somebody from a destination: (code, text)."""
+        return ("", "") if self.stage is None else self.stage.objection_to_subscribe(client_id, event)
 
     def is_expired(self, message: Message) -> bool:
         """Whether the message is dead by the broker's clock, now."""

@@ -77,6 +77,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--break-even": f"{STORIES}::test_break_even_is_printed_and_drawn",
         "--out": f"{STORIES}::test_the_command",
     },
+    "mqsc": {},
     "profile": {"--out": "tests/live/test_live_profile.py::test_a_first_profile_runs"},
     "judge": {
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",

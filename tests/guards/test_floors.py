@@ -29,7 +29,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "reference_broker": (
         ("core",),
-        ("inactivity", "security"),
+        ("inactivity", "security", "jms"),
         ("session",),
         ("settings",),
         ("openwire",),

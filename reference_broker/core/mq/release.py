@@ -148,7 +148,9 @@ class Releases:
     def _to_queue(self, item: Scheduled, work: Work) -> bool:
         """True: the message leaves the staging queue; else it stays."""
         message, stage = item.message, self._stage
-        asked = message.original_destination or message.destination
+        asked = message.original_destination
+        if stage.definitions.alias(asked.removeprefix(QUEUE)) is None:
+            asked = message.destination  # it was not sent to an alias, or that is gone
         target = stage.definitions.base(asked)
         fault = stage.fault(asked, len(message.body))
         if not fault and target == message.destination:

@@ -132,6 +132,18 @@ class Stage:
         """Why a send is refused. What is taken over already (a commit) was asked at its send."""
         if message.sequence:
             return "", ""
+        routing = self.region.policies.routing
+        targets = routing.targets(self.region.routing, message.destination)
+        if targets not in ([message.destination], []):
+            for target in targets:  # several get it: all or none
+                code, text = self.objection_to_one(routing.copy(message, target))
+                if code:
+                    return code, text
+            return "", ""
+        return self.objection_to_one(message)
+
+    def objection_to_one(self, message: Message) -> tuple[str, str]:
+        """Why a message for one destination is refused."""
         checks, definitions = self.region.policies.mq_checks, self.definitions
         principal = self.region.connection_registry.client_id(message.sender)
         if message.destination == STAGING_QUEUE and not definitions.may(principal, "PUT", STAGING):

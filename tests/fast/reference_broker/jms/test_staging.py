@@ -7,7 +7,7 @@ import pytest
 from brokerproof.reference_broker.core.config import ConfigError
 from brokerproof.reference_broker.core.mq.mqsc import MqscError
 from brokerproof.reference_broker.jms.client import JMSException
-from tests.fast.reference_broker.core.mq.bench import BOTH_AVAILABLE, STAGING, Bench, Q, T
+from tests.fast.reference_broker.jms.bench import BOTH_AVAILABLE, STAGING, Bench, Q, T
 
 DEFINED = f"DEFINE QLOCAL({STAGING}) MAXDEPTH(10)"
 

@@ -11,7 +11,7 @@ from brokerproof.reference_broker.core.mq.definitions import DURABLE_MODEL, NDUR
 from brokerproof.reference_broker.core.mq.release import LEAVES
 from brokerproof.reference_broker.core.records import Record
 from brokerproof.reference_broker.jms.client import JMSException
-from tests.fast.reference_broker.core.mq.bench import BOTH_AVAILABLE, DEADQ, REPLY, WITH_DEADQ, Bench, Q, T
+from tests.fast.reference_broker.jms.bench import BOTH_AVAILABLE, DEADQ, REPLY, WITH_DEADQ, Bench, Q, T
 
 INHIBIT = "ALTER QLOCAL({}) PUT(DISABLED)"
 ALLOW = "ALTER QLOCAL({}) PUT(ENABLED)"
@@ -233,3 +233,12 @@ def test_all_endings_have_been_seen() -> None:
     """Each name of ``LEAVES`` stands in a test of this file that asserts it."""
     tested = {leaf for row in QUEUES for leaf in row[3]} | {"publication-discarded", "subscriber-gone"}
     assert tested == set(LEAVES)
+
+
+def test_a_message_to_several_queues_is_released_to_each() -> None:
+    b = Bench("DEFINE QLOCAL(FULL) MAXDEPTH(0)")
+    b.send("queue://Q,R")
+    with pytest.raises(JMSException, match="queue://FULL"):
+        b.send("queue://Q,queue://FULL")
+    b.advance(1000)
+    assert (b.depth(), b.depth("queue://R"), b.manager.stage.depth()) == (1, 1, 0)

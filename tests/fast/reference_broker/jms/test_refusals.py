@@ -10,7 +10,7 @@ import pytest
 
 from brokerproof.reference_broker.core.mq.definitions import STAGING
 from brokerproof.reference_broker.jms.client import JMSException, JMSRuntimeException
-from tests.fast.reference_broker.core.mq.bench import BOTH_AVAILABLE, Bench, Q, T
+from tests.fast.reference_broker.jms.bench import BOTH_AVAILABLE, Bench, Q, T
 
 CLUSTERED = "DEFINE QLOCAL(Q) CLUSTER(C) DEFBIND"
 #: commands, destination, delay, arguments of the send, reason, objects that the text names.
