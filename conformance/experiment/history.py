@@ -159,10 +159,6 @@ class Send(Event, tag="send"):
         """Whether its producer wanted it to die."""
         return self.expiration_ms > 0 or self.life_ms > 0
 
-    def reasoned(self) -> bool:
-        """Whether its refusal gives a queue manager's reason, which says more than any text."""
-        return "MQRC_" in (self.refusal or "")
-
     def timed(self) -> bool:
         """Whether its producer wanted it to die, or to wait."""
         return self.expiration_ms != 0 or self.life_ms > 0 or self.delay_ms != 0 or self.deliver_at_ms is not None

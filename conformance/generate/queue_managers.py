@@ -32,7 +32,7 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
     """The program on a queue manager: staging queue's depth, topics, dead-letter queue, and up to three switches."""
     queues = [dest.name for dest in program.destinations if dest.kind == "queue"]
     mqsc = [f"ALTER QLOCAL({STAGING}) MAXDEPTH({DEPTHS[chooser.below(len(DEPTHS))]})"]
-    if chooser.flag(50):
+    if chooser.flag(50) and all(entry.dead_letter is None for entry in program.broker.policies):
         mqsc.append("ALTER QMGR DEADQ('ActiveMQ.DLQ')")
     topics = [dest.name for dest in program.destinations if dest.kind == "topic" and chooser.flag(75)]
     mqsc += [f"DEFINE TOPIC('{name}') PMSGDLV(ALLAVAIL)" for name in topics]

@@ -11,10 +11,10 @@ from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
-from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
 from brokerproof.conformance.rules.delay_asked import asked
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.selecting import reasoned
 
 MANAGED: Final = (*ANYTHING, "mqsc")
 _GRANT = re.compile(r"SET AUTHREC PROFILE\('([^']+)'\) PRINCIPAL\('nobody'\) AUTHADD\(([A-Z, ]*)\)")
@@ -25,13 +25,12 @@ _SWITCH = re.compile("DELAYPROC|DDELAY|CMDLEVEL|PLATFORM")
 
 def managed(facts: Facts) -> list[Send]:
     """Messages with a delay that were sent to a queue manager."""
-    longest_ms = facts.declared.delay_max_ms or NEVER
-    return [send for send in facts.rows(asked) if 0 < send.event.delay_ms <= longest_ms] if is_managed(facts) else []
+    return [send for send in facts.rows(asked) if send.event.delay_ms > 0] if is_managed(facts) else []
 
 
 def is_managed(facts: Facts) -> bool:
-    """Whether the broker is one of generation ``ibm-mq``."""
-    return facts.declared.generation.get("delay") == "ibm-mq"
+    """Whether the broker is one of generation ``ibm-mq`` that takes delays at all."""
+    return facts.declared.delay_support and facts.declared.generation.get("delay") == "ibm-mq"
 
 
 def operations(facts: Facts) -> list[Operate]:
@@ -45,9 +44,7 @@ def _refused(send: Send, reason: int) -> Findings:
         yield broken("taken", send, why=f"it was to be refused with {reason}")
     elif str(reason) in said:
         yield held("refused", "refused")
-    elif (
-        not send.event.reasoned() and said != "not connected"
-    ):  # one of several reasons, and which one is named, is open
+    elif not reasoned(send) and said != "not connected":  # one of several reasons, and which one is named, is open
         yield broken("another-reason", send, why=f"it was to be refused with {reason}, not {said!r}")
 
 

@@ -34,6 +34,7 @@ from brokerproof.conformance.facts.presence import leaving_ns
 from brokerproof.conformance.facts.rows import DOUBTFUL, LATE, RETURNED, Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
+from brokerproof.conformance.rules.selecting import reasoned
 
 #: What an observer of one message's death can see past: its facts bound what these do to it.
 ANYTHING: Final = ("restart", "operator", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory",
@@ -214,7 +215,7 @@ def dead_sends(facts: Facts) -> list[Send]:
     found: list[Send] = []
     living: dict[str, bool] = {}
     for send in facts.sends.values():
-        if send.event.reasoned():
+        if reasoned(send):
             continue
         if send.event.result != "fail":
             if send.event.result == "unknown" or not may_die(facts, send):

@@ -19,25 +19,21 @@ from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
-from brokerproof.conformance.rules.selecting import sends
+from brokerproof.conformance.rules.selecting import reasoned, sends
 
 #: Words by which a refusal says that it is about memory.
 REFUSALS: Final = ("memory", "space", "limit", "full", "usage", "resource")
 
 
 def names_room(send: Send) -> bool:
-    """Whether a send was refused for want of room."""
+    """Whether a send was refused for want of room, if no queue manager gives a reason of its own."""
     reason = (send.event.refusal or "").lower() if send.event.result == "fail" else ""
-    return any(word in reason for word in REFUSALS)
+    return not reasoned(send) and any(word in reason for word in REFUSALS)
 
 
 def without_room(facts: Facts) -> list[Send]:
     """Sends that were refused for want of room."""
-    return [
-        send
-        for send in facts.sends.values()
-        if send.event.result == "fail" and names_room(send) and not send.event.reasoned()
-    ]
+    return [send for send in facts.sends.values() if send.event.result == "fail" and names_room(send)]
 
 
 # -- memory

@@ -34,10 +34,11 @@ from brokerproof.reference_broker.core.config import GENERATIONS as KNOWN_GENERA
 SEEDS = range(1500)
 #: What no program draws: names are the frame's own, and what is equal everywhere.
 NEVER_DRAWN = {"name", "role", "client", "format", "via", "host", "match"}
-#: What ``generate.queue_managers`` draws (test_queue_managers.py).
-NEVER_DRAWN |= {"mqsc", "command"}
-#: Drawn by ``tests.false_positives`` alone.
-NOT_YET = {("Parallel", "of"), ("Parallel", "interleave"), ("Counters", "count"), ("Counters", "every_ms")}
+#: Drawn by ``tests.false_positives`` alone; a queue manager's commands, which few claims survive, stand in the corpus.
+NOT_YET = {
+    ("Parallel", "of"), ("Parallel", "interleave"), ("Counters", "count"), ("Counters", "every_ms"),
+    ("BrokerSpec", "mqsc"), ("Operate", "command"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +72,7 @@ def test_every_field_of_steps_and_settings_is_drawn(drawn: list[Program]) -> Non
 
 def test_every_generation_is_drawn(drawn: list[Program]) -> None:
     seen = {pair for program in drawn for pair in program.broker.generation.items()}
-    others = {(area, name) for area, names in KNOWN_GENERATIONS.items() for name in names[1:]}
-    others.remove(("delay", "ibm-mq"))
+    others = {(area, name) for area, names in KNOWN_GENERATIONS.items() for name in names[1:]} - {("delay", "ibm-mq")}
     assert others - seen == set()
     assert {("memory", name) for name in MEMORY_GENERATIONS} | set(GENERATIONS.items()) == others
 
