@@ -118,7 +118,8 @@ def managed_arrivals(facts: Facts) -> list[Delivery]:
     return facts.rows(first_arrivals) if is_managed(facts) and operations(facts) else []
 
 
-@rule("DLY-042", over=managed_arrivals, handles=MANAGED, faults=FAULTS)
+# A restart starts the processor, too.
+@rule("DLY-042", over=managed_arrivals, handles=tuple(mark for mark in MANAGED if mark != "restart"), faults=FAULTS)
 def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Findings:
     """While the delivery delay processor is stopped no delayed message reaches a consumer, however late it is."""
     due = facts.delays.due(delivery.send)
