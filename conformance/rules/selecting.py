@@ -59,3 +59,8 @@ def broker_readings(facts: Facts) -> list[Reading]:
 def queues_at_rest(facts: Facts) -> list[Reading]:
     """Counters of queues that were read while nothing moved, in order."""
     return facts.queue_rests
+
+
+def reasoned(send: Send) -> bool:
+    """Whether its refusal gives a queue manager's reason, which says more than any text."""
+    return "MQRC_" in (send.event.refusal or "")
