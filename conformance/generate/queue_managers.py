@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from brokerproof.conformance.experiment.steps import Operate
+from brokerproof.conformance.experiment.steps import Operate, Probe
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -36,7 +36,8 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
         mqsc.append("ALTER QMGR DEADQ('ActiveMQ.DLQ')")
     topics = [dest.name for dest in program.destinations if dest.kind == "topic" and chooser.flag(75)]
     mqsc += [f"DEFINE TOPIC('{name}') PMSGDLV(ALLAVAIL)" for name in topics]
-    if queues and chooser.flag(10):
+    probed = any(isinstance(step, Probe) for step in program.steps)  # a raw peer that may not send is hung up on
+    if queues and not probed and chooser.flag(10):
         mqsc += [f"SET AUTHREC PROFILE('{name}') PRINCIPAL('nobody') AUTHADD(PUT, GET, BROWSE)" for name in queues[:1]]
     steps: list[AnyStep] = list(program.steps)
     for _ in range(chooser.below(4)):

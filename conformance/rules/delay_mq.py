@@ -11,6 +11,7 @@ from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
 from brokerproof.conformance.rules.delay_asked import asked
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -24,8 +25,9 @@ _SWITCH = re.compile("DELAYPROC|DDELAY|CMDLEVEL|PLATFORM")
 
 
 def managed(facts: Facts) -> list[Send]:
-    """Messages with a delay that were sent to a queue manager."""
-    return [send for send in facts.rows(asked) if send.event.delay_ms > 0] if is_managed(facts) else []
+    """Messages with a delay, none beyond the declared maximum, that were sent to a queue manager."""
+    longest_ms = facts.declared.delay_max_ms or NEVER
+    return [send for send in facts.rows(asked) if 0 < send.event.delay_ms <= longest_ms] if is_managed(facts) else []
 
 
 def is_managed(facts: Facts) -> bool:
@@ -116,7 +118,8 @@ def managed_arrivals(facts: Facts) -> list[Delivery]:
     return facts.rows(first_arrivals) if is_managed(facts) and operations(facts) else []
 
 
-@rule("DLY-042", over=managed_arrivals, handles=MANAGED, faults=FAULTS)
+# A restart starts the processor, too.
+@rule("DLY-042", over=managed_arrivals, handles=tuple(mark for mark in MANAGED if mark != "restart"), faults=FAULTS)
 def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Findings:
     """While the delivery delay processor is stopped no delayed message reaches a consumer, however late it is."""
     due = facts.delays.due(delivery.send)
