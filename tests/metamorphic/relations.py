@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -10,6 +11,7 @@ from brokerproof.conformance.experiment.configuration import HostSpec, PolicySpe
 from brokerproof.conformance.experiment.destinations import ADVISORIES, DEAD_LETTERS, Destination
 from brokerproof.conformance.experiment.policies import PREFIXES
 from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.steps import Operate
 
 #: Eleven days and a bit: no multiple of any period.
 SHIFT_MS: Final = 987_654_321
@@ -34,12 +36,23 @@ def renamed(program: Program) -> Program:
     return msgspec.structs.replace(
         program,
         broker=msgspec.structs.replace(
-            program.broker, policies=[_entry(one, names) for one in program.broker.policies]
+            program.broker,
+            policies=[_entry(one, names) for one in program.broker.policies],
+            mqsc=[_command(one, names) for one in program.broker.mqsc],
         ),
         hosts=[msgspec.structs.replace(host, name=hosts[host.name]) for host in program.hosts],
         links=[msgspec.structs.replace(link, client=hosts[link.client]) for link in program.links],
         destinations=[_destination(dest, names, hosts) for dest in program.destinations],
+        steps=[
+            msgspec.structs.replace(step, command=_command(step.command, names)) if isinstance(step, Operate) else step
+            for step in program.steps
+        ],
     )
+
+
+def _command(text: str, names: dict[str, str]) -> str:
+    """A command of MQSC, in which names are quoted."""
+    return re.sub(r"'([^']*)'", lambda found: f"'{_other(found[1], names)}'" if found[1] else "''", text)
 
 
 def _learn(names: dict[str, str], dest: Destination) -> None:

@@ -29,7 +29,7 @@ MUTANTS: Final[dict[str, tuple[str, str, str, str]]] = {
         f"{FAST}/rules/test_false_positives.py",
     ),
     "a generator that draws no feature": (
-        "generate.features",
+        "generate.programs",
         "def draw_features(chooser: Chooser) -> tuple[str, ...]:",
         "def draw_features(chooser: Chooser) -> tuple[str, ...]:\n    return ()",
         f"{FAST}/generate/test_features.py",
