@@ -19,7 +19,7 @@ from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.describing import describe, witness_of
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.spans import ms
+from brokerproof.conformance.facts.spans import NEVER, ms
 from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement, default_catalogue
 from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.rule import Finding, Rule
@@ -90,6 +90,8 @@ class Claim:
             outcome = self.held.outcome or requirement.outcome_of("ok")
         elif self.widest is not None:
             kind, text = VerdictKind.INCONCLUSIVE, self._doubt(self.widest)
+        if slack_ns is not None:  # a life may end at the end of all clocks; tables hold 64 bits
+            slack_ns = max(-NEVER, min(slack_ns, NEVER))
         return Verdict(
             requirement.id,
             kind,
