@@ -9,7 +9,8 @@ Rules
 * Programs are *paced*: after each step some time passes, so that nothing is still on its way when the next one begins.
   What would then still be a race of two hosts is not compared: orders are per consumer, never between consumers.
 * Only what the live world can do is asked for: STOMP hosts, waits of a few hundred milliseconds, no stalls in seeded
-  programs (a stalled link is compared by a corpus program), no absolute delivery times.
+  programs (a stalled link is compared by a corpus program), no absolute delivery times. Nor are limits of memory and stores: each
+  blocked send would be waited for in real time (blocked producers are compared by corpus programs).
 * What one world cannot do is skipped there, and then nothing else can agree: such a program is *not compared*, with the
   steps, which is no agreement.
 * Memory counters are not compared: a message's name is longer on the live wire. Nor is what a broker counts for all its
@@ -50,6 +51,8 @@ PACE_MS = 30
 TIMING_MS = 250
 #: Seeded programs are cut to what real time allows.
 STEPS_MAX = 25
+#: More than any such program sends.
+MEMORY_LIMIT_BYTES = 1 << 30
 WAIT_MS_MAX = 300
 #: No time to live ends by itself while a program runs: only steps of clocks decide.
 DISTANT_MS = 20_000
@@ -196,7 +199,9 @@ def fit_for_parity(program: Program) -> Program:
             ttl_ceiling_ms=_distant(stamping.ttl_ceiling_ms),
             zero_expiration_override_ms=_distant(stamping.zero_expiration_override_ms),
         )
-    broker = msgspec.structs.replace(broker, timestamping=stamping)
+    policies = [msgspec.structs.replace(policy, memory_limit_bytes=None) for policy in broker.policies]
+    unlimited = {"memory_limit_bytes": MEMORY_LIMIT_BYTES, "store_limit_bytes": 0, "temp_limit_bytes": 0}
+    broker = msgspec.structs.replace(broker, timestamping=stamping, policies=policies, **unlimited)
     steps = [_shortened(step) for step in program.steps if not isinstance(step, Stall | Resume | Parallel)][:STEPS_MAX]
     return paced(msgspec.structs.replace(program, broker=broker, hosts=hosts, links=links, steps=steps))
 

@@ -274,9 +274,10 @@ class LivePort:
                 outcome.answered = bool(told["answered"])
             return outcome
         inbox = hosts.inboxes[consumer]
-        while (yield since_ns + operation.deadline_ms * NS_PER_MS):
-            if inbox or client.consumer(consumer) is None:
-                break
+        until_ns = since_ns + operation.deadline_ms * NS_PER_MS
+        # What is there already is not waited for.
+        while not inbox and client.consumer(consumer) is not None and (yield until_ns):
+            pass
         now_ns = self.true_ns()
         message = inbox.popleft() if inbox and client.consumer(consumer) is not None else None
         return Outcome(t0=now_ns, t1=now_ns, message=message, since_ns=since_ns)
