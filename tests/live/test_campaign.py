@@ -172,7 +172,9 @@ def test_the_in_flight_count_is_judged_twice_and_alike(either: Campaign) -> None
         verdict = next(verdict for verdict in result.verdicts if verdict.requirement == "INF-001")
         counts[verdict.verdict.value] = counts.get(verdict.verdict.value, 0) + 1
     by_sql = either.summary["in_flight_sql"]
-    assert by_sql.get("violated", 0) == counts.get("violated", 0)
+    # What the rule leaves open the query may decide.
+    violated = counts.get("violated", 0)
+    assert violated <= by_sql.get("violated", 0) <= violated + counts.get("inconclusive", 0)
     assert sum(by_sql.values()) == len(within)
     assert either.summary["in_flight_left_out"] == PROGRAMS - len(within)
     assert len(within) > PROGRAMS / 2
