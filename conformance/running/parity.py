@@ -9,8 +9,8 @@ Rules
 * Programs are *paced*: after each step some time passes, so that nothing is still on its way when the next one begins.
   What would then still be a race of two hosts is not compared: orders are per consumer, never between consumers.
 * Only what the live world can do is asked for: STOMP hosts, waits of a few hundred milliseconds, no stalls in seeded
-  programs (a stalled link is compared by a corpus program), no absolute delivery times. Nor are limits of memory and stores: each
-  blocked send would be waited for in real time (blocked producers are compared by corpus programs).
+  programs (a stalled link is compared by a corpus program), no absolute delivery times. Nor are limits of memory and
+  stores: each blocked send would be waited for in real time (blocked producers are compared by corpus programs).
 * What one world cannot do is skipped there, and then nothing else can agree: such a program is *not compared*, with the
   steps, which is no agreement.
 * Memory counters are not compared: a message's name is longer on the live wire. Nor is what a broker counts for all its
