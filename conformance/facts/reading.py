@@ -174,8 +174,8 @@ def _is_idle(dest: Destination) -> bool:
     reached = any(s.known and s.prefetch for s in there) and not any(s.selective for s in there)
     if reached and not (ledger.held or ledger.doubted or ledger.ghosts):
         return True
-    # Its consumer has left: what was sent there has been settled.
-    return dest.kind == "temporary" and all(_is_settled(send) for send in dest.sends)
+    # Its consumer has left: what was sent there has been settled. Nothing sent: it may not be there yet.
+    return dest.kind == "temporary" and bool(dest.sends) and all(_is_settled(send) for send in dest.sends)
 
 
 def _is_settled(send: Send) -> bool:

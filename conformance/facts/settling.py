@@ -223,7 +223,8 @@ def come_back(delivery: Delivery) -> None:
     delivery.state = RETURNED
     ledger.held -= 1
     ledger.undone -= delivery.rollbacks > 0
-    ledger.left += delivery.settlement is None and delivery.session.known
+    # What was delivered once more had been settled before, though nobody may say which of the two a settlement meant.
+    ledger.left += delivery.settlement is None and delivery.session.known and delivery.is_latest()
     copy = delivery.copy
     # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
     known = delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Arrive, History, Send
+from brokerproof.conformance.facts.rows import Client, Destination
 from brokerproof.conformance.facts.spans import NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
@@ -41,6 +42,12 @@ def _downwards(history: History, host: str, rate: int) -> list[Span]:
     sizes = {event.message: event.size for event in history.events if isinstance(event, Send)}
     arrivals = [event for event in history.events if isinstance(event, Arrive) and event.host == host]
     return [(event.t1 - _takes_ns(sizes.get(event.message, 0), rate), event.t1) for event in arrivals]
+
+
+def longest_ns(tables: Tables, client: Client, dest: Destination) -> int:
+    """How long the largest message of a destination is on its way to a client; it may be an answer."""
+    rate = tables.declared.bytes_per_second.get(client.name, 0)
+    return _takes_ns(max((send.event.size for send in dest.sends), default=0), rate) if rate > 0 else 0
 
 
 def _takes_ns(size: int, rate: int) -> int:

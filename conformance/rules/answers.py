@@ -28,6 +28,7 @@ from brokerproof.conformance.facts.ledger import Browser
 from brokerproof.conformance.facts.permission import disturbed, kept_back
 from brokerproof.conformance.facts.presence import kept_connection
 from brokerproof.conformance.facts.pressure import scarce_ns
+from brokerproof.conformance.facts.slow_links import longest_ns
 from brokerproof.conformance.facts.spans import NS_PER_MS, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -74,8 +75,10 @@ def pulls_are_answered(facts: Facts, poll: Poll) -> Findings:
     client = facts.client(poll.host)
     patience_ns = ((poll.timeout_ms or 0) + facts.declared.lateness_ms) * NS_PER_MS
     session = facts.sessions.get(poll.consumer)
-    there = session is not None and session.known and session.opened[1] <= poll.t0 and session.lost_ns > poll.t1
-    if poll.t1 - poll.t0 < patience_ns or not there or disturbed(facts, client, poll.t0, poll.t1):
+    if session is None or not session.known or not session.opened[1] <= poll.t0 <= poll.t1 < session.lost_ns:
+        return
+    patience_ns += longest_ns(facts, client, session.dest)
+    if poll.t1 - poll.t0 < patience_ns or disturbed(facts, client, poll.t0, poll.t1):
         return
     if kept_connection(facts, client, poll.t0, poll.t1):
         yield broken("unanswered", poll, why=f"no answer in {ms(poll.t1 - poll.t0)}, {poll.timeout_ms} ms were asked")
