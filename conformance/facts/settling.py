@@ -237,7 +237,7 @@ def settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | 
     written, one before that was not settled yet.
     """
     latest = session.seen.get(message)
-    if latest is None or latest.event.t0 <= event.t0:
+    if latest is None or latest.event.t1 <= event.t0:
         return latest
     for delivery in latest.copy.deliveries:
         unsettled = len(delivery.settlements) <= delivery.rollbacks
