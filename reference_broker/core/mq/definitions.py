@@ -158,7 +158,7 @@ class Definitions:
         asked = {word: str(attributes.get(word, "")).upper().replace(" ", "") for word in ("AUTHADD", "AUTHRMV")}
         for rights in asked.values():
             for right in rights.split(",") if rights else []:
-                if right not in (*RIGHTS, "NONE"):
+                if right != "NONE" and right not in RIGHTS:
                     raise MqscError(f"authority {right!r} is unknown; one of NONE, {', '.join(RIGHTS)}")
         mine = self._rights.setdefault(who, {})
         kept = [right for right in mine.get(name, []) if right not in asked["AUTHRMV"].split(",")]
