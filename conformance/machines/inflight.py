@@ -68,7 +68,10 @@ class InFlightModel(Model):
             self._subscribed(event)
         elif isinstance(event, Arrive):
             if event.consumer in self.held:
-                self.held[event.consumer][2][event.message] = None
+                held = self.held[event.consumer][2]
+                if event.message in held:  # it came back before its settlement was known
+                    self._weaken(event.consumer)
+                held[event.message] = None
         elif isinstance(event, history.Ack | history.Nack):
             self._settled(event)
         elif isinstance(event, Acknowledge | Discard):
