@@ -190,6 +190,48 @@ def maven_copy(artifact: str, folder: Path, timeout_s: int = 300) -> Path:
     return target
 
 
+class NoSuchArtifact(ToolFailed):
+    """The registry was asked, and has no such artifact. Its text is one sentence."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+_ABSENT = re.compile(r"(?:Could not find artifact|Failure to find) (\S+)|(\S+) was not found in ")
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>local</groupId><artifactId>class-path</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies><dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency></dependencies>
+</project>"""
+
+
+def maven_class_path(artifact: str, timeout_s: int = 300) -> list[Path]:
+    """The jars of ``group:name:version`` and all that it needs at run time, got once into the cache.
+
+    Raises ``ToolMissing``, ``ToolFailed`` or ``NoSuchArtifact``.
+    """
+    folder = cache_folder("class-paths")
+    target = folder / artifact.replace(":", "_")
+    with one_at_a_time(folder):
+        if not target.is_dir():
+            maven, staging = find_maven(), folder / f".{target.name}.{os.getpid()}"
+            staging.mkdir(exist_ok=True)
+            try:
+                (staging / "pom.xml").write_text(_POM.format(*artifact.split(":")), encoding="utf-8")
+                argv = [str(maven), "-q", "-B", "-U", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+                env = {**os.environ, "JAVA_HOME": str(java_home(find_java()))}
+                run_tool("Maven", [*argv, "-DoutputDirectory=jars"], timeout_s, env=env, cwd=staging)
+                (staging / "jars").replace(target)
+            except ToolFailed as error:
+                absent = _ABSENT.search(error.output)
+                if absent is None:
+                    raise
+                text = f"Maven's repositories have no {absent[1] or absent[2]}"
+                raise NoSuchArtifact("Maven", argv, text, "") from None
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    return sorted(target.glob("*.jar"))
+
+
 def maven_file(artifact: str) -> str:
     """The file name of a Maven artefact given as `group:name:version[:type[:classifier]]`."""
     _, name, version, *rest = artifact.split(":")

@@ -17,10 +17,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("reports.commands.run:main", "run the conformance suite against a broker and write the report"),
     "list": ("conformance.commands.list:main", "show the requirements, programs, mutants or brokers"),
     "replay": ("conformance.commands.replay:main", "run one program file, corpus program or seed again"),
+    "export": (
+        "conformance.commands.export:main",
+        "a program as a reproducer that needs nothing of ours",
+    ),
     "judge": ("conformance.commands.judge:main", "run all rules on a history.jsonl written by anybody"),
     "mutants": (
         "conformance.commands.mutants:main",
         "prove that every rule can fail: plant each defect and find it",
+    ),
+    "coverage": (
+        "conformance.commands.coverage:main",
+        "which requirements, situations and features random programs meet, and the rarest",
     ),
     "profile": (
         "conformance.commands.profile:main",
@@ -30,18 +38,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conformance.commands.agent:main",
         "prove that an agent of one's own keeps the protocol",
     ),
+    "matrix": ("reports.commands.matrix:main", "every broker that can be had here, as columns of one report"),
+    "bisect": ("reports.commands.bisect:main", "the first release of a broker that deviates from a requirement"),
     "parity": (
         "conformance.commands.parity:main",
         "compare the simulated and the live world on the reference broker",
     ),
+    "nightly": ("reports.commands.nightly:main", "a night of tests within a budget, that remembers the nights before"),
     "campaign": ("reports.commands.campaign:main", "large randomized runs on Spark"),
+    "ingest": ("reports.commands.ingest:main", "add reports and histories from anywhere to the store of campaigns"),
+    "sql": ("reports.commands.sql:main", "ask everything that was ever run, in SQL"),
     "serve": ("conformance.commands.serve:main", "serve STOMP and OpenWire from the reference broker"),
     "password": (
         "reference_broker.security.command:main",
         "make a password hash for the broker's configuration",
     ),
     "mqsc": ("conformance.commands.mqsc:main", "check commands for a queue manager, and show what they do"),
-    "diagnose": ("conformance.operating.diagnose:main", "ask a running broker why consumers get nothing"),
+    "diagnose": ("reports.commands.diagnose:main", "ask a running broker why consumers get nothing"),
     "clocks": (
         "conformance.operating.clocks:main",
         "measure a broker's clock and say which time to live is safe",

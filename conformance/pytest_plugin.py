@@ -18,6 +18,9 @@ import pytest
 from brokerproof.conformance.experiment.verdict import Verdict, concluded, join_all
 from brokerproof.conformance.running.items import EXAMPLES, OUT, PROPERTY, ItemVerdicts
 
+#: For somebody's own tests.
+pytest_plugins = ["brokerproof.conformance.running.fixtures"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Our options."""

@@ -71,14 +71,21 @@ _ARCHIVES: dict[str, str] = {
 _ASSEMBLED: dict[str, str] = {"6.1.8": "6.1.21", "6.3.1": "6.2.18"}
 _MODULES = ("broker", "client", "openwire-legacy", "stomp", "amqp", "kahadb-store", "spring", "console")
 _LOGGING_BACK_ENDS = re.compile(r".*(log4j|insight|logback|reload4j)|slf4j-(?!api)")
-RELEASES = (DEBIAN_VERSION, *_ALL_IN_ONE, *_ARCHIVES, *_ASSEMBLED)
+
+
+def _order(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+#: Oldest first.
+RELEASES = tuple(sorted((DEBIAN_VERSION, *_ALL_IN_ONE, *_ARCHIVES, *_ASSEMBLED), key=_order))
 
 
 class UnknownRelease(Exception):
     """A release that nobody has tried; the registry's gaps make guessing useless."""
 
     def __init__(self, version: str) -> None:
-        super().__init__(f"ActiveMQ release {version!r} is not known; known: {', '.join(sorted(RELEASES, key=_order))}")
+        super().__init__(f"ActiveMQ release {version!r} is not known; known: {', '.join(RELEASES)}")
         self.version = version
 
 
@@ -219,7 +226,3 @@ def _project(version: str) -> str:
 def _dependency(group: str, artifact: str, version: str) -> str:
     inside = f"<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
     return f"<dependency>{inside}</dependency>"
-
-
-def _order(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]

@@ -40,6 +40,7 @@ from brokerproof.conformance.agents.protocol import UNSUPPORTED
 from brokerproof.conformance.agents.stamps import wall_reading
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import is_pattern
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN
 from brokerproof.conformance.experiment.traits import Traits
 
 _BYTES = 65536
@@ -122,7 +123,7 @@ class AmqpAgent(AsyncAgent):
             try:
                 self._transport.push(part)
             except TransportException as error:
-                self.lost("broker", f"the broker broke the protocol: {error}")
+                self.lost("broker", f"{PROTOCOL_BROKEN}{error}")
                 return
             self._work()
 

@@ -1,9 +1,7 @@
-"""What the JMS agent knows of the library: connections and consumers as it keeps them, URLs, bodies, listeners.
+"""What the JMS agent asks of a Java library, whichever it is: connections and consumers as it keeps them, and calls
+with a deadline.
 
-Everything that names a class or an option of ActiveMQ's Java client is here or in ``jms_agent.py``.
-
-Known exception: the initial delay of the library's inactivity monitor is also its time limit for the handshake, so less
-than 100 ms is refused.
+``java_activemq.py`` is ActiveMQ's own client, watched from inside; ``java_provider.py`` any other, by the API alone.
 """
 
 from __future__ import annotations
@@ -11,61 +9,40 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import jpype
 
-from brokerproof.conformance.agents.library import RefusedError
+from brokerproof.conformance.agents.library import Stamps
 from brokerproof.conformance.agents.message import make_body, properties_of
-from brokerproof.conformance.agents.protocol import UNSUPPORTED, jms_options, jms_url
+from brokerproof.conformance.agents.protocol import Arrive, Discard
 from brokerproof.conformance.experiment.operations import Connect, Send, Subscribe
+from brokerproof.conformance.experiment.traits import Traits
 
-INDIVIDUAL = 4  # ActiveMQSession.INDIVIDUAL_ACKNOWLEDGE; JMS itself has no such mode
-TRANSACTED = 0  # Session.SESSION_TRANSACTED
-ACK_MODES = {"auto": 1, "client": 2, "individual": INDIVIDUAL}
-DELAY_LEAST_MS = 100
+#: The acknowledgement modes that JMS itself names; a library may have one more, ``individual``.
+TRANSACTED = "transacted"
+SESSION_MODES = {TRANSACTED: 0, "auto": 1, "client": 2}
+PERSISTENT, NON_PERSISTENT = 2, 1
 
-
-class Arrived:
-    """A message that reached this host and that the application has not taken."""
-
-    __slots__ = ("expiration_ms", "message", "t0_ns")
-
-    def __init__(self, message: str, expiration_ms: int, t0_ns: int) -> None:
-        self.message = message
-        self.expiration_ms = expiration_ms
-        self.t0_ns = t0_ns
+Say = Callable[[Arrive | Discard], None]
+Lost = Callable[["Wire", str], None]
 
 
 class Consumer:
-    """A consumer, its session, and what it holds."""
+    """A consumer, its session, and what its application has taken."""
 
     def __init__(self, name: str, session: Any, consumer: Any) -> None:
         self.name = name
         self.session = session
         self.consumer = consumer
-        self.waiting: list[Arrived] = []
         #: Taken messages that can still be acknowledged, oldest first.
         self.taken: dict[str, Any] = {}
-        #: What seemed to be thrown away at the last look.
-        self.suspects: list[Arrived] = []
-
-    def dead(self, wall_ms: int) -> list[Arrived]:
-        """What has expired by this host's clock, wherever it is."""
-        return [one for one in self.waiting if 0 < one.expiration_ms < wall_ms]
-
-    def thrown_away(self, wall_ms: int) -> list[Arrived]:
-        """What must have been thrown away, if this look is not deceived by messages on their way inside the library."""
-        if not self.waiting or self.session.hasUncomsumedMessages():
-            return []
-        dead = self.dead(wall_ms)
-        missing = len(self.waiting) - int(self.consumer.getMessageSize())
-        return dead if missing == len(dead) else []
 
 
 class Wire:
-    """One connection."""
+    """One connection. ``connection`` is what sessions are made of."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -73,105 +50,135 @@ class Wire:
         #: Open transactions: the suite's name -> its session. Browsers that were read: name -> session.
         self.transacted: dict[str, Any] = {}
         self.browsed: dict[str, Any] = {}
-        self.consumers: dict[str, Consumer] = {}
-        #: Java's consumer id -> our consumer, and arrivals for ids that are not known yet.
-        self.by_id: dict[str, Consumer] = {}
-        self.orphans: list[tuple[str, Any, int, int]] = []
+        self.consumers: dict[str, Any] = {}
         self.heard_ns = time.monotonic_ns()
         #: We are the ones who end it.
         self.leaving = False
 
 
-def listener(on_command: Callable[[Any], None], on_exception: Callable[[Any], None]) -> Any:
-    """A Java object that passes the transport's calls on."""
+class JavaLibrary(ABC):
+    """A provider's client. Raises Java's exceptions, and ``RefusedError`` for what cannot be done."""
 
-    @jpype.JImplements("org.apache.activemq.transport.TransportListener")
-    class Listener:
-        @jpype.JOverride  # type: ignore[untyped-decorator]  # JPype publishes no types
-        def onCommand(self, command: Any) -> None:  # noqa: N802 - Java's name
-            on_command(command)
+    name: str
+    capabilities: tuple[str, ...]
 
-        @jpype.JOverride  # type: ignore[untyped-decorator]  # as above
-        def onException(self, error: Any) -> None:  # noqa: N802
-            on_exception(error)
+    @abstractmethod
+    def traits(self, request: Connect) -> Traits:
+        """What it does by itself."""
 
-        @jpype.JOverride  # type: ignore[untyped-decorator]  # as above
-        def transportInterupted(self) -> None:  # noqa: N802
-            pass
+    @abstractmethod
+    def connect(self, request: Connect, say: Say, lost: Lost) -> Wire:
+        """A started connection. ``say`` and ``lost`` are called by the library's threads, too."""
 
-        @jpype.JOverride  # type: ignore[untyped-decorator]  # as above
-        def transportResumed(self) -> None:  # noqa: N802
-            pass
+    @abstractmethod
+    def session(self, wire: Wire, mode: str) -> Any:
+        """A session with an acknowledgement mode of the suite's, or a transacted one."""
 
-    return Listener()
+    @abstractmethod
+    def destination(self, session: Any, name: str) -> Any:
+        """A destination from ``queue://NAME`` or ``topic://NAME``."""
+
+    @abstractmethod
+    def message(self, session: Any, request: Send) -> Any:
+        """A message with its body and properties."""
+
+    def sender(self, session: Any, request: Send) -> Callable[[Any], None]:
+        """What sends a message, which the library stamps before. The broker may have to answer before there is one."""
+        producer = session.createProducer(self.destination(session, request.dest))
+        set_up(producer, request)
+
+        def send(message: Any) -> None:
+            producer.send(message)
+            producer.close()
+
+        return send
+
+    def stamps(self, message: Any, request: Send) -> Stamps:
+        """What it has put on a message."""
+        del request
+        return stamped(message)
+
+    @abstractmethod
+    def attach(self, session: Any, request: Subscribe) -> Consumer:
+        """A consumer with what the request asks for."""
+
+    @abstractmethod
+    def content(self, message: Any) -> bytes:
+        """A message's body."""
+
+    @abstractmethod
+    def take(self, consumer: Consumer, wait_ms: int) -> tuple[Any, dict[str, object]]:
+        """The next message for the application, if there is one in time, and what ``take`` answers."""
+
+    @abstractmethod
+    def acknowledge(self, consumer: Consumer, message: Any, *, individual: bool) -> None:
+        """Settle a message, or all that its session has given out."""
+
+    @abstractmethod
+    def detach(self, consumer: Consumer) -> None:
+        """A consumer says goodbye."""
+
+    @abstractmethod
+    def drop(self, wire: Wire) -> None:
+        """The socket vanishes."""
+
+    def watches(self, wire: Wire, *, dead: bool = False) -> bool:
+        """Whether it may soon be seen that the library throws something away; ``dead``: for what has expired."""
+        del wire, dead
+        return False
+
+    def look(self, wire: Wire) -> None:  # noqa: B027 - most tell nothing
+        """Tell what the library has thrown away, as far as that can be seen."""
 
 
-def connection_url(request: Connect) -> str:
-    """The library's URL with all options. Raises ``RefusedError``."""
-    if request.monitor_ms is not None:
-        read_ms, initial_delay_ms = request.monitor_ms
-        if read_ms and initial_delay_ms < DELAY_LEAST_MS:
-            text = (
-                f"an initial delay of {initial_delay_ms} ms, which is also the library's time limit for the handshake"
-            )
-            raise RefusedError(UNSUPPORTED, f"{text}; at least {DELAY_LEAST_MS} ms are needed")
-    own = {"jms.watchTopicAdvisories": "false", "jms.alwaysSyncSend": "true"}
-    return jms_url(request, {**own, **jms_options(request)})
+def set_up(producer: Any, request: Send) -> None:
+    """What a message is sent with; both façades call it so."""
+    producer.setDeliveryMode(PERSISTENT if request.persistent else NON_PERSISTENT)
+    producer.setPriority(request.priority)
+    producer.setTimeToLive(request.ttl_ms)
+    producer.setDisableMessageTimestamp(request.stamp == "zero")
 
 
-def destination(session: Any, name: str) -> Any:
-    """A destination from ``queue://NAME``, options after a question mark included."""
-    kind, _, rest = name.partition("://")
-    return session.createTopic(rest) if kind == "topic" else session.createQueue(rest)
-
-
-def message_of(session: Any, request: Send) -> Any:
-    """A message with its body and properties; the producer sets the rest."""
-    body = session.createBytesMessage()
-    body.writeBytes(jpype.JArray(jpype.JByte)(make_body(request.message, request.size)))
-    if request.delay_ms:
-        body.setLongProperty("AMQ_SCHEDULED_DELAY", request.delay_ms)
+def filled(message: Any, request: Send) -> Any:
+    """An empty message with its body and properties."""
+    message.writeBytes(jpype.JArray(jpype.JByte)(make_body(request.message, request.size)))
     for name, value in properties_of(request).items():
         if isinstance(value, str):
-            body.setStringProperty(name, value)
+            message.setStringProperty(name, value)
         else:
-            body.setLongProperty(name, int(value))
+            message.setLongProperty(name, int(value))
     if request.group:
-        body.setStringProperty("JMSXGroupID", request.group)
-    return body
+        message.setStringProperty("JMSXGroupID", request.group)
+    return message
 
 
-def consumer_of(session: Any, request: Subscribe) -> Any:
-    """A consumer with what the request asks for, in the library's words."""
-    options = {} if request.prefetch is None else {"prefetchSize": str(request.prefetch)}
-    if request.dispatch == "sync":
-        options["dispatchAsync"] = "false"
-    if request.exclusive:
-        options["exclusive"] = "true"
-    if request.priority:
-        options["priority"] = str(request.priority)
-    text = "&".join(f"consumer.{name}={value}" for name, value in options.items())
-    target = destination(session, f"{request.dest}?{text}" if text else request.dest)
-    selector = request.selector or None
-    if request.durable:
-        return session.createDurableSubscriber(target, request.durable, selector, request.no_local)
-    return session.createConsumer(target, selector, request.no_local)
+def stamped(message: Any) -> Stamps:
+    """What the library has put on a message; a delivery time is of JMS 2.0."""
+    told: Stamps = {"expiration_ms": int(message.getJMSExpiration()), "timestamp_ms": int(message.getJMSTimestamp())}
+    try:
+        due_ms = int(message.getJMSDeliveryTime())
+    except (AttributeError, jpype.JException):
+        return told
+    return told | {"delivery_time_ms": due_ms or None}
 
 
-def browser_of(session: Any, request: Subscribe) -> Any:
-    """A browser of a queue."""
-    return session.createBrowser(destination(session, request.dest), request.selector or None)
+def receive(consumer: Any, wait_ms: int) -> Any:
+    """The library's own call; its 0 would be for ever."""
+    return consumer.receive(wait_ms) if wait_ms else consumer.receiveNoWait()
 
 
-def content_of(message: Any) -> bytes:
-    """A message's body as bytes, without touching the message: another thread may be reading it."""
-    content = message.getContent()
-    if content is None:
-        return b""
-    data = bytes(content.getData())[content.getOffset() : content.getOffset() + content.getLength()]
-    text = jpype.JClass("org.apache.activemq.command.ActiveMQTextMessage")
-    # A text begins with its length in four bytes.
-    return data[4:] if isinstance(message, text) else data
+def begun(work: Callable[[], None]) -> threading.Thread:
+    """A thread that the Java machine forgets when it ends; of itself it would keep each that ever called it."""
+
+    def call() -> None:
+        try:
+            work()
+        finally:
+            jpype.JClass("java.lang.Thread").detach()
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
 
 
 def within(deadline_ms: int, call: Callable[[], dict[str, object]]) -> dict[str, object]:
@@ -185,8 +192,7 @@ def within(deadline_ms: int, call: Callable[[], dict[str, object]]) -> dict[str,
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             failed.append(error)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    thread = begun(work)
     thread.join(deadline_ms / 1000)
     if failed:
         raise failed[0]

@@ -56,6 +56,7 @@ from brokerproof.conformance.agents.stamps import (
 )
 from brokerproof.conformance.agents.wire import Waiting, Wire
 from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.session import notice
 from brokerproof.reference_broker.session.framing import FramingError
@@ -270,7 +271,7 @@ class Agent(ABC):
                 for item in wire.library.receive(frame, Now(read_ns, wall_reading()[0])):
                     self._notice(wire, item, t0_ns, high_ns)
         except FramingError as error:
-            self._lost(wire, f"the broker broke the protocol: {error.text}")
+            self._lost(wire, f"{PROTOCOL_BROKEN}{error.text}")
 
     def _notice(self, wire: Wire, item: notice.Notice, t0_ns: int, t1_ns: int) -> None:
         """What the session found out."""

@@ -6,6 +6,7 @@ copies or dead-letters a message cannot confuse them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
@@ -23,6 +24,10 @@ ORIGINAL_ID: Final = "orignalMessageId"
 LAST_MS: Final = 2**63 - 1
 #: The property that says how long a message lives by the broker's clock, for brokers that know it (docs/agents.md).
 LIFE: Final = "brokerproof_ttl_ms"
+#: Headers of ``operations.Headers`` that are no properties.
+FIELDS: Final = frozenset({"correlation-id", "type"})
+#: Properties that the suite's programs may have put on a message.
+_OURS: Final = re.compile("(?!brokerproof_)[a-z]+_[A-Za-z0-9_]*")
 #: What a client calls its temporary queue, which is made on its connection when it is first named; others know it by
 #: the name that ``reply_to`` tells. The spelling is STOMP's.
 OWN_TEMPORARY: Final = "/temp-queue/own"
@@ -44,7 +49,7 @@ def read_body(body: bytes) -> str:
 
 def properties_of(operation: Send) -> dict[str, str | bool | int | float]:
     """The properties of a message. ``forged``: STOMP headers pretend that delivery count."""
-    properties: dict[str, str | bool | int | float] = {}
+    properties = {name: value for name, value in operation.headers.items() if name not in FIELDS}
     if operation.kind:
         properties["kind"] = operation.kind
     if operation.life_ms:
@@ -73,9 +78,24 @@ def arrival_of(item: Delivered) -> dict[str, Any]:
         "original_expiration_ms": number_in(dead, "originalExpiration"),
         "cause": str(dead.get("dlqDeliveryFailureCause", "")) or None,
         "delivery_time_ms": number_in(item.properties, DELIVERY_TIME),
+        "headers": _headers_of(item),
         "original_id": str(item.properties.get(ORIGINAL_ID, "")) or None,
         "reply_to": item.reply_to if item.reply_to.startswith(TEMP_QUEUE) else None,
     }
+
+
+def _headers_of(item: Delivered) -> dict[str, str | bool | int | float]:
+    """What applications alone read; where answers are asked for is told as a kind, since names of queues differ."""
+    fields = {"correlation-id": item.correlation_id, "type": item.jms_type, "reply-to": item.reply_to}
+    if item.reply_to.startswith((TEMP_QUEUE, "/temp-queue/", "/remote-temp-queue/")):
+        fields["reply-to"] = "temporary"
+    ours = {name: _plain(value) for name, value in item.properties.items() if _OURS.fullmatch(name)}
+    return ours | {name: value for name, value in fields.items() if value}
+
+
+def _plain(value: str | bool | int | float) -> str | bool | int | float:
+    """Without the width that the wire gave a number."""
+    return value if isinstance(value, str | bool) else int(value) if isinstance(value, int) else float(value)
 
 
 def number_in(properties: Mapping[str, object], name: str) -> int | None:

@@ -36,6 +36,7 @@ class OpenWireAgent(Agent):
         "acknowledgements",
         "endless",
         "bridges",
+        "headers",
         "temporaries",
         *FEATURES,
     )

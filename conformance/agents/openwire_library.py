@@ -37,7 +37,7 @@ class OpenWireLibrary(Library):
         self._taken: dict[str, dict[str, str]] = {}
         #: Consumers without a prefetch -> whether the broker owes them an answer.
         self._pulling: dict[str, bool] = {}
-        self._sent_last: tuple[Message, ClientSession] | None = None
+        self._sent_last: tuple[Message, ClientSession, bool] | None = None
 
     def _named(self, destination: str) -> str:
         """A destination by the name that the broker knows."""
@@ -65,12 +65,14 @@ class OpenWireLibrary(Library):
             properties=properties or None,
             network=operation.network,
             reply_to=self._jms.own_queue() if operation.reply else "",
+            correlation_id=str(operation.headers.get("correlation-id", "")),
+            jms_type=str(operation.headers.get("type", "")),
             numbered=operation.again,
             receipt=True,
         )
         if operation.again:
             # The broker changes what it has got.
-            self._sent_last = sent.copy_to(sent.destination), self._jms
+            self._sent_last = sent.copy_to(sent.destination), self._jms, operation.network
         stamps: Stamps = {
             "expiration_ms": sent.expiration_ms,
             "timestamp_ms": sent.timestamp_ms,

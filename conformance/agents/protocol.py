@@ -170,6 +170,8 @@ class Arrive(AgentEvent, tag="arrive", kw_only=True):
     #: Whether it is persistent; the names of its properties, sorted.
     persistent: bool | None = None
     properties: list[str] = []
+    #: Correlation id, type, and properties that may be the suite's (``operations.Headers``), null: nobody looked.
+    headers: dict[str, bool | int | float | str] | None = None
     #: Where answers are asked for, if that is a temporary queue: a name that this agent can send to.
     reply_to: str | None = None
 

@@ -26,7 +26,7 @@ class StompAgent(Agent):
     """The process."""
 
     name = "stomp/1"
-    capabilities = ("ttl", "delay", "prefetch", "nack", "endless", "forgeries", "temporaries", *FEATURES)
+    capabilities = ("ttl", "delay", "prefetch", "nack", "endless", "forgeries", "headers", "temporaries", *FEATURES)
     default_port = 61613
 
     def open(self, request: Connect, sock: socket.socket, address: str) -> Wire:

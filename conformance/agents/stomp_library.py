@@ -10,10 +10,12 @@ from brokerproof.conformance.agents.library import Library, RefusedError, Stamps
 from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, make_body, properties_of
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment import traits
+from brokerproof.reference_broker.session.notice import Delivered
+from brokerproof.reference_broker.stomp.frames import StompProtocolError
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.instant import Now
-    from brokerproof.reference_broker.session.notice import Delivered, Notice
+    from brokerproof.reference_broker.session.notice import Notice
     from brokerproof.reference_broker.stomp.client import ClientSession
 
 _ACKS: Final = {"auto": "auto", "client": "client", "individual": "client-individual"}
@@ -28,6 +30,8 @@ class StompLibrary(Library):
         super().__init__(session)
         self._stomp = session
         self._inboxes: dict[str, deque[tuple[Delivered, str]]] = {}
+        #: Consumers that have been asked for on this connection; what is on its way to one that left still comes.
+        self._subscribed: set[str] = set()
         #: (consumer, message) -> the delivery that its application took last, which an acknowledgement must name.
         self._taken: dict[tuple[str, str], Delivered] = {}
 
@@ -47,6 +51,8 @@ class StompLibrary(Library):
             transaction=operation.tx,
             group=operation.group,
             reply_to=OWN_TEMPORARY if operation.reply else "",
+            correlation_id=str(operation.headers.get("correlation-id", "")),
+            jms_type=str(operation.headers.get("type", "")),
             properties=properties_of(operation) or None,
             receipt=True,
         )
@@ -54,6 +60,7 @@ class StompLibrary(Library):
 
     def subscribe(self, operation: ops.Subscribe) -> str:
         self._inboxes[operation.consumer] = deque()
+        self._subscribed.add(operation.consumer)
         return self._stomp.subscribe(
             operation.consumer,
             operation.dest,
@@ -94,7 +101,11 @@ class StompLibrary(Library):
         self._stomp.disconnect()
 
     def receive(self, frame: object, now: Now) -> list[Notice]:
-        return self._stomp.receive(frame, now.mono_ns)
+        found = self._stomp.receive(frame, now.mono_ns)
+        for one in found:
+            if isinstance(one, Delivered) and one.consumer not in self._subscribed:
+                raise StompProtocolError(f"a MESSAGE came for the subscription {one.consumer!r}, which was never made")
+        return found
 
     def arrived(self, item: Delivered, message: str, now: Now) -> None:  # noqa: ARG002 - it has no clock to look at
         if item.consumer in self._inboxes and item.consumer not in self.browsers:

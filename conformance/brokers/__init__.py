@@ -40,6 +40,15 @@ def shipped() -> dict[str, str]:
     return {path.stem: read_profile(path).profile.about for path in sorted(HERE.glob("*.toml"))}
 
 
+def releases_of(name: str) -> tuple[str, ...]:
+    """The releases that a shipped profile can be asked for (``NAME@RELEASE``), oldest first."""
+    from brokerproof.conformance.brokers.profile import read_profile
+    from brokerproof.conformance.brokers.profiled import loaded
+
+    kind = loaded(read_profile(HERE / f"{name}.toml"))
+    return () if kind is None else tuple(kind.releases)
+
+
 @cache
 def _names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in HERE.glob("*.toml")))

@@ -25,7 +25,7 @@ import msgspec
 
 from brokerproof.chaos.brokers.activemq import ActiveMQ
 from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping
-from brokerproof.chaos.brokers.jars import BrokerJars, obtain
+from brokerproof.chaos.brokers.jars import RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
 from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.brokers import managed
@@ -147,7 +147,8 @@ class ActiveMQAdapter(Adapter):
     """``version``: a release that ``chaos.brokers.jars`` knows; ``home``: a folder instead; neither: Debian's."""
 
     name = "activemq"
-    releases = homes = True
+    releases = RELEASES
+    homes = True
 
     @classmethod
     def of_profile(cls, located: Located, chosen: Chosen) -> ActiveMQAdapter:

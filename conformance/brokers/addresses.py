@@ -5,13 +5,20 @@ Rule: an error names the line of the profile and never shows a passcode.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from brokerproof.conformance.agents.kinds import AGENT, AMQP, AMQP091, JMS, MQTT, OPENWIRE, STOMP
+from brokerproof.conformance.agents.provider import address_in
+from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.brokers.chosen import hidden
+from brokerproof.conformance.brokers.placeholders import filled
+from brokerproof.conformance.brokers.profile import revealed
+from brokerproof.conformance.experiment.wire_names import WireNames
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from brokerproof.conformance.brokers.profile import Located
 
 DEFAULT_PORTS = {STOMP: 61613, OPENWIRE: 61616, AMQP: 5672, AMQP091: 5672, MQTT: 1883}
@@ -30,6 +37,11 @@ AS_WRITTEN = "as-written"
 def parse_url(url: str, kind: str, located: Located, line: str) -> tuple[str, int, str, str, bool]:
     """Host, port, login, passcode and whether it is TLS. Raises ``UsageError``, which never shows a passcode."""
     schemes = SCHEMES.get(kind)
+    if kind == JMS:
+        found = address_in(url)
+        if found is None:
+            raise located.wrong(line, f"{hidden(url)!r} names no host and port; there must be a //HOST:PORT in it")
+        return *found, "", "", False
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -55,3 +67,34 @@ def players(located: Located, client: str) -> dict[str, str]:
     if getattr(endpoints, client) is None:
         raise located.wrong(f"endpoints.{client}", "it is missing; add the line, or give another --client")
     return {JMS if client == JMS else STOMP: client}
+
+
+def way_in(located: Located, kind: str, values: Mapping[str, str]) -> Access:
+    """How agents of a kind get in; ``values`` are the placeholders of a running broker. Raises ``UsageError``."""
+    at = getattr(located.profile.endpoints, kind)
+    line = f"endpoints.{kind}.{'uri' if kind == JMS else 'url'}"
+    url = revealed(filled(at.uri if kind == JMS else at.url, values, located, line), located, line)
+    if kind == AGENT and not url:
+        return Access(port=0, url="")
+    host, port, login, passcode, secure = parse_url(url, kind, located, line)
+    own = url.replace(f"{host}:{port}", "{host}:{port}", 1)
+    if kind == AGENT:
+        return Access(host=host, port=port, url=own)
+    told: dict[str, Any] = {
+        "login": revealed(at.login, located, f"endpoints.{kind}.login") or login,
+        "passcode": revealed(at.passcode, located, f"endpoints.{kind}.passcode") or passcode,
+    }
+    if kind == JMS:
+        return Access(host=host, port=port, url=own, names=located.profile.names.jms, **told)
+    names = None if kind == OPENWIRE else getattr(located.profile.names, kind)
+    return Access(
+        url=f"{'tcp' if kind == OPENWIRE else kind}://{{host}}:{{port}}",
+        host=host,
+        port=port,
+        virtual_host=at.host,
+        versions=tuple(at.versions),
+        names=None if names == WireNames() else names,
+        secure=host if secure else "",
+        ca=filled(at.ca, values, located, f"endpoints.{kind}.ca"),
+        **told,
+    )

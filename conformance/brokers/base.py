@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.known import load_known
 
@@ -123,6 +124,10 @@ class Endpoint(ABC):
         del via
         return ()
 
+    def blamed(self, line: str, text: str) -> Exception:
+        """An agent has found a line of the profile to be wrong."""
+        return SuiteProblem(f"{self.label}: {line}: {text}")
+
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the broker's memory
         ``limit``, give a queue manager the ``mqsc`` command ``to``; None: nobody can ask this broker.
@@ -180,8 +185,8 @@ class Adapter(ABC):
     shares: bool = True
     #: The options of a command by which it was chosen.
     chosen: tuple[str, ...] = ()
-    #: Whether there are releases to choose from (``NAME@RELEASE``), and whether it can be started from a home folder.
-    releases: ClassVar[bool] = False
+    #: The releases to choose from (``NAME@RELEASE``), oldest first, and whether it can be started from a home folder.
+    releases: ClassVar[Sequence[str]] = ()
     homes: ClassVar[bool] = False
 
     @classmethod

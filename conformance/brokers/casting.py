@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from brokerproof.conformance.experiment.steps import AnyStep, Begin, Commit, Nack, Rollback, Send, Subscribe
+from brokerproof.conformance.experiment.steps import AnyStep, Begin, Clock, Commit, Nack, Rollback, Send, Subscribe
 from brokerproof.conformance.experiment.steps.parallel import mapped
 
 if TYPE_CHECKING:
@@ -51,9 +51,13 @@ def cast(
     stamps: bool = True,
     queues: bool = True,
     life_unit_ms: int = 1,
+    pulls: bool = False,
+    delay_clock: str = "elapsed",
 ) -> Program:
     """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
-    expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these.
+    expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these;
+    ``pulls``: its consumers ask for each message; ``delay_clock``: a delay is an instant of the producer's clock
+    (``producer-wall``), which is the same as long as all clocks are right.
     """
     only = next(iter(vias))
     hosts = [
@@ -65,8 +69,18 @@ def cast(
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
     unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0
 
+    clocks = [host.clock for host in program.hosts]
+    wrong = any(one.offset_ms or one.drift_ppm for one in clocks) or any(isinstance(s, Clock) for s in program.steps)
+    skewed = wrong and delay_clock == "producer-wall"
+
     def kept(step: AnyStep) -> AnyStep | None:
-        return None if isinstance(step, dropped) else _without(_alive(step, unit_ms, stamps=stamps), capabilities)
+        if isinstance(step, dropped):
+            return None
+        found = _without(_alive(step, unit_ms, stamps=stamps), capabilities)
+        if skewed and isinstance(found, Send) and found.delay_ms > 0:
+            return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=found.delay_ms)
+        asks = pulls and isinstance(found, Subscribe) and not found.browser
+        return msgspec.structs.replace(found, prefetch=0) if asks else found
 
     steps = [found for step in program.steps if (found := mapped(step, kept)) is not None]
     destinations = [

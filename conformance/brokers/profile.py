@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from brokerproof.chaos.brokers.archives import is_wanted
+from brokerproof.chaos.brokers.archives import FORMS, is_wanted
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.wire_names import DEFAULTS, WORDS, WireNames
@@ -60,8 +60,8 @@ class Ready(_Table, frozen=True):
 
 class Start(_Table, frozen=True):
     """How it is started. ``command`` may be a Python class, a ``Launcher`` (``launching.py``). ``get``: what is got
-    first, ``maven:GROUP:ARTIFACT:VERSION:tar.gz:bin`` or ``debian:PACKAGE PACKAGE``; its folder or file is the
-    placeholder of that name.
+    first, ``maven:GROUP:ARTIFACT:VERSION:tar.gz:bin``, ``debian:PACKAGE PACKAGE`` or ``pypi:NAME==VERSION``; its folder
+    or file is the placeholder of that name.
     """
 
     command: list[str] | str
@@ -102,14 +102,19 @@ class At(_Table, frozen=True):
 
 class JmsAt(_Table, frozen=True):
     """How a JMS provider is used. ``classpath``: jars, folders of them, or ``maven:GROUP:ARTIFACT:VERSION``.
-    ``properties`` are set on the factory (``clientID`` by ``setClientID``) before it connects.
+    The others are those of ``agents/provider.py``; ``expiry_check`` absent: nobody knows, so no message gets a life.
     """
 
     classpath: list[str]
     factory: str
     uri: str
     api: Literal["javax", "jakarta"] = "jakarta"
+    facade: Literal["classic", "context"] = "classic"
     properties: dict[str, str | int | bool] = {}
+    login: str = ""
+    passcode: str = ""
+    individual: int | None = None
+    expiry_check: bool | None = None
 
 
 class AgentAt(_Table, frozen=True):
@@ -138,6 +143,7 @@ class Names(_Table, frozen=True):
     amqp: WireNames = DEFAULTS["amqp"]
     amqp091: WireNames = DEFAULTS["amqp091"]
     mqtt: WireNames = DEFAULTS["mqtt"]
+    jms: WireNames = DEFAULTS["jms"]
 
 
 class Counters(_Table, frozen=True):
@@ -305,8 +311,7 @@ def _check(located: Located) -> None:
     start = profile.start
     for name, text in start.get.items() if start is not None else ():
         if not is_wanted(text):
-            wanted = "maven:GROUP:ARTIFACT:VERSION[:TYPE[:CLASSIFIER]] or debian:PACKAGE PACKAGE"
-            raise located.wrong(f"start.get.{name}", f"{text!r} is not {wanted}")
+            raise located.wrong(f"start.get.{name}", f"{text!r} is not {FORMS}")
     takes = start is not None and (isinstance(start.command, str) or "{settings}" in start.command or start.files)
     if profile.settings and not takes:
         raise located.wrong("settings", 'nothing takes them; put "{settings}" into start.command, or use start.files')

@@ -22,20 +22,23 @@ import msgspec
 
 from brokerproof.chaos.clocks import reading
 from brokerproof.chaos.processes import Supervisor
-from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, OPENWIRE, STOMP
+from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, STOMP
+from brokerproof.conformance.agents.provider import Provider
 from brokerproof.conformance.brokers import casting
-from brokerproof.conformance.brokers.addresses import AS_WRITTEN, parse_url, players
+from brokerproof.conformance.brokers.addresses import AS_WRITTEN, players, way_in
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
+from brokerproof.conformance.brokers.class_path import class_path
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.probing import Found, ProbeError, probe, read_clock
-from brokerproof.conformance.brokers.profile import PYTHON, Located, revealed
+from brokerproof.conformance.brokers.profile import PYTHON, Located
 from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
+from brokerproof.conformance.experiment.operations import shared
 from brokerproof.conformance.experiment.steps import Clock, Operate, Pause, Probe, Restart
 from brokerproof.conformance.experiment.wire_names import WORDS, WireNames
 from brokerproof.conformance.known import Known, load_known, parse_known
@@ -74,6 +77,13 @@ _LINES = {
     "dead-letter": '[promises] reject = "dead-letter" is not promised',
     "expiry-check": "no endpoint for JMS clients that check expirations ([endpoints] jms)",
     "operator": "nobody can ask this broker to purge, move or reset (an adapter in Python can)",
+}
+#: The same of a JMS provider.
+_JMS_LINES = {
+    "ttl": "endpoints.jms.expiry_check is missing: does the library throw away what its host's clock calls expired?",
+    "expiry-check": "endpoints.jms.expiry_check = true is not said",
+    "prefetch": "what a JMS library has fetched ahead nobody sees, so its consumers ask for each message",
+    "nack": "JMS has no NACK",
 }
 #: Kind of destination -> the capability that it needs.
 _KINDS = {"topic": "topics", "composite": "composites", "virtual": "virtual-topics", "temporary": "temporaries"}
@@ -139,6 +149,9 @@ class ProfileEndpoint(Endpoint):
     def resources(self) -> dict[str, int] | None:
         return None
 
+    def blamed(self, line: str, text: str) -> Exception:
+        return self._adapter.located.wrong(line, text)
+
     def dispose(self, *, spoilt: bool = False) -> None:
         if self._figures is not None:
             self._figures.close()
@@ -159,6 +172,8 @@ class ProfileAdapter(Adapter):
         #: Kind of host -> the agent that plays it here.
         self._plays = players(located, client)
         self._found: Found | None = None
+        #: Of the JMS provider, once it was got.
+        self._class_path = ""
         self._settings = _settings(located)
         try:
             resolve_generation(profile.promises.generation)
@@ -171,7 +186,8 @@ class ProfileAdapter(Adapter):
         self._shares = profile.promises.reject in {"redeliver", "drop"}
         self.servers = Servers(profile.name, skewed=skewed, shared=self._shares)
         alone = start is None and not self._shares
-        self.workers, self.lanes = (1, 1) if alone else (3, LANES)
+        # A JVM for each host: several programs at once keep a broker's answers waiting in front of the library.
+        self.workers, self.lanes = (1, 1) if alone or self.pulls else (3, LANES)
         over = "" if client == AS_WRITTEN else f"over {client}"
         self.label = " ".join(filter(None, (profile.name, self._version(), over)))
 
@@ -221,6 +237,11 @@ class ProfileAdapter(Adapter):
 
     # -- what it can
 
+    @property
+    def pulls(self) -> bool:
+        """Whether its consumers ask for each message: what a JMS library has fetched ahead nobody sees."""
+        return JMS in self._plays.values()
+
     def found(self) -> Found:
         """What the probes found; they are made once, on a broker of its own. Raises ``SuiteProblem``."""
         if self._found is None:
@@ -255,6 +276,10 @@ class ProfileAdapter(Adapter):
             {"expiration": "ttl", "life": "broker-ttl", "selector": "selectors", "durable": "durables"}.get(word, word)
             for word in missing
         }
+        jms = profile.endpoints.jms if self.pulls else None
+        if jms is not None:
+            words -= {"prefetch", "nack", *(("ttl",) if jms.expiry_check is None else ())}
+            words |= {"pull", *(("expiry-check",) if jms.expiry_check else ())}
         if "broker-ttl" in words:
             words.add("ttl")  # a life is a life, whoever counts it (``casting.py``)
         if profile.counters is not None:
@@ -267,7 +292,7 @@ class ProfileAdapter(Adapter):
         return sorted(words)
 
     def lines(self) -> dict[str, str]:
-        return _LINES
+        return _LINES | (_JMS_LINES if self.pulls else {})
 
     def unpromised(self, requirement: Requirement) -> str:
         promises = self.located.profile.promises
@@ -322,6 +347,8 @@ class ProfileAdapter(Adapter):
             stamps=kind not in WORDS or bool({**WORDS[kind], **self._names(kind).headers}["expiration"]),
             queues=kind not in WORDS or bool(self._names(kind).queue),
             life_unit_ms=casting.SECOND_MS if kind == MQTT else 1,
+            pulls=self.pulls,
+            delay_clock=self.located.profile.promises.delay_clock,
         )
 
     def library(self, via: str) -> str:
@@ -333,6 +360,10 @@ class ProfileAdapter(Adapter):
         if kind == AGENT and endpoints.agent is not None:
             values["python"] = sys.executable
             return [filled(word, values, self.located, "endpoints.agent.command") for word in endpoints.agent.command]
+        if kind == JMS and endpoints.jms is not None:
+            told = shared(endpoints.jms, Provider)
+            self._class_path = self._class_path or class_path(self.located)
+            return ["--class-path", self._class_path, "--provider", msgspec.json.encode(told).decode()]
         return ()
 
     def _unsaid(self) -> set[str]:
@@ -416,35 +447,12 @@ class ProfileAdapter(Adapter):
         """How clients of a kind get in. Raises ``NotApplicableError`` or ``UsageError``."""
         if via not in self._plays and len(self._plays) > 1:
             raise NotApplicableError(f"[endpoints]: {self.label} has nothing for {via} clients")
-        return self._access(self.library(via), server)
+        return way_in(self.located, self.library(via), self.values(server))
 
     def over_stomp(self, server: Server | None) -> Access | None:
         """The way in for our own questions; None: it speaks no STOMP."""
-        return None if self.located.profile.endpoints.stomp is None else self._access(STOMP, server)
-
-    def _access(self, kind: str, server: Server | None) -> Access:
-        located, values = self.located, self.values(server)
-        at = getattr(located.profile.endpoints, kind)
-        line = f"endpoints.{kind}.{'uri' if kind == JMS else 'url'}"
-        written = at.uri if kind == JMS else at.url
-        url = revealed(filled(written, values, located, line), located, line)
-        if kind == AGENT and not url:
-            return Access(port=0, url="")
-        host, port, login, passcode, secure = parse_url(url, kind, located, line)
-        if kind in {JMS, AGENT}:
-            return Access(host=host, port=port, url=url.replace(f"{host}:{port}", "{host}:{port}", 1))
-        told = "tcp" if kind == OPENWIRE else kind
-        return Access(
-            url=f"{told}://{{host}}:{{port}}",
-            host=host,
-            port=port,
-            login=revealed(at.login, located, f"endpoints.{kind}.login") or login,
-            passcode=revealed(at.passcode, located, f"endpoints.{kind}.passcode") or passcode,
-            virtual_host=at.host,
-            versions=tuple(at.versions),
-            names=None if kind == OPENWIRE or self._names(kind) == WireNames() else self._names(kind),
-            secure=host if secure else "",
-            ca=filled(at.ca, values, located, f"endpoints.{kind}.ca"),
+        return (
+            None if self.located.profile.endpoints.stomp is None else way_in(self.located, STOMP, self.values(server))
         )
 
     def figures(self, server: Server | None) -> Figures | None:

@@ -19,6 +19,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, TimeSta
 from brokerproof.reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.counters import Figures
     from brokerproof.conformance.brokers.profiled import ProfileAdapter
     from brokerproof.conformance.brokers.servers import Server
 
@@ -44,6 +45,8 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
         ("endpoints.stomp", _answers),
         ("names.stomp.headers", _marks),
     ]
+    if profile.endpoints.stomp is None:
+        return
     if profile.start is not None and profile.start.clock != "none":
         questions.append(("start.clock", _clock))
     if profile.start is not None and profile.start.restart:
@@ -132,24 +135,29 @@ def _counters(adapter: ProfileAdapter) -> Proof:
     with _Running(adapter) as running, Line(running.access) as line:
         figures = adapter.figures(running.server)
         assert figures is not None, "it is asked only where there are counters"
-        for number in range(_COUNT):
-            line.send(f"/queue/{name}", f"{number}")
-        deadline = time.monotonic() + MOVED_S
-        while True:
-            told = figures.counters(QUEUE + name) or {}
-            if told.get("size", told.get("enqueued")) == _COUNT or time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        figures.close()
+        proof = counted(figures, QUEUE + name, lambda number: line.send(f"/queue/{name}", f"{number}"))
         line.subscribe(f"/queue/{name}")
         while line.message(100) is not None:
             pass
+    return proof
+
+
+def counted(figures: Figures, queue: str, send: Callable[[int], None]) -> Proof:
+    """Whether the figures of a queue move by what is sent to it. They are closed."""
+    for number in range(_COUNT):
+        send(number)
+    deadline = time.monotonic() + MOVED_S
+    while True:
+        told = figures.counters(queue) or {}
+        moved = told.get("size", told.get("enqueued")) == _COUNT
+        if moved or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    figures.close()
     missing = [word for word in figures.map if word not in told]
     if missing:
         return Proof("counters.map", "wrong", f"{', '.join(missing)}: the broker tells no such figure; it told {told}")
-    moved = told.get("size", told.get("enqueued")) == _COUNT
-    text = f"after {_COUNT} messages they are {told}"
-    return Proof("counters.map", "ok" if moved else "wrong", text)
+    return Proof("counters.map", "ok" if moved else "wrong", f"after {_COUNT} messages they are {told}")
 
 
 def _claims(adapter: ProfileAdapter) -> Proof:

@@ -46,6 +46,9 @@ class ThroughEndpoint(Endpoint):
     def words(self, via: str) -> Sequence[str]:
         return () if self.library(via) == OPENWIRE else self._inner.words(via)
 
+    def blamed(self, line: str, text: str) -> Exception:
+        return self._inner.blamed(line, text)
+
     def port(self, via: str) -> int:
         return self._inner.port(via)
 

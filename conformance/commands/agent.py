@@ -40,7 +40,9 @@ def main(argv: Sequence[str]) -> int:
     if program is None:
         raise UsageError(f"{words[0]!r} is no program that can be started here; give its path")
     check_broker(options.broker)
-    return _check(options.broker, options.via, [str(Path(program).absolute()), *words[1:]])
+    # It is started in a folder of its own.
+    files = [str(Path(word).absolute()) if Path(word).is_file() else word for word in words[1:]]
+    return _check(options.broker, options.via, [str(Path(program).absolute()), *files])
 
 
 def _end_of_ours(argv: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from brokerproof.conformance.commands.globs import Globs
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.history_file import read_history
@@ -25,7 +26,9 @@ def main(argv: Sequence[str]) -> int:
     """Judge one file; exit 1 when something is violated."""
     parser = argparse.ArgumentParser(prog="brokerproof judge", description=__doc__)
     parser.add_argument("history", type=Path, metavar="HISTORY.jsonl", help="a brokerproof/history/2 (or 1) file")
-    parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match, for example 'DLY-*'")
+    parser.add_argument(
+        "--requirement", action=Globs, metavar="GLOB", help="judge only requirements that match, for example 'DLY-*'"
+    )
     parser.add_argument("--json", action="store_true", help="one verdict per line, as JSON")
     options = parser.parse_args(argv)
     catalogue = default_catalogue()

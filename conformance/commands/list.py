@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
+from brokerproof.conformance.commands.globs import Globs
 from brokerproof.conformance.experiment.exits import OK
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 
@@ -17,7 +18,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "what", nargs="?", choices=["requirements", "programs", "mutants", "brokers"], default="requirements"
     )
-    parser.add_argument("--requirement", metavar="GLOB", help="only requirements that match, for example 'EXP-*'")
+    parser.add_argument(
+        "--requirement", action=Globs, metavar="GLOB", help="only requirements that match, for example 'EXP-*'"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     options = parser.parse_args(argv)
     for row in _rows(options.what, options.requirement):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import prove
 from brokerproof.conformance.experiment.exits import OK, VIOLATED, UsageError
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.proving import prove_by_agents
 
 #: Lines that a first profile has commented out: the table, the line, and the capability that it gives.
 _LINES = (
@@ -109,9 +112,11 @@ def _adds(capability: str) -> str:
 
 
 def _check(broker: str) -> int:
-    with contextlib.closing(_profiled(broker)) as adapter:
+    with contextlib.ExitStack() as stack:
+        adapter = stack.enter_context(contextlib.closing(_profiled(broker)))
         worst = OK
-        for proof in prove(adapter):
+        laboratory = stack.enter_context(Laboratory())
+        for proof in itertools.chain(prove(adapter), prove_by_agents(adapter, laboratory)):
             sys.stdout.write(f"{proof.state:<10}  {proof.line}: {proof.text}\n")
             sys.stdout.flush()
             worst = VIOLATED if proof.state == "wrong" else worst

@@ -11,6 +11,7 @@ import msgspec
 
 from brokerproof.conformance.brokers import check_broker
 from brokerproof.conformance.brokers.translation import broker_config
+from brokerproof.conformance.commands.globs import Globs
 from brokerproof.conformance.commands.judge import exit_code
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--home", metavar="DIR", help="the broker's home folder, where it is started from one")
     parser.add_argument("--client", default=AS_WRITTEN, metavar="WHO", help="as for `run`; needs --tier live")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect (`brokerproof list mutants`)")
-    parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match")
+    parser.add_argument("--requirement", action=Globs, metavar="GLOB", help="judge only requirements that match")
     parser.add_argument("--machine", choices=MODELS, help="let the model of this state machine watch, too")
     parser.add_argument("--shrink", action="store_true", help="shrink the program if something is violated")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write program.json and history.jsonl there")
@@ -123,6 +124,11 @@ def _program(name: str | None, seed: int | None) -> tuple[str, Program]:
     if seed is not None:
         return f"seed-{seed}", program_for_seed(seed)
     assert name is not None
+    return read_named(name)
+
+
+def read_named(name: str) -> tuple[str, Program]:
+    """A program by its file or its name in the corpus. Raises ``UsageError``."""
     from brokerproof.conformance.corpus import programs
 
     corpus = programs()
@@ -170,6 +176,8 @@ def _print(result: RunResult, replay: str, *, as_json: bool) -> None:
             sys.stdout.write(msgspec.json.encode(verdict).decode() + "\n")
         elif verdict.verdict is VerdictKind.VIOLATED:
             sys.stdout.write(failure_text(result, verdict, catalogue, replay) + "\n\n")
+        elif verdict.verdict is VerdictKind.KNOWN_FAILURE:
+            sys.stdout.write(f"{verdict.requirement} {verdict.outcome}: {verdict.text}\n\n")
     if not as_json:
         counts: dict[VerdictKind, int] = {}
         for verdict in result.verdicts:

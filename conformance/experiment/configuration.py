@@ -157,14 +157,16 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The network path of one client: its one-way latency, the inactivity monitor that the client offers, and how many
-    bytes pass per second and direction (0: no limit).
+    """The network path of one client: its one-way latency, the inactivity monitor that the client offers, how many
+    bytes pass per second and direction (0: no limit), and whether the simulated world, too, sends frames as bytes,
+    through the codecs of both ends (slower; the history is the same).
     """
 
     client: str
     latency_us: int = 500
     monitor: MonitorSpec | None = None
     bytes_per_second: int = 0
+    encoded: bool = False
 
 
 def stomp_beat_ms(monitor: MonitorSpec, generation: str) -> int:

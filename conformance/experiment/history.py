@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -30,6 +30,8 @@ from brokerproof.conformance.experiment.traits import Traits
 FORMAT = "brokerproof/history/2"
 
 Result = Literal["ok", "fail", "unknown"]
+#: A value of a header or property.
+HeaderValue = bool | int | float | str
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -154,6 +156,8 @@ class Send(Event, tag="send"):
     delivery_time_ms: int | None = None  # as its sender could read it after the send
     preset_ms: int | None = None  # as its application had set it on the message before
     again: bool = False  # once more, over another connection: nobody knows which of both the broker took it from
+    #: ``correlation-id``, ``type``, ``reply-to`` ("temporary") and the application's properties.
+    headers: dict[str, HeaderValue] = {}
 
     def mortal(self) -> bool:
         """Whether its producer wanted it to die."""
@@ -190,6 +194,8 @@ class Arrive(Event, tag="arrive"):
     #: Whether it is persistent, null where nobody looked; the names of its properties, as far as anybody did.
     persistent: bool | None = None
     properties: list[str] = []
+    #: As of ``send``, of what the suite sends; null where nobody looked. A protocol without types shows texts.
+    headers: dict[str, HeaderValue] | None = None
 
 
 class Consume(Event, tag="consume"):
@@ -307,7 +313,7 @@ class Operate(Event, tag="operate"):
 
 class Counters(Event, tag="counters"):
     """The broker's own figures for one destination (``dest`` null: the broker). ``at_rest``: nothing was moving and no
-    fault was active when they were read.
+    fault was active when they were read. Of a broker that counts nothing only that it was at rest.
     """
 
     dest: str | None = None
@@ -328,6 +334,10 @@ class Counters(Event, tag="counters"):
     memory_limit_bytes: int | None = None
     #: The broker's only: how many destinations there are.
     destinations: int | None = None
+
+
+#: How the reason of an end begins for which the broker is to blame; what was wrong follows.
+PROTOCOL_BROKEN: Final = "the broker broke the protocol: "
 
 
 class Closed(Event, tag="closed"):
@@ -379,9 +389,10 @@ class Crash(Event, tag="crash"):
 
 
 class Pause(Event, tag="pause"):
-    """A process was suspended from ``t0`` to ``t1``, or from then on."""
+    """A process was suspended from ``t0`` to ``t1``, or from then on; ``asked_ms`` is for how long it was meant to."""
 
     target: str
+    asked_ms: int | None = None
 
 
 class Fault(Event, tag="fault"):

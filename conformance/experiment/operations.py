@@ -22,6 +22,11 @@ SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
 #: A period as a peer may write it, sensible or not.
 Period = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 #: A name or a value that travels in a header: short and harmless.
+#: ``correlation-id`` and ``type`` are texts, every other name is a property: an underscore keeps it apart from headers
+#: that brokers read.
+HeaderName = Annotated[str, msgspec.Meta(max_length=40, pattern="^(correlation-id|type|[a-z]+_[A-Za-z0-9_]*)$")]
+HeaderText = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00\r\n]*$")]
+Headers = dict[HeaderName, bool | int | float | HeaderText]
 Word = Annotated[str, msgspec.Meta(max_length=40, pattern="^[A-Za-z0-9_.-]*$")]
 
 AckMode = Literal["auto", "client", "individual"]
@@ -94,7 +99,8 @@ class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
     a delivery count that headers pretend (STOMP only). ``network``: the producer is a network bridge (JMS only).
     ``preset_in_ms``: the application has set a delivery time on the message itself, so long after its clock, which
     means nothing (JMS only). ``endless``: the expiration is the last instant of the calendar (2^63 - 1 ms) instead of
-    ``ttl_ms``. ``reply``: it asks for answers on the host's temporary queue. ``again`` (JMS, persistent, outside a
+    ``ttl_ms``. ``reply``: it asks for answers on the host's temporary queue. ``headers`` are a
+    correlation id, a type and properties that nothing but the application reads. ``again`` (JMS, persistent, outside a
     transaction, over a link that flows): before the answer is there the host's socket is dead, which only the host
     knows; its library comes back under its own name and sends the same again (simulated world only).
     """
@@ -115,6 +121,7 @@ class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
     endless: bool = False
     preset_in_ms: SignedDuration = 0
     again: bool = False
+    headers: Headers = {}
 
 
 class Send(MessageOptions, ClientOperation, frozen=True, kw_only=True, tag="send"):

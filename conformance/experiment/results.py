@@ -160,9 +160,38 @@ def run_digest(run: str, program: str, verdicts: list[Verdict]) -> str:
     return hashlib.sha256(msgspec.json.encode([run, program, rows])).hexdigest()
 
 
+class DigestSum:
+    """Digests of runs, combined: their sum, which neither order nor who added them changes. Executors hand over the
+    ``part`` of their own runs; parts are added to the whole.
+    """
+
+    __slots__ = ("_sum", "runs")
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self._sum = 0
+
+    def add(self, digest: str, runs: int = 1) -> None:
+        """A digest of a run, or a part of several ``runs``: both 64 hexadecimal digits."""
+        self.runs += runs
+        self._sum = (self._sum + int(digest, 16)) % (1 << 256)
+
+    @property
+    def part(self) -> str:
+        """What another sum takes, together with the number of runs."""
+        return f"{self._sum:064x}"
+
+    def whole(self) -> str:
+        """``sha256:`` of all runs."""
+        return "sha256:" + hashlib.sha256(f"{self.runs}:{self.part}".encode()).hexdigest()
+
+
 def combined_digest(digests: Iterable[str]) -> str:
-    """``sha256:`` over the digests of runs, sorted: neither the order of the runs nor who made them matters."""
-    return "sha256:" + hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
+    """``sha256:`` over the digests of runs: neither the order of the runs nor who made them matters."""
+    combined = DigestSum()
+    for digest in digests:
+        combined.add(digest)
+    return combined.whole()
 
 
 def verdict_digest(rows: Iterable[tuple[str, str, list[Verdict]]]) -> str:

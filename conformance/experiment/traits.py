@@ -27,6 +27,8 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
       all that the connection sends and settles.
     * ``gives_up_after``: deliveries of one message, rolled back each time, after which it rejects it; 0: never.
     * ``widens_window``: what the application was given makes room for another message before it is settled.
+    * ``seen_when_taken``: an arrival is seen only when the application is given it; one more may be here unseen.
+    * ``keeps_types``: a property travels with its type, not as a text (OpenWire).
     """
 
     settles_on_write: bool = False
@@ -38,6 +40,8 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     transaction_scope: Literal["none", "session", "connection"] = "none"
     gives_up_after: int = 0
     widens_window: bool = False
+    seen_when_taken: bool = False
+    keeps_types: bool = False
 
     @property
     def known(self) -> bool:
@@ -54,6 +58,7 @@ JMS: Final = Traits(
     stamps_expiration=True,
     tells_given=True,
     widens_window=True,
+    keeps_types=True,
 )
 #: Of a host that nobody has told of; it may do what makes a claim doubtful.
 UNKNOWN: Final = Traits(widens_window=True)

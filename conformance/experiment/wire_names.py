@@ -30,6 +30,8 @@ HEADERS: dict[str, str] = {
     "consumer_priority": "activemq.priority",
     "dispatch_async": "activemq.dispatchAsync",
 }
+#: The word of JMS 2.0 for a delay; any other is the name of a property with milliseconds.
+API = "setDeliveryDelay"
 #: Protocol -> the suite's words that have a name there, and that name unless a profile says another.
 WORDS: dict[str, dict[str, str]] = {
     "stomp": HEADERS,
@@ -48,6 +50,13 @@ WORDS: dict[str, dict[str, str]] = {
         "no_local": "",
     },
     "mqtt": {"expiration": "", "life": "message-expiry-interval", "delay": "", "no_local": ""},
+    "jms": {
+        "expiration": "JMSExpiration",
+        "life": "",
+        "delay": API,
+        "original_destination": "",
+        "delivery_count": "JMSXDeliveryCount",
+    },
 }
 _QUEUE, _TOPIC = "queue://", "topic://"
 #: The suite's name of the queue of all dead letters.
@@ -82,4 +91,5 @@ DEFAULTS: dict[str, WireNames] = {
     "amqp": WireNames(queue="{name}", topic="{name}", dead_letters="DLQ"),
     "amqp091": WireNames(queue="{name}", topic="{name}", dead_letters="DLQ", reject="discard"),
     "mqtt": WireNames(queue="", topic="{name}", dead_letters=""),
+    "jms": WireNames(queue="{name}", topic="{name}", dead_letters="DLQ"),
 }

@@ -19,6 +19,7 @@ from brokerproof.conformance.experiment.history import (
     Fault,
     Kill,
     Leave,
+    Send,
     Start,
     Stop,
     Subscribe,
@@ -73,7 +74,7 @@ class Attachments:
     def _connection_lost(self, client: Client, event: Event) -> None:
         """Its open transaction is rolled back, its temporary queue is gone, if it was still there."""
         client.goodbyes = []
-        client.unanswered = False
+        client.behind, client.unanswered = client.unanswered and not client.connected, False
         transaction = client.transaction
         if transaction is not None:
             transaction.lost = event
@@ -105,12 +106,13 @@ class Attachments:
         client = self.tables.client(name)
         client.closes.append(event)
         client.connected = False
+        connection = client.connection
         client.connection += 1
         self._look_away(name, None, event)
         for session in list(client.open.values()):
             session.closed = event
             session.uncertain = True
-            if client.unanswered and not at_broker:
+            if (client.unanswered or session.connection != connection) and not at_broker:
                 self._doubt(session, event)  # a broker that reads no further does not notice
                 continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
@@ -130,14 +132,18 @@ class Attachments:
     def _host_gone(self, client: Client, how: str, event: Event) -> None:
         client.ends.append(event)
         self._look_away(client.name, None, event)
+        connection = client.connection
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
             late = any(low <= event.t1 and high >= event.t0 for low, high in client.busy)
-            if late or client.unanswered or session.closed is not None:
+            # Of a connection before this nobody heard that the broker noticed its end.
+            earlier = session.closed is not None or session.connection != connection
+            if late or client.unanswered or earlier:
                 self._doubt(session, event)
             else:
-                self._end(session, how, event.t0, event.t1, event)
+                self._end(session, how, min(event.t0, client.refused_ns), event.t1, event)
+        client.refused_ns = NEVER
         self._connection_lost(client, event)
 
     def _broker_down(self, event: Event) -> None:
@@ -197,9 +203,11 @@ class Attachments:
         client.stall = None
 
     def _suspect(self, session: Session, since_ns: int) -> None:
-        """A monitored link stalls: the broker may close it without anybody seeing it."""
-        monitor = self.tables.declared.monitor.get(session.client.name)
-        if monitor is not None and monitor.read_ms > 0:
+        """A link stalls that the broker watches: it may close it without anybody seeing it."""
+        declared = self.tables.declared
+        monitor, connector = declared.monitor.get(session.client.name), declared.connector
+        watched = connector is not None and (connector.read_timeout_ms > 0 or connector.write_timeout_ms > 0)
+        if watched or (monitor is not None and monitor.read_ms > 0):
             session.lost_ns = min(session.lost_ns, since_ns)
             session.client.suspected = True
 
@@ -207,9 +215,10 @@ class Attachments:
 
     def subscribe(self, event: Subscribe) -> None:
         """A consumer or a browser attached, or may have."""
-        if event.result == "fail":
-            return
         tables = self.tables
+        if event.result == "fail":
+            unheard(tables, event)
+            return
         client = tables.client(event.host)
         if event.result == "ok":
             heard(client, event)
@@ -220,17 +229,19 @@ class Attachments:
             sure = event.result == "ok" and client.traits.awaits_receipt and not names.is_pattern(event.dest)
             browser = tables.lookers[event.consumer] = Browser(event, holds=holds, sure=sure)
             tables.browsings.append(browser)
+            tables.destination(event.dest).epoch.touched += 1
             for dest in tables.destinations.values():
                 dest.ledger.browsed += looks_at(event, dest)
                 dest.ledger.stirred = dest.ledger.stirred or looks_at(event, dest)
             tables.epoch.touched += 1
-            tables.destination(event.dest).epoch.touched += 1
             tables.marks.put(marks.BROWSER, event.dest, (event.t0, NEVER))
             return
         session = tables.sessions.get(event.consumer)
         if session is None:
             session = self.enlist(event.consumer, event.host, event.dest, event)
-            if not session.known and not client.connected:
+            if not session.known and client.behind:
+                self._doubt(session, event)  # the broker may read it yet
+            elif not session.known and not client.connected:
                 self._end(session, "closed", event.t0, event.t1, event)  # it ended before an answer came
         elif session.event is None:
             self._describe(session, event)
@@ -305,7 +316,7 @@ class Attachments:
         if event.consumer is None:
             self._host_gone(self.tables.client(event.host), event.how, event)
             return
-        if event.result == "ok":
+        if event.result == "ok" and not self.tables.client(event.host).unanswered:
             self._look_away(event.host, event.consumer, event)
         elif event.consumer in self.tables.lookers:
             looker = self.tables.lookers[event.consumer]
@@ -411,13 +422,23 @@ class Attachments:
             self._doubted[key] = True
 
 
+def unheard(tables: Tables, event: Send | Subscribe) -> None:
+    """A request was refused, which may be the end of its connection, or not answered."""
+    client = tables.client(event.host)
+    if event.result == "fail":
+        client.refused_ns = min(client.refused_ns, event.t0)
+    elif tables.blocks:
+        client.unanswered = True
+
+
 def heard(client: Client, event: Event) -> None:
     """The broker confirmed a request: it had read what was written before on this connection, goodbyes too, and had not
     closed it when the request was written.
     """
     client.last_request_ns = event.t0
     client.last_heard_ns = event.t1
-    client.unanswered = False
+    client.refused_ns = NEVER
+    client.unanswered = client.unanswered_ns > event.t1
     if not client.traits.awaits_receipt:
         return
     if client.suspected and client.stalls[-1].span()[1] <= event.t0:

@@ -173,6 +173,8 @@ class Credit:
             return False
         if tables.marks.on(delivery.dest.name, (from_ns, until_ns)) & EXCUSES or session.wild:
             return False
+        if tables.may_page(delivery.dest):  # what is in the store may wait for the next wake-up
+            return False
         others = [other for other in delivery.dest.sessions if other is not session and other.opened[0] <= until_ns]
         if any(not other.known or leaving_ns(other) <= until_ns for other in others if departed_ns(other) >= from_ns):
             return False

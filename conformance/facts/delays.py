@@ -197,6 +197,8 @@ class Delays:
     def is_owed(self, send: Send, dest: Destination, until_ns: int) -> bool:
         """Whether a confirmed message lived, and was kept on a destination, to that time, if nobody settled it."""
         tables, event = self._tables, send.event
+        if tables.may_page(dest) or dest.kind == "dead-letters":  # whose consumers hold what died elsewhere, too
+            return False
         if tables.marks.on(dest.name, (event.t0, until_ns)) & (marks.OPERATOR | marks.MQSC):
             return False
         kept = event.persistent and tables.declared.persistent

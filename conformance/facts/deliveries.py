@@ -85,6 +85,13 @@ def at_home(delivery: Delivery) -> bool:
     return all(one.to != dest.name for one in moves(copy))
 
 
+def is_own_letter(delivery: Delivery) -> bool:
+    """Whether it may have died on the dead-letter queue that it was sent to, and come back there as a dead letter."""
+    event, dest = delivery.event, delivery.dest
+    told = bool(event.original_dest) or not event.expiration_ms
+    return told and dest is delivery.copy.dest and dest.kind == "dead-letters"
+
+
 def departure(session: Session) -> str:
     """How a session went, as a situation."""
     return {

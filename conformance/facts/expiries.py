@@ -215,7 +215,8 @@ class Queue:
             return
         hidden, traffic = hidden_spans(tables, self.dest), Traffic(tables, self.dest)
         place, since_ns = 0, -1
-        dead: list[Copy] = []
+        #: By when the broker's clock must show what, for those that were dead once: a clock that is put back undoes it.
+        dead: list[tuple[int, Copy]] = []
         due: list[Copy] = []
         for one in counted:
             event = one.reading.event
@@ -229,10 +230,15 @@ class Queue:
                 continue
             least_ns = tables.broker_clock.bounds_ns(from_ns, event.t0)[0]
             while place < len(self.waiting) and self.waiting[place][0] <= least_ns:
-                dead.append(self.waiting[place][1])
+                dead.append(self.waiting[place])
                 place += 1
-            due += [copy for copy in dead if _visible_ns(copy) <= from_ns and self._waited(copy, one)]
-            dead = [copy for copy in dead if _visible_ns(copy) > from_ns]
+            later = []
+            for dies, copy in dead:
+                if dies > least_ns or _visible_ns(copy) > from_ns:
+                    later.append((dies, copy))
+                elif self._waited(copy, one):
+                    due.append(copy)
+            dead = later
             one.due, one.first_due = len(due), due[0] if due else None
             there = traffic.most(event.t0, event.t1)
             if event.size is not None and there - len(due) < event.size <= there:

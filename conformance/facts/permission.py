@@ -24,6 +24,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Asked, Request
+from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
@@ -125,7 +126,14 @@ def maybe_without_room(tables: Tables, event: Send) -> bool:
         return True
     places = [tables.destination(part) for part in tables.names.parts(event.dest)]
     places += [queue for place in places for queue in tables.virtual_queues.get(place.name, ())]
-    return any(scarce_ns(tables, place) <= event.t1 for place in places)
+    return any(scarce_ns(tables, place) <= event.t1 or _may_be_full_of_uncommitted(tables, place) for place in places)
+
+
+def _may_be_full_of_uncommitted(tables: Tables, dest: Destination) -> bool:
+    """Whether what transactions sent there may fill its memory before anybody knows whether it stays."""
+    limits = [one for one in (tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes) if one > 0]
+    sizes = [send.event.size + OVERHEAD_MAX_BYTES for send in dest.sends if send.event.tx is not None]
+    return bool(limits) and sum(sizes) > min(limits)
 
 
 def _is_behind(tables: Tables, client: Client, event: Asked) -> bool:
@@ -197,17 +205,19 @@ def _is_mixed(transaction: Transaction | None) -> bool:
 def _operate(tables: Tables, event: Operate) -> str:
     for name in (event.dest, event.to) if event.op == "move" else (event.dest,) if event.op != "limit" else ():
         dest = tables.destinations.get(name)
-        if dest is None or dest.topic or dest.kind != "queue" or not _is_there(tables, dest, event.t0):
+        if dest is None or dest.topic or dest.kind != "queue" or not _is_there(tables, dest, event):
             return "the queue may not be there"
     return ""
 
 
-def _is_there(tables: Tables, dest: Destination, at_ns: int) -> bool:
-    """Whether somebody had sent to a destination, or consumed from it, since the broker's last start."""
-    since_ns = max([restart.t1 for restart in tables.restarts if restart.t0 <= at_ns], default=0)
+def _is_there(tables: Tables, dest: Destination, event: Operate) -> bool:
+    """Whether somebody had sent to a destination, or consumed from it, since the last start of the broker that the
+    operator may have met.
+    """
+    since_ns = max([restart.t1 for restart in tables.restarts if restart.t0 <= event.t1], default=0)
     spans = [(send.event.t0, send.accepted[1]) for send in dest.sends]
     spans += [session.opened for session in dest.sessions if session.known and not session.wild]
-    return any(since_ns <= low and high < at_ns for low, high in spans)
+    return any(since_ns <= low and high < event.t0 for low, high in spans)
 
 
 def _connect(tables: Tables, request: Request, event: Connect) -> str:

@@ -91,8 +91,8 @@ def _mark(tables: Tables, place: str, limit: int, sends: Iterable[Send]) -> None
 
 def _freed_ns(send: Send) -> int:
     """By when a message was certainly in nobody's memory: refused, or acknowledged where it had been sent to."""
-    if send.event.result == "fail":
-        return send.event.t1
+    if send.refused:  # or rolled back, and charged until then
+        return send.event.t1 if send.event.tx is None or send.event.result == "fail" else NEVER
     if send.dest.kind not in {"queue", "temporary"} or len(send.copies) != 1 or send.copy is None:
         return NEVER
     return _acknowledged_ns(send.copy)

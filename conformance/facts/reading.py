@@ -97,6 +97,8 @@ def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> Non
         if not window.session.known:
             unknown += window.held + window.doubted
             guessed += max(window.session.prefetch, window.held + window.doubted)
+        elif window.session.traits.seen_when_taken and tables.vain.get(window.session.name):
+            guessed += 1  # what came when the call was just over
     for browser in tables.lookers.values():
         if looks_at(browser.event, dest):
             ledger.browsing += browser.shown if browser.sure and browser.holds else 0
@@ -146,7 +148,8 @@ def _is_drained(tables: Tables, dest: Destination) -> bool:
     event = dest.readings[-1].event if dest.readings else None
     if event is not None and event.at_rest and event.seq > tables.moved_seq and not event.scheduled:
         if dest.topic:
-            return not dest.open and (event.scheduled == 0 or not dest.timed)
+            # Somebody may have said goodbye behind a message that the broker does not take.
+            return not dest.open and not event.in_flight and (event.scheduled == 0 or not dest.timed)
         return event.size == 0 and event.in_flight == 0
     if dest.kind == "temporary":
         return not (dest.ledger.held or dest.ledger.doubted)  # nobody reads its figures; the total includes them
@@ -160,7 +163,8 @@ def _count_idle(tables: Tables) -> int:
         gone = dest.kind == "temporary" and tables.marks.spans(marks.OPERATOR, dest.name)
         if gone or (dest.kind == "temporary" and dest.sent_bytes and not _is_idle(dest)):
             return 0
-    return sum(_is_idle(one) for one in tables.destinations.values() if one.name not in tables.uncommitted)
+    untold = tables.uncommitted.keys() | tables.unsure.keys()  # somebody may have sent there in a transaction
+    return sum(_is_idle(one) for one in tables.destinations.values() if one.name not in untold)
 
 
 def _is_idle(dest: Destination) -> bool:
@@ -170,6 +174,8 @@ def _is_idle(dest: Destination) -> bool:
     ledger = dest.ledger
     if dest.kind not in {"dead-letters", "temporary"} or dest.readings or dest.timed:
         return False
+    if dest.kind == "dead-letters" and "~" in dest.name:
+        return False  # it has the name that the broker gave the temporary queue
     there = dest.open.values()
     reached = any(s.known and s.prefetch for s in there) and not any(s.selective for s in there)
     if reached and not (ledger.held or ledger.doubted or ledger.ghosts):

@@ -44,7 +44,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import NOTED
-from brokerproof.conformance.facts.attachments import Attachments, heard
+from brokerproof.conformance.facts.attachments import Attachments, heard, unheard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.operating import operate
 from brokerproof.conformance.facts.policy import gets_expiration, surely_believes_clients
@@ -91,12 +91,17 @@ _STILL: Final = (Counters, ClockSample)
 def record(history: History, tables: Tables) -> None:
     """Fill the tables of a run, before any tightening."""
     announced: dict[str, SendEvent] = {}
+    changes = False
     for event in history.events:
         if type(event) is SendEvent:
             announced.setdefault(event.message, event)
         elif type(event) is Commit:
             tables.commits[event.tx] = event
-    changes = any(type(event) is Operate and event.op == "limit" for event in history.events)
+        elif type(event) is Operate:
+            if event.op == "limit":
+                changes = True
+            elif event.op == "move" and event.result != "fail":
+                tables.moves.append(event)
     tables.blocks = may_block(tables, announced.values(), changes)
     mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()
@@ -158,7 +163,7 @@ class Recording:
             Abort: lambda event: end(tables, event),
             Browse: self._browse,
             Operate: lambda event: operate(tables, event),
-            Poll: tables.polls.append,
+            Poll: self._poll,
             Probe: tables.probes.append,
         }
 
@@ -168,8 +173,8 @@ class Recording:
         tables = self.tables
         if event.result == "ok":
             heard(tables.client(event.host), event)
-        elif event.result == "unknown" and tables.blocks:
-            tables.client(event.host).unanswered = True
+        else:
+            unheard(tables, event)
         send = self._row(event.message)
         if send is None or send.event is not event:
             return  # the same message once more: what was sent first counts
@@ -285,6 +290,9 @@ class Recording:
             # Without a subscription its receipt is still to come; one to a wildcard gets a copy from each topic.
             holder = subscription.name if subscription is not None else session.name
             holder = f"{holder} of {dest.name}" if session.wild else holder
+        origin = self._moved_by_its_word(send, dest, event)
+        if origin is not None:
+            return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
         found = send.copies.get(holder)
         if found is not None:
             return found
@@ -292,9 +300,10 @@ class Recording:
             origin = self.tables.destination(event.original_dest)
             if origin.topic:
                 return self._copy(send, holder, origin, None)  # it died before any queue got its copy
-            source = origin if _is_copied(self.tables, send, origin) else _moved_from(self.tables, send, origin)
+            copied = _is_copied(self.tables, send, origin)
+            source = origin if copied else _moved_from(self.tables, send, origin, event.t1)
         else:
-            source = _moved_from(self.tables, send, dest)
+            source = _moved_from(self.tables, send, dest, event.t1)
         if source is not None:
             return send.copies.get(source.name) or self._copy(send, source.name, source, None)
         if (
@@ -306,6 +315,18 @@ class Recording:
             return send.copy  # a dead letter, or what an operator moved
         home = dest if dest.topic is send.dest.topic or _is_copied(self.tables, send, dest) else send.dest
         return self._copy(send, holder, home if home.kind != "dead-letters" else send.dest, subscription)
+
+    def _moved_by_its_word(self, send: Send, dest: Destination, event: Arrive) -> Destination | None:
+        """From where an operator moved it here, as the message itself says: one of the queues that got a copy."""
+        name = event.original_dest or ""
+        if dest.topic or name in {"", send.dest.name} or name not in _moved_to(self.tables, dest, event.t1):
+            return None
+        origin = self.tables.destination(name)
+        return origin if name in send.copies or _is_copied(self.tables, send, origin) else None
+
+    def _poll(self, event: Poll) -> None:
+        self.tables.polls.append(event)
+        self.tables.vain[event.consumer] = event.message is None
 
     def _consume(self, event: Consume) -> None:
         delivery = self._delivery(event.consumer, event.message)
@@ -334,14 +355,16 @@ class Recording:
         if session is None:
             return
         transaction = self._part_of(event) if event.tx is not None else None
-        state = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
-        certain = state
+        certain = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
+        # A range that begins or ends with one of two copies may be another.
+        ranged = isinstance(event, Ack) and event.mode == "cumulative" and len(event.messages) > 1
+        unclear = ranged and any(message in session.twins for message in event.messages)
         for message in event.messages:
             delivery = settled_by(session, message, event)
             if delivery is None:
                 session.dest.ledger.stirred = True
                 continue
-            state = DOUBTFUL if message in session.twins else certain
+            twin = unclear or message in session.twins
             if not session.traits.widens_window:
                 session.freed_ns.append(event.t0)
             self._settled_by(delivery, event)
@@ -351,11 +374,11 @@ class Recording:
                 if delivery.state != HELD or not delivery.rollbacks:  # what was rolled back stays as it was
                     settle(tables, delivery, DOUBTFUL)
             elif isinstance(event, Nack):
-                self._reject(delivery, event, state)
+                self._reject(delivery, event, DOUBTFUL if twin else certain)
             else:
-                settle(tables, delivery, state)
+                settle(tables, delivery, DOUBTFUL if twin else certain)
             if transaction is not None:
-                enlist(delivery, transaction, event.result)
+                enlist(delivery, transaction, "unknown" if twin else event.result)
 
     def _part_of(self, event: Ack | Nack) -> Transaction:
         """The transaction that it is part of."""
@@ -398,15 +421,25 @@ class Recording:
             tables.rejected += 1
             note_volatile(tables, copy)
 
-    def _discard(self, event: Discard) -> None:
-        delivery = self._delivery(event.consumer, event.message)
+    def _meant(self, consumer: str, message: str) -> list[Delivery]:
+        """Which deliveries a consumer may mean that names a message."""
+        delivery = self._delivery(consumer, message)
         if delivery is None:
-            return
-        if delivery.session.traits.widens_window:
-            delivery.session.freed_ns.append(event.t0)
-        self._settled_by(delivery, event)
-        unread = delivery.session.client.unanswered  # the broker may wait with the rest of its connection
-        settle(self.tables, delivery, SETTLED if self._expired_ack_settles and not unread else DOUBTFUL)
+            return []
+        session = delivery.session
+        twins = message in session.twins
+        return [one for one in session.deliveries if one.event.message == message] if twins else [delivery]
+
+    def _discard(self, event: Discard) -> None:
+        meant = self._meant(event.consumer, event.message)
+        for delivery in meant:
+            client = delivery.session.client
+            if client.traits.widens_window and delivery is meant[-1]:
+                delivery.session.freed_ns.append(event.t0)
+            self._settled_by(delivery, event)
+            # The broker may wait with the rest of its connection.
+            sure = self._expired_ack_settles and not client.unanswered and len(meant) == 1
+            settle(self.tables, delivery, SETTLED if sure else DOUBTFUL)
 
     def _acknowledge(self, event: Acknowledge) -> None:
         self.tables.acknowledges.append(event)
@@ -416,8 +449,7 @@ class Recording:
             ledger.stirred = ledger.stirred or ledger.act is not None
             ledger.act = event
         for message in event.messages if event.type == "expired" else ():
-            delivery = self._delivery(event.consumer, message)
-            if delivery is not None:
+            for delivery in self._meant(event.consumer, message):
                 delivery.copy.called_expired = True
 
     # -- operators, browsers, phases
@@ -443,15 +475,22 @@ class Recording:
         self.tables.phase = event.name
 
 
-def _moved_from(tables: Tables, send: Send, dest: Destination) -> Destination | None:
+def _moved_from(tables: Tables, send: Send, dest: Destination, by_ns: int) -> Destination | None:
     """From where an operator may have moved a message here: a queue of a virtual topic, a part of a composite."""
     if send.dest.kind not in {"composite", "virtual"} or dest.topic or _is_copied(tables, send, dest):
         return None
-    moved = {one.dest for one in dest.purges if one.op == "move" and one.to == dest.name}
+    moved = _moved_to(tables, dest, by_ns)
+    for name in list(moved):  # what was moved may have been moved before
+        moved.update(_moved_to(tables, tables.destination(name), by_ns))
     queues = [*tables.virtual_queues.get(send.dest.name, ()), *tables.parts(send.event)]
     found = [queue for queue in queues if queue.name in moved and not queue.topic]
     fresh = [queue for queue in found if queue.name not in send.copies]
     return next(iter((*fresh, *found)), None)
+
+
+def _moved_to(tables: Tables, dest: Destination, by_ns: int) -> dict[str, None]:
+    """The queues from which an operator had begun to move something here; the answer may have come later."""
+    return dict.fromkeys(one.dest for one in tables.moves if one.to == dest.name and one.t0 <= by_ns)
 
 
 def _is_copied(tables: Tables, send: Send, dest: Destination) -> bool:

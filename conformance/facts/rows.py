@@ -87,7 +87,7 @@ class Send:
         self.timed = event.timed()
         self.transaction: Transaction | None = None
         self.confirmed = event.result == "ok" and event.tx is None
-        self.refused = event.result == "fail"
+        self.refused = event.result == "fail" and not event.again  # of two sends the second answer is told
         self.accepted: Span = (event.t0, event.t1 if self.confirmed else NEVER)
         #: Its copies, one per queue or subscription that may have got it; the first one.
         self.copies: dict[str, Copy] = {}
@@ -139,8 +139,8 @@ class Copy:
         return self.send.message
 
     def discards(self) -> list[Discard]:
-        """What libraries said they threw away, in order."""
-        return [d.settlement for d in self.deliveries if isinstance(d.settlement, Discard)]
+        """What libraries said they threw away, in order; of two copies of a message they do not say which."""
+        return [event for delivery in self.deliveries for event in delivery.settlements if isinstance(event, Discard)]
 
 
 class Delivery:
@@ -318,9 +318,9 @@ class Client:
     """A client's host and its one connection at a time."""
 
     # fmt: off
-    __slots__ = ("busy", "closes", "connected", "connection", "connects", "ends", "goodbyes", "last_heard_ns",
-                 "last_request_ns", "name", "open", "stall", "stalls", "suspected", "traits", "transaction",
-                 "unanswered", "via")
+    __slots__ = ("behind", "busy", "closes", "connected", "connection", "connects", "ends", "goodbyes",
+                 "last_heard_ns", "last_request_ns", "name", "open", "refused_ns", "stall", "stalls",
+                 "suspected", "traits", "transaction", "unanswered", "unanswered_ns", "via")
     # fmt: on
 
     def __init__(self, name: str) -> None:
@@ -332,8 +332,7 @@ class Client:
         self.connects: list[Connect] = []
         self.closes: list[Closed] = []
         self.ends: list[Event] = []
-        #: It has a connection that was not seen to end, or nobody told of any.
-        self.connected = True
+        self.connected = True  # not seen to end, or nobody told of any
         #: Rises with every connection and every end of one.
         self.connection = 0
         self.open: dict[str, Session] = {}
@@ -346,11 +345,12 @@ class Client:
         self.transaction: Transaction | None = None
         #: Sessions that said goodbye on this connection, which the broker may not have read yet.
         self.goodbyes: list[Session] = []
+        #: A message of its was not answered in time: the broker may read no further until it takes that; it left so.
+        self.unanswered = self.behind = False
+        self.unanswered_ns = 0  # until then one goes unanswered that it had begun to send
         #: When it began to write the last thing that the broker confirmed; when the last thing from there reached it.
-        #: A message that it sent was not answered in time: the broker may read no further until it takes that message.
-        self.unanswered = False
-        self.last_request_ns = 0
-        self.last_heard_ns = 0
+        self.last_request_ns = self.last_heard_ns = 0
+        self.refused_ns = NEVER  # the first request since then that was refused: its connection may have been closed
 
     def stalled(self, t0: int, t1: int) -> bool:
         """Whether its link was stalled, or a slow one busy for long, at any instant of ``[t0, t1]``."""

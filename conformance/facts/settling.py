@@ -228,7 +228,8 @@ def come_back(delivery: Delivery) -> None:
     copy = delivery.copy
     # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
     known = delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter
-    if copy.steady and known and not _taken(copy):
+    elsewhere = any(one.state in {HELD, DOUBTFUL} for one in copy.deliveries)
+    if copy.steady and known and not elsewhere and not _taken(copy):
         copy.dest.waiting[copy.message] = copy
 
 
@@ -241,7 +242,7 @@ def settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | 
         return latest
     for delivery in latest.copy.deliveries:
         unsettled = len(delivery.settlements) <= delivery.rollbacks
-        if delivery.session is session and delivery.event.t0 <= event.t0 and unsettled:
+        if delivery.session is session and delivery.event.t0 <= event.t1 and unsettled:
             return delivery
     return latest
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Arrive, History, Send
+from brokerproof.conformance.experiment.history import Arrive, History, Leave, Send, Subscribe
 from brokerproof.conformance.facts.rows import Client, Destination
 from brokerproof.conformance.facts.spans import NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
@@ -24,7 +24,8 @@ def mark_slow_links(tables: Tables, history: History) -> None:
     for host, rate in tables.declared.bytes_per_second.items():
         if rate > 0:
             client = tables.client(host)
-            client.busy = _long(tables, [*_upwards(history, host, rate), *_downwards(history, host, rate)], rate)
+            spans = _upwards(history, host, rate) + _downwards(history, host, rate) + _in_vain(history, host, rate)
+            client.busy = _long(tables, spans, rate)
 
 
 def _upwards(history: History, host: str, rate: int) -> list[Span]:
@@ -42,6 +43,31 @@ def _downwards(history: History, host: str, rate: int) -> list[Span]:
     sizes = {event.message: event.size for event in history.events if isinstance(event, Send)}
     arrivals = [event for event in history.events if isinstance(event, Arrive) and event.host == host]
     return [(event.t1 - _takes_ns(sizes.get(event.message, 0), rate), event.t1) for event in arrivals]
+
+
+def _in_vain(history: History, host: str, rate: int) -> list[Span]:
+    """What may have been on its way to a consumer that left, and that nobody saw arrive."""
+    found: list[Span] = []
+    open_now: dict[str, Subscribe] = {}
+    for event in history.events:
+        if event.host != host:
+            continue
+        if isinstance(event, Subscribe) and event.result != "fail":
+            open_now[event.consumer] = event
+        elif isinstance(event, Leave):
+            left = [event.consumer] if event.consumer is not None else list(open_now)
+            gone = [one for name in left if (one := open_now.pop(name, None)) is not None]
+            took_ns = sum(_unseen_ns(history, one, event.t1, rate) for one in gone)
+            found.append((event.t0, event.t1 + took_ns))
+    return found
+
+
+def _unseen_ns(history: History, subscribe: Subscribe, until_ns: int, rate: int) -> int:
+    seen = {event.message for event in history.events if isinstance(event, Arrive)
+            and event.consumer == subscribe.consumer}  # fmt: skip
+    sizes = [event.size for event in history.events if isinstance(event, Send) and event.t0 <= until_ns
+             and event.dest == subscribe.dest and event.message not in seen]  # fmt: skip
+    return sum(_takes_ns(size, rate) for size in sorted(sizes)[-subscribe.prefetch :]) if subscribe.prefetch else 0
 
 
 def longest_ns(tables: Tables, client: Client, dest: Destination) -> int:

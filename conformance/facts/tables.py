@@ -73,12 +73,13 @@ class Tables:
 
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "asked", "blocks", "broker", "broker_readings", "browsers", "browses",
-                 "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes", "declared",
-                 "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header", "limits",
-                 "lookers", "marks", "measured", "mortal", "moved_seq", "names", "operations", "pauses", "phase",
-                 "phases", "polls", "probes", "queue_readings", "queue_rests", "readings", "rejected", "resets",
-                 "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle", "simulated", "subscriptions",
-                 "transactions", "uncommitted", "unproved", "unsure", "virtual_queues", "volatile", "wild")
+                 "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes",
+                 "declared", "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header",
+                 "limits", "lookers", "marks", "measured", "mortal", "moved_seq", "moves", "names", "operations",
+                 "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests", "readings",
+                 "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
+                 "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "vain",
+                 "virtual_queues", "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:  # noqa: PLR0915 - one table a line
@@ -88,6 +89,7 @@ class Tables:
         self.broker = header.broker_host
         #: Virtual time: instants are exact, and a timer cannot act while something is read.
         self.simulated = header.world == "simulated"
+        self.paged = header.declared.generation.get("memory", "fair") != "fair"  # it reads a page for each waking up
         self.clocks: dict[str, Clock] = {}
         self.marks = marks.Marks()
         self.sends: dict[str, Send] = {}
@@ -101,10 +103,8 @@ class Tables:
         self.clients: dict[str, Client] = {}
         self.transactions: dict[str, Transaction] = {}
         #: Of destinations and of the broker, in order; the broker's own; those of queues; of these, at rest.
-        self.readings: list[Reading] = []
-        self.broker_readings: list[Reading] = []
-        self.queue_readings: list[Reading] = []
-        self.queue_rests: list[Reading] = []
+        self.readings, self.broker_readings = list[Reading](), list[Reading]()
+        self.queue_readings, self.queue_rests = list[Reading](), list[Reading]()
         #: What was asked of the broker: all that was not granted, and one that was of each kind and situation.
         self.asked: list[Request] = []
         # -- events that are rows of their own
@@ -115,10 +115,11 @@ class Tables:
         #: Browsers that are there, or may be.
         self.lookers: dict[str, Browser] = {}
         self.browsings: list[Browser] = []
-        self.polls: list[Poll] = []
+        self.polls, self.vain = list[Poll](), dict[str, bool]()  # vain: consumers whose last call brought nothing
         self.probes: list[Probe] = []
         self.acknowledges: list[Acknowledge] = []
         self.operations: list[Operate] = []
+        self.moves: list[Operate] = []  # from the beginning of the pass: what they move may arrive before their answer
         self.measured: list[tuple[Operate, Reading]] = []
         self.limits: list[Operate] = []
         self.resets: list[Operate] = []
@@ -180,7 +181,11 @@ class Tables:
         bring into being.
         """
         while sends and sends[-1].t0 < until_ns:
-            for part in self.names.parts(sends.pop().dest):
+            send = sends.pop()
+            if send.result == "unknown" and self.blocks:
+                client = self.client(send.host)
+                client.unanswered, client.unanswered_ns = True, max(client.unanswered_ns, send.t1)
+            for part in self.names.parts(send.dest):
                 self.destination(part)
 
     def dests_of(self, session: Session) -> list[Destination]:
@@ -247,6 +252,10 @@ class Tables:
         """Whether a destination had a consumer by then, for certain, since the broker's last start."""
         since_ns = self.restarts[-1].t1 if self.restarts else 0
         return any(session.known and since_ns <= session.opened[1] <= at_ns for session in dest.sessions)
+
+    def may_page(self, dest: Destination) -> bool:
+        """Whether there may be more messages than the broker reads at a time."""
+        return self.paged and len(dest.copies) > dest.applied.page
 
     def restarted(self, t0: int, t1: int) -> bool:
         """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""

@@ -144,7 +144,7 @@ class Tally:
         event, dest = reading.event, reading.destination
         if not dest.topic:
             most = max(reading.ledger.in_flight[1], event.in_flight or 0)
-            return event.size is not None and event.size > most
+            return event.size is not None and event.size > most and event.size > most + self._pledged(reading)
         owed_ns = self._owed_ns.get(session.name)
         if owed_ns is None:
             sends = [send.event for send in dest.sends if send.confirmed and send.transaction is None]
@@ -152,6 +152,14 @@ class Tally:
             self._owed_ns[session.name] = owed_ns
         got = next((window.arrived for window in reading.windows if window.session is session), NEVER)
         return len(dest.sessions) == 1 and bisect_right(owed_ns, event.t0) > got
+
+    def _pledged(self, reading: Reading) -> int:
+        """How many messages may have been acknowledged in transactions that are open: nobody else gets these."""
+        seq, count = reading.event.seq, 0
+        for transaction in self._tables.transactions.values():
+            if transaction.end is None or transaction.end.seq > seq:
+                count += sum(len(ack.messages) for ack in transaction.acks if ack.seq < seq)
+        return count
 
     def is_calm(self, dest: Destination, reading: Reading) -> bool:
         """Whether nothing there can have expired by then."""

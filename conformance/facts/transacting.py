@@ -24,14 +24,15 @@ def send_in_transaction(tables: Tables, send: Send, name: str) -> None:
     transaction.sends.append(send)
     if event.result == "fail":
         transaction.mixed = True
-    elif event.result == "unknown":
-        tables.unsure.update(dict.fromkeys(tables.names.parts(event.dest), True))
-    else:
-        for part in tables.names.parts(event.dest):
-            count, size = tables.uncommitted.get(part, (0, 0))
-            tables.uncommitted[part] = (count + 1, size + event.size)
-            # Whether the copies for the queues of a virtual topic are held there meanwhile, nobody sees.
-            tables.unsure |= {queue.name: True for queue in tables.virtual_queues.get(part, ())}
+        return
+    for part in tables.names.parts(event.dest):
+        # Whether the copies for the queues of a virtual topic are held there meanwhile, nobody sees.
+        tables.unsure |= {queue.name: True for queue in tables.virtual_queues.get(part, ())}
+        if event.result == "unknown":
+            tables.unsure[part] = True
+            continue
+        count, size = tables.uncommitted.get(part, (0, 0))
+        tables.uncommitted[part] = (count + 1, size + event.size)
 
 
 def begin(tables: Tables, event: Begin) -> None:

@@ -60,6 +60,8 @@ SETTINGS: Final = (
     "offers",
     "connectors",
     "slow-links",
+    "encoded",
+    "queue-managers",
 )
 #: Feature of steps -> settings without which it is about nothing.
 IMPLIED: Final[dict[str, tuple[str, ...]]] = {
@@ -75,6 +77,8 @@ IMPLIED: Final[dict[str, tuple[str, ...]]] = {
     "presets": ("jms",),
     "repeats": ("jms",),
     "sizes": ("limits",),
+    "parallel": ("several-clients",),
+    "queue-managers": ("delays",),
 }
 
 TTLS_MS: Final = (1000, 2000, 120_000, 100, 1, 20_000)
@@ -115,7 +119,8 @@ def draw_frame(chooser: Chooser, features: tuple[str, ...] = ()) -> Program:
         hosts.append(HostSpec(f"c{number}", "client", "jms" if jms else "stomp", clock, check))
         monitor = _draw_monitor(chooser) if "monitors" in features and chooser.flag(80) else None
         slow = "slow-links" in features and chooser.flag(60)
-        links.append(LinkSpec(f"c{number}", latency_us, monitor, one_of(chooser, (100_000, 20_000)) if slow else 0))
+        rate = one_of(chooser, (100_000, 20_000)) if slow else 0
+        links.append(LinkSpec(f"c{number}", latency_us, monitor, rate, "encoded" in features and chooser.flag(80)))
     dests = _draw_destinations(chooser, features, clients)
     return Program(FORMAT, _draw_broker(chooser, features, dests), hosts, links, dests, [])
 

@@ -20,13 +20,14 @@ from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep
 from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.generate.features import TEMPLATES_OF, crossed
 from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame
+from brokerproof.conformance.generate.queue_managers import with_queue_manager
 from brokerproof.conformance.generate.scenarios import SCENARIOS
 from brokerproof.conformance.generate.sketch import Sketch
 from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 3
+GENERATOR = 4
 
 STEPS_MIN = 6
 STEPS_MAX = 40
@@ -35,6 +36,8 @@ DENSITIES = (15, 5, 30, 50)
 FACTORS = (4, 1, 16, 0)
 #: Favourite templates of a program, at most.
 FAVOURITES = 4
+#: How many of 100 programs with that feature have a queue manager, whose commands leave much undecided.
+MANAGED_PERCENT = 6
 #: Steps of no feature that a swarm may leave out; the others always stay, or nothing would happen.
 _OPTIONAL = (Leave, Settle, Counters)
 #: What a message weighs beside its body, in the reference broker's sums.
@@ -63,11 +66,19 @@ class StepPicker:
 def generate_program(chooser: Chooser) -> Program:
     """Draw a whole program."""
     features = draw_features(chooser)
-    frame = draw_frame(chooser, features)
+    managed = "queue-managers" in features and chooser.flag(MANAGED_PERCENT)
+    program = extended(chooser, draw_frame(chooser, features), features)
+    return with_queue_manager(chooser, program) if managed else program
+
+
+def extended(chooser: Chooser, frame: Program, features: tuple[str, ...]) -> Program:
+    """A program, perhaps one without steps yet, with more."""
     shape, sketch = shape_of(frame, features), Sketch(frame)
     picker = StepPicker(_draw_mix(chooser, features))
     favourites = _draw_favourites(chooser, features)
-    steps: list[AnyStep] = []
+    steps: list[AnyStep] = list(frame.steps)
+    for step in steps:
+        sketch.follow(step)
     wanted = STEPS_MIN + chooser.below(STEPS_MAX - STEPS_MIN)
     while len(steps) < wanted and chooser.step():
         if not chooser.flag(30):

@@ -173,10 +173,9 @@ def frame_candidates(program: Program) -> Iterator[Program]:
         without = LinkSpec(link.client, link.latency_us)
         if link.monitor is not None:
             yield replace(program, links=[*program.links[:index], without, *program.links[index + 1 :]])
-        if link.latency_us != 0:
-            yield replace(
-                program, links=[*program.links[:index], replace(link, latency_us=0), *program.links[index + 1 :]]
-            )
+        for near in (replace(link, latency_us=0), replace(link, bytes_per_second=0), replace(link, encoded=False)):
+            if near != link:
+                yield replace(program, links=[*program.links[:index], near, *program.links[index + 1 :]])
     dests = program.destinations
     if len(dests) > 1:
         for index in range(len(dests)):

@@ -20,6 +20,7 @@ from brokerproof.conformance.experiment.steps import (
     Leave,
     Nack,
     Operate,
+    Parallel,
     Restart,
     Resume,
     Rollback,
@@ -29,6 +30,7 @@ from brokerproof.conformance.experiment.steps import (
     Take,
     Unsubscribe,
 )
+from brokerproof.conformance.experiment.steps.parallel import mapped
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -87,6 +89,7 @@ class Sketch:
             for place, dest in enumerate(frame.destinations)
         ]
         self._persistent = frame.broker.persistent
+        self._managed = frame.broker.generation.get("delay") == "ibm-mq"
         self._queues = sum(kind == "queue" for kind in self._kinds)
         #: Messages that may wait at each destination.
         self.waiting = [0] * len(frame.destinations)
@@ -140,9 +143,12 @@ class Sketch:
             case Acknowledge():
                 return step if any(one.held for one in self._individual()) else None
             case Operate():
-                return None if step.op == "move" and self._queues < 2 else step
+                there = self._queues >= 2 if step.op == "move" else self._managed or step.op != "mqsc"
+                return step if there else None
             case Restart():
                 return step if self._persistent else None
+            case Parallel():
+                return mapped(step, self._aim_alone)  # type: ignore[no-any-return] # a parallel step again
             case _:
                 return step if self._is_possible(step) else None
 
@@ -164,6 +170,15 @@ class Sketch:
         """A temporary queue is its owner's."""
         owner = self._owners[step.dest % len(self._owners)]
         return step if owner < 0 else msgspec.structs.replace(step, host=owner)
+
+    def _aim_alone(self, step: AnyStep) -> AnyStep | None:
+        """A step of a sequence stays its host's: it is dropped if that can never do it."""
+        if isinstance(step, Subscribe) and self._kinds[step.dest % len(self._kinds)] == "composite":
+            return None
+        if isinstance(step, Send | Subscribe):
+            owner = self._owners[step.dest % len(self._owners)]
+            return step if owner in {-1, step.host % len(self.clients)} else None
+        return step
 
     def _aim_take(self, chooser: Chooser, step: Take) -> AnyStep | None:
         found = self._locate(step)
@@ -237,16 +252,24 @@ class Sketch:
             case Restart():
                 for client in self.clients:
                     client.vanish()
-            case Stall() | Resume():
-                stalled = isinstance(step, Resume)
-                fitting = [client for client in self.clients if client.stalled == stalled]
-                if fitting:
-                    fitting[step.link % len(fitting)].stalled = not stalled
-            case Begin() | Commit() | Rollback():
-                ends = not isinstance(step, Begin)
-                fitting = [client for client in self.clients if client.in_transaction == ends]
-                if fitting:
-                    fitting[step.host % len(fitting)].in_transaction = not ends
+            case Parallel():
+                for one in (one for steps in step.of for one in steps):
+                    self.follow(self.place(one))
+            case Stall() | Resume() | Begin() | Commit() | Rollback():
+                self._switch(step)
+
+    def _switch(self, step: Stall | Resume | Begin | Commit | Rollback) -> None:
+        """Of one of those for whom it is off it is on now, or the other way round."""
+        if isinstance(step, Stall | Resume):
+            stalled = isinstance(step, Resume)
+            fitting = [client for client in self.clients if client.stalled == stalled]
+            if fitting:
+                fitting[step.link % len(fitting)].stalled = not stalled
+            return
+        ends = not isinstance(step, Begin)
+        fitting = [client for client in self.clients if client.in_transaction == ends]
+        if fitting:
+            fitting[step.host % len(fitting)].in_transaction = not ends
 
     def _attach(self, step: Subscribe) -> None:
         client, dest = self.clients[step.host % len(self.clients)], step.dest % len(self._kinds)

@@ -28,7 +28,8 @@ from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry. ``programs``: corpus programs in which it must show, or in which it was seen if it shows ``sometimes``
-    only; ``source``: where it can be looked up; ``client``: the client that shows it, "" for a program's own.
+    only; ``source``: where it can be looked up; ``client``: the client that shows it, "" for a program's own;
+    ``whose``: what would have to change.
     """
 
     requirement: str
@@ -37,6 +38,7 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     sometimes: bool = False
     client: Literal["", "openwire"] = ""
+    whose: Literal["broker", "client", "documentation"] = "broker"
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):

@@ -56,6 +56,8 @@ class InFlightModel(Model):
         self.held: dict[str, tuple[str, str, dict[str, None]]] = {}
         self.asynchronous: dict[str, None] = {}
         self.opaque: dict[str, None] = {}
+        #: Hosts with a send that nobody answered: a broker that has no room does not see the end of its connection.
+        self.unanswered: dict[str, None] = {}
 
     @staticmethod
     def fit(frame: Program) -> Program:
@@ -72,6 +74,8 @@ class InFlightModel(Model):
                 if event.message in held:  # it came back before its settlement was known
                     self._weaken(event.consumer)
                 held[event.message] = None
+        elif isinstance(event, history.Send) and event.result == "unknown":
+            self.unanswered[event.host] = None
         elif isinstance(event, history.Ack | history.Nack):
             self._settled(event)
         elif isinstance(event, Acknowledge | Discard):
@@ -117,6 +121,8 @@ class InFlightModel(Model):
         host = None if isinstance(event, Fault) else event.host
         for consumer in list(self.held):
             if consumer == one or (one is None and host in {None, self.held[consumer][0]}):
+                if host in self.unanswered:
+                    self._weaken(consumer)
                 del self.held[consumer]
 
     def _count(self, event: history.Counters) -> Verdict | None:

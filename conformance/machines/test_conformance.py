@@ -18,7 +18,7 @@ from brokerproof.conformance.machines.failure import explain, shrink_failure
 from brokerproof.conformance.machines.search import Search, simulated
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.failure import failure_text, replay_line
+from brokerproof.conformance.running.failure import RequirementFailure, failure_text, headline, replay_line
 from brokerproof.conformance.running.items import SHARD, report_results
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
@@ -75,7 +75,8 @@ def test_machine(machine: str, request: pytest.FixtureRequest) -> None:
     report_results(search.results, request.node.user_properties)
     if failure is not None:
         out = Path(option("--brokerproof-out"))
-        pytest.fail(explain(search, failure, shrink_failure(search, failure), out), pytrace=False)
+        shrunk = shrink_failure(search, failure)
+        raise RequirementFailure(headline(shrunk.finding.verdict), explain(search, failure, shrunk, out))
 
 
 def test_live(live_tier: str, request: pytest.FixtureRequest) -> None:
@@ -104,7 +105,7 @@ def _conclude(runs: Iterable[RunResult], request: pytest.FixtureRequest) -> None
             pytest.fail(f"suite: {result.problem}", pytrace=False)
         for verdict in result.verdicts:
             if concluded(verdict, catalogue[verdict.requirement].level).verdict is VerdictKind.VIOLATED:
-                pytest.fail("\n" + _explain(result, verdict), pytrace=False)
+                raise RequirementFailure(headline(verdict), _explain(result, verdict))
     missing = [result.not_run for result in results if result.not_run]
     if missing and under_ci():
         pytest.fail(f"not run: {missing[0]}", pytrace=False)

@@ -32,6 +32,28 @@ class ForgetsMode(Broker):
         return super().handle(event, now)
 
 
+class ForgetsCorrelation(Broker):
+    """Delayed messages lose their correlation id."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, Send) and event.message.delay_ms > 0:
+            event.message.correlation_id = ""
+        return super().handle(event, now)
+
+
+class RoundsProperties(Broker):
+    """Numbers of more than 32 bits are cut off."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, Send):
+            held = event.message.properties.items()
+            event.message.properties = {
+                name: value & 0xFFFFFFFF if type(value) is int and name.endswith("_no") else value
+                for name, value in held
+            }
+        return super().handle(event, now)
+
+
 class TellsOneMore(Broker):
     """Operators are told one message too many."""
 
@@ -76,6 +98,8 @@ class CountsDown(Miscounting):
 ALL = (
     Mutant("property-invented", "GEN-130", "Every second message gets a property.", broker=AddsProperty),
     Mutant("mode-forgotten", "GEN-131", "Every message becomes persistent.", broker=ForgetsMode),
+    Mutant("correlation-forgotten", "GEN-160", "A delay costs the correlation id.", broker=ForgetsCorrelation),
+    Mutant("numbers-cut-off", "GEN-160", "Numbers of more than 32 bits lose some.", broker=RoundsProperties),
     Mutant("operators-told-one-more", "GEN-140", "Operators are told one message too many.", broker=TellsOneMore),
     Mutant("topics-count-twice", "GEN-141", "A publication counts for each subscriber.", broker=CountsTwice),
     Mutant("scheduled-counts-down", "GEN-142", "Delayed publications count downwards.", broker=CountsDown),

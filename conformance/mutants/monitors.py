@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.effects import Dispatch
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.inactivity import (
     GENERATIONS,
@@ -206,6 +207,41 @@ class SwapsHeartBeats(StompSession):
         sends, _, wants = reply.headers["heart-beat"].partition(",")
         reply.headers["heart-beat"] = f"{wants},{sends}"
         return events
+
+
+class HangsUp(Node):
+    """After some frames a connection is ended without a word."""
+
+    _frames: dict[int, int]
+
+    def _process(self, state: ConnectionState, frame: object, now: Now) -> None:
+        super()._process(state, frame, now)
+        seen = self.__dict__.setdefault("_frames", {})
+        seen[state.number] = seen.get(state.number, 0) + 1
+        if seen[state.number] == 7 and not state.session.closing:
+            state.session.closing = "enough"
+            self._after(state, now)
+
+
+class Miscounts(StompSession):
+    """The length of a body is said to be one less."""
+
+    __slots__ = ()
+
+    def render(self, dispatch: Dispatch) -> Frame | None:
+        frame = super().render(dispatch)
+        if frame is not None and frame.body:
+            frame.headers["content-length"] = str(len(frame.body) - 1)
+        return frame
+
+
+class LengthsMistaken(Node):
+    """STOMP sessions of the class above."""
+
+    def make_session(self, protocol: str, connection: int) -> Any:
+        if protocol == "stomp":
+            return Miscounts(connection, self.config)
+        return super().make_session(protocol, connection)
 
 
 class Swapped(Node):

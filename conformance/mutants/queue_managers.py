@@ -6,6 +6,7 @@ from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.mq.checks import SendChecks
 from brokerproof.reference_broker.core.mq.definitions import Definitions
+from brokerproof.reference_broker.core.mq.mqsc import Value
 from brokerproof.reference_broker.core.mq.processor import RUNNING, Processor
 from brokerproof.reference_broker.core.mq.release import ReleaseFailure
 
@@ -51,6 +52,14 @@ class AsksNobody(SendChecks):
         return ("", "") if message.delay_ms else super().authority(definitions, principal, message)
 
 
+class IgnoresPut(SendChecks):
+    """PUT(DISABLED) is not looked at, at the send and when the delay is over."""
+
+    def fault(self, attributes: dict[str, Value] | None, size_bytes: int, depth: int) -> str:
+        enabled = None if attributes is None else {**attributes, "PUT": "ENABLED"}
+        return super().fault(enabled, size_bytes, depth)
+
+
 class Drops(ReleaseFailure):
     """What can be put nowhere is gone."""
 
@@ -73,6 +82,7 @@ ALL = (
     Mutant(
         "mq-authority-unasked", "DLY-033", "A send with a delay needs no authority.", "mq_checks", fresh(AsksNobody)
     ),
+    Mutant("mq-put-attribute-ignored", "DLY-043", "PUT(DISABLED) is ignored.", "mq_checks", fresh(IgnoresPut)),
     Mutant("mq-failed-put-lost", "DLY-032", "What can be put nowhere is gone.", "mq_release", fresh(Drops)),
     Mutant("mq-stop-ignored", "DLY-042", "The delay processor cannot be stopped.", "mq_processor", fresh(NeverStops)),
 )

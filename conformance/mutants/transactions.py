@@ -100,6 +100,16 @@ class ForgetsLevels(InFlight):
         counters.in_flight = 0
 
 
+class KeepsDispatches(InFlight):
+    """Resetting the statistics leaves the count of dispatches as it was."""
+
+    def reset(self, counters: Counters) -> None:
+        kept = counters.dispatched
+        super().reset(counters)
+        counters.dispatched = kept
+        counters.assigned += kept
+
+
 class CountsSettlementsTwice(InFlight):
     """Each settlement is booked twice, as duplicates after a failover were (ActiveMQ before 5.3.0)."""
 
@@ -273,6 +283,8 @@ ALL = (
            fresh(ForgetsWaste)),
     Mutant("ledger-reset-forgets-levels", "INF-012", "A reset sets the in-flight count to 0.", "in_flight",
            fresh(ForgetsLevels)),
+    Mutant("ledger-reset-keeps-dispatches", "INF-020", "A reset leaves the count of dispatches.", "in_flight",
+           fresh(KeepsDispatches)),
     Mutant("purge-counts-again", "INF-013", "A late settlement of a purged message is counted out again.",
            broker=PurgesAgain),
     Mutant("redelivery-marks-all", "RDL-009", "What the client was never given is marked, too.", "redelivery",

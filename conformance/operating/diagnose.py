@@ -1,21 +1,17 @@
-"""``brokerproof diagnose``: why do consumers get nothing, and what do in-flight counts mean? Asked of a running broker.
+"""What ``brokerproof diagnose`` asks of a running broker, and how it is reached: its management endpoint, Jolokia.
 
-It reads the broker's management endpoint (Jolokia) for a few seconds and changes nothing. Exit codes: 0 no problem, 1 a
-problem is there, 3 no problem is seen but a question could not be answered, 4 the broker does not answer.
+It is read for a few seconds; nothing is changed.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed, NoAnswer
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem
 from brokerproof.conformance.operating import inflight, starvation
-from brokerproof.conformance.operating.addresses import HTTP, MANAGED, Address, address
+from brokerproof.conformance.operating.addresses import Address
 from brokerproof.conformance.operating.answer import UNKNOWN, Answer
 from brokerproof.conformance.operating.sight import Sight, look
 
@@ -25,25 +21,9 @@ Answered = TypeVar("Answered")
 PATHS = ("/jolokia/", "/api/jolokia/")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Look, answer, say what to do."""
-    parser = argparse.ArgumentParser(prog="brokerproof diagnose", description=__doc__)
-    parser.add_argument(
-        "--broker",
-        default="activemq",
-        metavar="NAME|URL",
-        help="activemq, reference, or the URL of a Jolokia endpoint (default: activemq at its default port)",
-    )
-    parser.add_argument("--json", action="store_true", help="one answer per line, as JSON")
-    options = parser.parse_args(argv)
-    where = address(options.broker, MANAGED, HTTP)
-    sight = see(where)
-    answers = [*starvation.questions(sight), *inflight.questions(sight)]
-    if options.json:
-        sys.stdout.writelines(json.dumps(answer.row(), ensure_ascii=False) + "\n" for answer in answers)
-    else:
-        sys.stdout.write(_text(where, sight, answers))
-    return exit_code(answers)
+def questions(sight: Sight) -> list[Answer]:
+    """What is asked of a look at a broker, answered."""
+    return [*starvation.questions(sight), *inflight.questions(sight)]
 
 
 def exit_code(answers: Sequence[Answer]) -> int:
@@ -55,8 +35,13 @@ def exit_code(answers: Sequence[Answer]) -> int:
 
 def see(where: Address) -> Sight:
     """The samples of the broker there. Raises ``SuiteProblem``."""
+    return reached(where, look)
+
+
+def reached(where: Address, question: Callable[[Jolokia], Answered]) -> Answered:
+    """What the endpoint at an address answers. Raises ``SuiteProblem`` with what to do."""
     try:
-        return asked(where, look)
+        return asked(where, question)
     except JolokiaFailed as error:
         raise SuiteProblem(
             f"{where.shown}: {error}; is that the URL of a Jolokia endpoint, and does the broker run? A user and a "
@@ -88,7 +73,7 @@ def asked(where: Address, question: Callable[[Jolokia], Answered]) -> Answered:
     raise failed
 
 
-def _text(where: Address, sight: Sight, answers: Sequence[Answer]) -> str:
+def text_of(where: Address, sight: Sight, answers: Sequence[Answer]) -> str:
     head = (
         f"broker {sight.name} ({sight.version}, memory rules {sight.memory_rules}) at {where.shown}\n"
         f"{len(sight.destinations)} destinations, {len(sight.consumers)} consumers; {len(sight.broker)} samples in "

@@ -58,6 +58,19 @@ class _Seen:
         self.held_up = [name for name in _waiting(sight) if name not in self.slow]
 
 
+def starved(sight: Sight) -> list[str]:
+    """The queues whose consumers are."""
+    seen = _Seen(sight)
+    return seen.starved if seen.holders else []
+
+
+def share(sight: Sight, name: str) -> int:
+    """How much of the broker's memory a destination holds, in percent; 0 where the broker does not say."""
+    whole = sight.broker[-1].get("MemoryLimit") or 0
+    used = int(sight.destinations[name][-1].get("MemoryUsageByteCount", 0))
+    return 100 * used // whole if whole else 0
+
+
 def questions(sight: Sight) -> list[Answer]:
     """The list, and what follows from it."""
     seen = _Seen(sight)
@@ -208,10 +221,8 @@ def _rule(sight: Sight, percent: int | None, limit: int | None) -> str:
 
 def _holding(sight: Sight, name: str) -> str:
     last = sight.destinations[name][-1]
-    whole = sight.broker[-1].get("MemoryLimit") or 0
-    share = 100 * last.get("MemoryUsageByteCount", 0) // whole if whole else 0
     return (
-        f"{name}: {share} % of the broker's memory ({last.get('MemoryUsageByteCount', 0)} bytes), "
+        f"{name}: {share(sight, name)} % of the broker's memory ({last.get('MemoryUsageByteCount', 0)} bytes), "
         f"{last.get('ConsumerCount', 0)} consumers, {last.get('QueueSize', 0)} messages, "
         f"own limit {last.get('MemoryLimit', 'unknown')}"
     )

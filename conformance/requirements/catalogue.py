@@ -141,18 +141,19 @@ class Catalogue:
         return [requirement for requirement in self._by_id.values() if requirement.status == "judged"]
 
     def select(self, pattern: str | None) -> list[str]:
-        """Ids of judged requirements that match a glob (``EXP-*``); all when None. Raises ``CatalogueError`` when
-        nothing matches.
+        """Ids of judged requirements that match a glob, or one of several (``EXP-*,TSP-001``); all when None. Raises
+        ``CatalogueError`` for a glob that nothing matches.
         """
         ids = [requirement.id for requirement in self.judged()]
         if pattern is None:
             return ids
-        chosen = [name for name in ids if fnmatchcase(name, pattern.upper())]
-        if not chosen:
-            raise CatalogueError(
-                f"no judged requirement matches {pattern!r}; ids look like EXP-001, `brokerproof list` shows them"
-            )
-        return chosen
+        globs = [glob.strip() for glob in pattern.split(",")]
+        for glob in globs:
+            if not any(fnmatchcase(name, glob.upper()) for name in ids):
+                raise CatalogueError(
+                    f"no judged requirement matches {glob!r}; ids look like EXP-001, `brokerproof list` shows them"
+                )
+        return [name for name in ids if any(fnmatchcase(name, glob.upper()) for glob in globs)]
 
 
 def parse_requirements(data: bytes, name: str) -> list[Requirement]:

@@ -29,7 +29,7 @@ from brokerproof.conformance.facts.permission import disturbed, kept_back
 from brokerproof.conformance.facts.presence import kept_connection
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.slow_links import longest_ns
-from brokerproof.conformance.facts.spans import NS_PER_MS, ms
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: What a request was about.
@@ -100,10 +100,11 @@ def browses_end(facts: Facts, row: tuple[Browser, Browse | None]) -> Findings:
     if told is not None:
         yield held("told", "it was shown some" if browser.shown else "")
         return
-    until_ns = event.t1 + facts.declared.lateness_ms * NS_PER_MS
-    watched = until_ns <= min(browser.left_ns, facts.end_ns) and scarce_ns(facts, dest) > until_ns
-    room = event.ack == "auto" or len(dest.sends) < event.prefetch
     client = facts.client(event.host)
+    until_ns = event.t1 + facts.declared.lateness_ms * NS_PER_MS + longest_ns(facts, client, dest)
+    watched = until_ns <= min(browser.left_ns, facts.end_ns) and scarce_ns(facts, dest) > until_ns
+    most = max(len(dest.sends), len(dest.copies))  # virtual topics and composites add some
+    room = event.ack == "auto" or (not dest.purges and most < event.prefetch)
     if not watched or not room or dest.kind == "pattern" or disturbed(facts, client, event.t0, until_ns):
         return
     if kept_connection(facts, client, event.t0, until_ns):
@@ -139,9 +140,8 @@ def blocked_sends_go_on(facts: Facts, request: Request) -> Findings:
             yield held("went-through", "it came later")
         return
     fails = send.dest.applied.entry.send_fail_if_no_space or event.tx is not None or event.mortal() or event.again
-    undisturbed = not disturbed(facts, client, event.t0, drain.t1) and kept_connection(
-        facts, client, event.t0, drain.t1
-    )
+    # What stands before it may be refused when its turn comes, in the drain, and end the connection.
+    undisturbed = not disturbed(facts, client, event.t0, drain.t1) and kept_connection(facts, client, event.t0, NEVER)
     if fails or not undisturbed or event.t1 - event.t0 < facts.declared.lateness_ms * NS_PER_MS:
         return
     if _is_all_gone(facts) and send.copies and all(absent(facts, copy) for copy in send.copies.values()):

@@ -1,11 +1,11 @@
-"""What a message carries, and nothing else (GEN-011, GEN-130, GEN-131)."""
+"""What a message carries, and nothing else (GEN-011, GEN-130, GEN-131, GEN-160)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Send as SendEvent
-from brokerproof.conformance.facts.contents import differences
+from brokerproof.conformance.facts.contents import differences, header_differences
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.rows import Delivery, Send
@@ -58,7 +58,24 @@ def nothing_is_added(_facts: Facts, delivery: Delivery) -> Findings:
 
 
 def _sent(event: SendEvent) -> list[str]:
-    return ["kind"] if event.message_kind else []
+    return ["kind", *event.headers] if event.message_kind else [*event.headers]
+
+
+def with_headers(facts: Facts) -> list[Delivery]:
+    """What arrived where somebody looked at what applications alone read, and something was sent or seen."""
+    told = [one for one in facts.deliveries if one.event.headers is not None]
+    return [one for one in told if one.event.headers or one.send.event.headers]
+
+
+@rule("GEN-160", over=with_headers, handles=KINDS)
+def headers_are_kept(_facts: Facts, delivery: Delivery) -> Findings:
+    """A message arrives with the correlation id, the type, the address for answers and the properties that it was sent
+    with.
+    """
+    if wrong := header_differences(delivery.send.event, delivery.event):
+        yield broken("changed", delivery.send, delivery, why=f"it has {'; '.join(wrong)}")
+    else:
+        yield held("kept", "a dead letter" if delivery.is_dead_letter else "")
 
 
 def with_modes(facts: Facts) -> list[Delivery]:

@@ -102,7 +102,7 @@ def each_or_nowhere(facts: Facts, copy: Copy) -> Findings:
     nowhere.
     """
     send = copy.send
-    if send.event.result == "fail":
+    if send.refused:
         if copy.deliveries:
             yield broken("half-refused", send, copy.deliveries[0])
         elif ended(facts):

@@ -258,7 +258,7 @@ def on_time_after_a_pause(facts: Facts, row: tuple[Copy, Pause]) -> Findings:
 def beside_full(facts: Facts) -> list[Awaited]:
     """Delayed messages for which somebody waited while another queue was over its own limit with due messages."""
     limited = [dest for dest in facts.destinations.values() if dest.applied.memory_limit_bytes and not dest.topic]
-    if not limited or facts.limits or scarce(facts) or facts.declared.generation.get("memory", "fair") != "fair":
+    if not limited or facts.limits or scarce(facts) or facts.paged:
         return []
     kept = stays(facts, delayed=True)
     due_ones = [stay for stay in kept if stay.copy.send.delayed]

@@ -75,7 +75,7 @@ def pulls(facts: Facts) -> list[Poll | Pull]:
         rows += [poll for poll in polls if poll.message is None and poll.answered]
         for delivery in session.deliveries:
             due = facts.delays.due(delivery.send)
-            if due is not None and due.delayed and delivery is delivery.copy.deliveries[0]:
+            if due is not None and due.delayed and delivery in delivery.copy.deliveries[:1]:
                 rows.append((delivery, polls))
     return rows
 

@@ -157,14 +157,12 @@ def nothing_from_nowhere(facts: Facts, row: Send | Arrive) -> Findings:
 
 def refused(facts: Facts) -> list[Send]:
     """Messages whose sending was refused."""
-    return [send for send in facts.rows(sends) if send.event.result == "fail"]
+    return [send for send in facts.rows(sends) if send.refused]
 
 
 @rule("GEN-006", over=refused, handles=ANYTHING)
 def refused_is_never_delivered(facts: Facts, send: Send) -> Findings:
     """A message whose sending was refused is never delivered."""
-    if send.event.again:
-        return  # what was sent first may have been accepted
     if send.seen is not None:
         yield broken("delivered", send, send.seen, why=f"refused at {ms(send.event.t1)}")
     elif ended(facts):

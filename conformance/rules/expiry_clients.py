@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from brokerproof.conformance.experiment.history import Ack, Discard, Subscribe
 from brokerproof.conformance.facts.absence import ended, missing, unexplained
 from brokerproof.conformance.facts.deaths import given_up, letter_is_due, maybe_discarded, otherwise_dead
-from brokerproof.conformance.facts.deliveries import moves, settled
+from brokerproof.conformance.facts.deliveries import is_own_letter, moves, settled
 from brokerproof.conformance.facts.expiration import (
     Death,
     dead,
@@ -331,7 +331,8 @@ def an_expiration_is_the_send_plus_the_life(facts: Facts, send: Send) -> Finding
         return
     if not send.delayed and not maybe_restamped(facts, send):
         for copy in send.copies.values():
-            changed = next((d for d in copy.deliveries if d.event.expiration_ms != shown_ms), None)
+            found = [d for d in copy.deliveries if d.event.expiration_ms != shown_ms and not is_own_letter(d)]
+            changed = found[0] if found else None
             if changed is not None:
                 yield broken("another", send, changed, why=f"its producer's library stamped {shown_ms}")
                 return

@@ -10,6 +10,7 @@ from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import gets_expiration
+from brokerproof.conformance.facts.pressure import pressed
 from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import Reading
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -36,7 +37,9 @@ def operators_are_told(facts: Facts, row: tuple[Operate, Reading]) -> Findings:
     disturbing = marks.REDELIVERY | marks.RESTART
     if reading.timed or gets_expiration(facts.declared) or (reading.event.scheduled or 0) or reading.event.in_flight:
         return
-    if reading.uncommitted or reading.unsure or facts.marks.on(dest.name, (0, operation.t1)) & disturbing:
+    if pressed(facts, dest, reading) or reading.uncommitted or reading.unsure:
+        return
+    if facts.marks.on(dest.name, (0, operation.t1)) & disturbing:
         return
     if operation.count != size:
         yield broken("miscounted", operation, reading, why=f"{operation.count} of {size} messages, it was told")

@@ -48,7 +48,7 @@ def given_up_after_seven(facts: Facts, delivery: Delivery) -> Findings:
         yield broken("too-often", copy, delivery, why=why)
     elif copy.dead_letters:
         if delivery.given < most:
-            if not copy.rejected:
+            if not copy.rejected and not copy.called_expired:
                 yield broken("too-early", copy, delivery, copy.dead_letters[0], why=why)
         elif delivery.rollbacks >= most:
             yield held("seven-times", "it became a dead letter")

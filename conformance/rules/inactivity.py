@@ -75,7 +75,9 @@ def links(facts: Facts) -> list[Link]:
 
 
 def _disturbed(facts: Facts, connection: Connection) -> bool:
-    low, high = connection.connect.t0, min(connection.ended_ns, connection.end_ns)
+    low, high, close = connection.connect.t0, min(connection.ended_ns, connection.end_ns), connection.broker_close
+    if close is not None:  # behind a stall the broker's end outlives a client that is gone
+        high = max(high, close.t1)
     paused = any(pause.t0 <= high and (pause.t1 >= low or pause.t1 == pause.t0) for pause in facts.pauses)
     return paused or facts.restarted(low, high)
 
@@ -105,7 +107,7 @@ def _unnoticed_until(facts: Facts, link: Link, silence: Silence) -> int:
     if silence.end_ns < deadline_ns or connection.left_ns < deadline_ns:
         return 0
     close = connection.client_close
-    if close is not None and close.t0 < deadline_ns:
+    if (close is not None and close.t0 < deadline_ns) or _is_blocked(facts, link, silence.begin_ns):
         return 0
     if silence.resumed_ns == NEVER or rest_after(facts, silence.resumed_ns) == NEVER:
         return 0  # a close may be on its way still
@@ -114,9 +116,9 @@ def _unnoticed_until(facts: Facts, link: Link, silence: Silence) -> int:
 
 def _is_blocked(facts: Facts, link: Link, at_ns: int) -> bool:
     """Whether a send had not been answered by then: a broker that does not read a link need not watch it either."""
-    began_ns, client = link.connection.connect.t0, link.connection.connect.host
+    began_ns, client = link.connection.connect.t1, link.connection.connect.host
     sends = [one.event for one in facts.sends.values() if one.event.host == client and one.event.result == "unknown"]
-    return any(began_ns <= one.t0 and one.t1 <= at_ns and maybe_without_room(facts, one) for one in sends)
+    return any(began_ns <= one.t1 <= at_ns and maybe_without_room(facts, one) for one in sends)
 
 
 @rule("INA-001", over=links, faults=("stall",))

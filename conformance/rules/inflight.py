@@ -1,5 +1,5 @@
 """In-flight accounting: what a queue's counters say, at rest and while things move (INF-001 to INF-006, INF-008,
-INF-010 to INF-014, INF-018, INF-019).
+INF-010 to INF-014, INF-018 to INF-020).
 
 What each counter can be is asked of ``facts/tally.py``, which knows what restarts, operators, browsers and wildcards
 mean to it; so no mark drops a reading here.
@@ -259,6 +259,39 @@ def reset_keeps_levels(_facts: Facts, reading: Reading) -> Findings:
         yield broken("forgotten", ledger.reset, reading, why=f"consumers hold {least}")
 
 
+def fresh_resets(facts: Facts) -> list[Reading]:
+    """Counters at rest of queues that only producers fill, whose statistics were reset while nothing was in flight, and
+    of which nothing was heard since.
+    """
+    found: list[Reading] = []
+    for reading in after_resets(facts):
+        reset, dest, ledger = reading.ledger.reset, reading.destination, reading.ledger
+        quiet = not (reading.timed or ledger.shaken or ledger.loose or ledger.doubted or reading.uncommitted)
+        if reset is None or reset.seq != reading.moved_seq or reading.event.t0 < reset.t1 or not quiet:
+            continue
+        if not dest.topic and _is_fed_by_producers(dest):
+            found.append(reading)
+    return found
+
+
+@rule("INF-020", over=fresh_resets, handles=KINDS)
+def totals_begin_anew(_facts: Facts, reading: Reading) -> Findings:
+    """After a reset of statistics the totals of a queue begin with 0."""
+    event = reading.event
+    totals = {
+        "enqueued": event.enqueued,
+        "dequeued": event.dequeued,
+        "dispatched": event.dispatched,
+        "expired": event.expired,
+    }
+    kept = {name: total for name, total in totals.items() if total}
+    if kept:
+        why = f"nothing has come since the reset; {', '.join(f'{name} {total}' for name, total in kept.items())}"
+        yield broken("kept", *filter(None, (reading.ledger.reset,)), reading, why=why)
+    elif any(total is not None for total in totals.values()):
+        yield held("anew", "messages were there" if event.size else "")
+
+
 def after_purges(facts: Facts) -> list[Reading]:
     """Counters at rest of queues that were purged, and that only producers fill."""
     found = [reading for reading in facts.queue_rests if reading.ledger.purge is not None]
@@ -271,7 +304,7 @@ def _is_fed_by_producers(dest: Destination) -> bool:
 
 def _is_out_of_reach(facts: Facts, dest: Destination, purge: Operate) -> bool:
     """Whether memory may have been so scarce that an older broker did not load all that it was to purge."""
-    if facts.declared.generation.get("memory", "fair") == "fair":
+    if not facts.paged:
         return False
     return bool(facts.marks.on(dest.name, (purge.t0, purge.t1)) & (MEMORY | LIMIT))
 

@@ -45,6 +45,9 @@ def _left_lying(facts: Facts, reading: Reading, windows: list[Window], *, groups
     if not windows or not all(window.room() and window.session.prefetch > 0 for window in windows):
         return None
     dest, at_ns = reading.destination, reading.event.t1
+    paged = facts.may_page(dest)
+    if paged and any(one.session.selective or (one.session.event and one.session.event.no_local) for one in windows):
+        return None  # the page is full of what nobody wants
     for copy in reversed(reading.waiting[-TRIES:]):
         if (copy.send.event.group != "") is not groups or maybe_swallowed(facts, copy):
             continue

@@ -191,6 +191,7 @@ def slow_consumers_slow_down_nobody(facts: Facts, beside: Beside) -> Findings:
     if facts.credit.most(dest, begin, until_ns) > 1:
         return
     waiting = facts.credit.waiting(send, dest, (begin, end), excused=DISTURBED | LIMIT)
+    waiting = [session for session in waiting if not session.wild]  # who may be a slow consumer of the others, too
     if not waiting:
         return
     low, high = arrived_ns(send, dest, waiting)
@@ -233,9 +234,10 @@ def order_survives_paging(facts: Facts, session: Session) -> Findings:
 
 def durables_under_pressure(facts: Facts) -> list[Subscription]:
     """Durable subscriptions to topics, if memory may have been scarce."""
-    return (
-        [one for one in facts.rows(durables) if not one.doubtful and not one.sessions[0].wild] if scarce(facts) else []
-    )
+    if not scarce(facts):
+        return []
+    plain = [one for one in facts.rows(durables) if not one.doubtful and not one.sessions[0].wild]
+    return [one for one in plain if one.sessions[0].dest.kind != "advisory"]
 
 
 @rule("MEM-031", over=durables_under_pressure, handles=ANYTHING)

@@ -86,11 +86,18 @@ def untouched(facts: Facts) -> list[Interval]:
     return intervals(facts, 0)
 
 
+def _freed(interval: Interval) -> bool:
+    """Whether what expired meanwhile made room."""
+    return (interval.after.event.expired or 0) > (interval.before.event.expired or 0)
+
+
 @rule("MEM-009", over=untouched, handles=UNCHANGED)
 def full_caches_take_nothing(facts: Facts, interval: Interval) -> Findings:
     """A persistent message that is accepted while caching is off adds no memory."""
     if not interval.is_plain() or not interval.arrivals() or not interval.is_full(facts.declared.memory_limit_bytes):
         return
+    if _freed(interval):
+        return  # and a message may have taken that room
     if interval.used > interval.was:
         yield broken("added", interval.before, interval.after, why=f"nobody consumed: {interval.why()}")
     else:
@@ -103,7 +110,7 @@ def sweeps_load_a_page(facts: Facts, interval: Interval) -> Findings:
     if not interval.is_plain() or interval.arrivals():
         return
     before, after = interval.before, interval.after
-    full = interval.is_full(facts.declared.memory_limit_bytes)
+    full = interval.is_full(facts.declared.memory_limit_bytes) and not _freed(interval)
     most = 0 if full else interval.swept()
     if interval.used - interval.was > most * after.epoch.largest:
         why = f"nobody consumed, nothing arrived, and sweeps may load {most} messages: {interval.why()}"
@@ -160,13 +167,14 @@ def _has_acted(session: Session, seq: int) -> bool:
 
 
 @rule("MEM-023", over=wakings)
-def a_page_at_a_time(_facts: Facts, waking: tuple[Interval, Session]) -> Findings:
+def a_page_at_a_time(facts: Facts, waking: tuple[Interval, Session]) -> Findings:
     """One wake-up loads at most one page from the store."""
     interval, session = waking
     page = interval.dest.applied.entry.max_page_size or PAGE
     in_flight = interval.after.event.in_flight or 0
     most = page + in_flight + interval.swept()
-    largest = interval.after.epoch.largest
+    moved = any(move.to == interval.dest.name for move in facts.moves)  # from a queue whose messages may be larger
+    largest = facts.epoch.largest if moved else interval.after.epoch.largest
     if interval.used > most * largest:
         why = f"{interval.used} bytes came into memory, more than {most} messages can cost"
         yield broken("more-than-a-page", interval.before, session, interval.after, why=why)
@@ -242,7 +250,11 @@ def after_restarts(facts: Facts) -> list[Reading | Send]:
 
 
 def _first_delayed(dest: Destination) -> int:
-    """The event with which a delayed message was sent there, which may become visible at once; ``NEVER``: none was."""
+    """The event with which a delayed message was sent there, which may become visible at once; ``NEVER``: none was.
+    What was rejected and is tried again may do so at any time.
+    """
+    if dest.applied.entry.redelivery is not None and any(copy.rejected for copy in dest.copies):
+        return 0
     delayed = (s.event.seq for s in dest.sends if s.event.delay_ms > 0 or s.event.deliver_at_ms is not None)
     return next(delayed, NEVER)
 

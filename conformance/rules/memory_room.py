@@ -130,7 +130,7 @@ def large_messages_pass(facts: Facts, row: tuple[Send, bool]) -> Findings:
 def kept_waiting(facts: Facts) -> list[Send]:
     """Messages that were refused for want of room, or of which nobody knows, where producers may have to wait."""
     declared = facts.declared
-    wait = declared.generation.get("memory", "fair") != "fair"
+    wait = facts.paged
     wait = wait or declared.store_limit_bytes > 0 or declared.temp_limit_bytes > 0
     unknown = [send for send in facts.rows(sends) if send.event.result == "unknown"] if wait else []
     return [*facts.rows(without_room), *unknown]
@@ -179,7 +179,7 @@ def asked(facts: Facts) -> list[Asked]:
         return []
     kept = [stay for stay in stays(facts) if stay.copy.dest.kind != "temporary"]
     full: list[list[Span]] = [_full(kept, room[kind], persistent=bool(kind)) for kind in (0, 1)]
-    beyond = room[0] + memory + facts.epoch.largest if memory > 0 else 0
+    beyond = room[0] + memory + facts.epoch.largest if room[0] and memory > 0 else 0
     surely = [_full(kept, beyond, persistent=False), full[1]]
     sent = [0, 0]
     found: list[Asked] = []
@@ -190,13 +190,22 @@ def asked(facts: Facts) -> list[Asked]:
             span = (event.t0, event.t1)
             states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
             found.append(Asked(send, sent[kind], *states))
-        sent[kind] += len(facts.parts(event)) * (event.size + OVERHEAD_MAX_BYTES)
+        # What a topic's subscribers have no room for waits in temporary files, whatever its delivery mode.
+        charge = max(1, len(facts.parts(event))) * (event.size + OVERHEAD_MAX_BYTES)
+        sent[kind] += charge
+        if kind and not (send.dest.kind == "queue" and facts.declared.persistent):
+            sent[0] += charge
     return found
 
 
 def _full(kept: list[Stay], room: int, *, persistent: bool) -> list[Span]:
     """When messages of one kind filled their room."""
     return full_spans([stay for stay in kept if stay.copy.send.event.persistent is persistent], room) if room else []
+
+
+def _keeps_advisories(facts: Facts) -> bool:
+    """Whether the broker keeps messages of its own for somebody: who knows how large they are."""
+    return any(dest.kind == "advisory" and dest.sessions for dest in facts.destinations.values())
 
 
 def _admitted(one: Asked) -> Findings:
@@ -226,8 +235,8 @@ def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     """A send is refused for want of room on the disk only if what it needs is full."""
     event = one.send.event
     room = rooms(facts)[int(event.persistent)]
-    waits_for_memory = facts.declared.generation.get("memory", "fair") != "fair"
-    if names_room(one.send) and not waits_for_memory and one.before + event.size < room:
+    untold = facts.paged or (not event.persistent and _keeps_advisories(facts))
+    if names_room(one.send) and not untold and one.before + event.size < room:
         yield broken("refused", one.send, why=f"at most {one.before} of {room} bytes had been sent before")
     elif event.result == "ok" and one.other_full:
         yield held("went-through", "temporary files were full" if event.persistent else "the store was full")

@@ -6,6 +6,8 @@ A message in memory is charged to its destination and to the broker: its content
 
 from __future__ import annotations
 
+from typing import Final
+
 from brokerproof.conformance.experiment.policies import entry_for, matches
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
@@ -17,6 +19,9 @@ from brokerproof.conformance.rules.selecting import broker_readings
 
 #: A limit that was lowered may be exceeded by what was there before.
 UNCHANGED = tuple(kind for kind in ANYTHING if kind != "limit")
+
+#: From this share of a limit on, messages may be kept in the store alone.
+MARK_PERCENT: Final = 70
 
 
 def readings(facts: Facts) -> list[Reading]:
@@ -265,7 +270,11 @@ def dispatch_releases_nothing(_facts: Facts, reading: Reading) -> Findings:
 
 
 @rule("MEM-014", over=charges, handles=ANYTHING)
-def open_transactions_are_charged(_facts: Facts, reading: Reading) -> Findings:
+def open_transactions_are_charged(facts: Facts, reading: Reading) -> Findings:
     """Messages of open transactions are charged until they are committed or rolled back."""
-    if _transacted(reading):
+    if not _transacted(reading):
+        return
+    most = _bodies(reading) + OVERHEAD_MAX_BYTES * (reading.kept + reading.uncommitted)
+    limits = (facts.declared.memory_limit_bytes, reading.dest.applied.memory_limit_bytes if reading.dest else 0)
+    if all(limit <= 0 or 100 * most < MARK_PERCENT * limit for limit in limits):  # beyond, they may be in the store
         yield _charged(reading, "a transaction was open" if reading.uncommitted else "after a rollback")

@@ -12,7 +12,7 @@ from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session
-from brokerproof.conformance.facts.selectors import read
+from brokerproof.conformance.facts.selectors import chosen_by
 from brokerproof.conformance.facts.spans import NEVER, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -94,10 +94,11 @@ def _left(copy: Copy, true_ns: int) -> bool:
 
 def _look(facts: Facts, dest: Destination, look: Look, there: list[Copy]) -> Findings:
     asked, selector = look.subscribe, look.subscribe.selector
-    wanted = read(selector) if selector else None
-    if selector and wanted is None:
-        return
-    there = [copy for copy in there if wanted is None or wanted(copy.send.event) is True]
+    if selector:
+        wanted = [chosen_by(selector, copy.send) for copy in there]
+        if None in wanted:
+            return
+        there = [copy for copy, wants in zip(there, wanted, strict=True) if wants]
     if asked.no_local:
         there = [copy for copy in there if copy.send.event.host != asked.host]
     end_ns = look.ended_ns

@@ -94,7 +94,7 @@ def _marked(facts: Facts, first: Delivery, second: Delivery) -> Findings:
         return
     if isinstance(refused, Discard) or (isinstance(refused, Nack) and refused.result != "fail"):
         return
-    if session.wild and session.end == "close" and session.traits.tells_given:
+    if session.wild and session.end in {"", "close"} and session.traits.tells_given:  # or may have said goodbye
         return
     if second.session.lost_ns <= first.event.t1 or facts.restarted(first.assigned[0], second.event.t1):
         return
@@ -137,7 +137,7 @@ def resurrected(facts: Facts, delivery: Delivery, place: int) -> Delivery | None
 def returned_come_first(facts: Facts, row: Handover) -> Findings:
     """Messages that come back from a consumer are delivered before the backlog, in their original order."""
     kinds = {delivery.send.event.persistent for delivery in row.one.deliveries}
-    fair = facts.declared.generation.get("memory", "fair") == "fair"
+    fair = not facts.paged
     if len(kinds) > 1 and not fair:
         return  # such brokers keep what is persistent and what is not in two places
     back: dict[str, Delivery] = {}

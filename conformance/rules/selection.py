@@ -24,7 +24,7 @@ BLIND: Final = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED
 
 def looks_beyond_a_page(facts: Facts) -> bool:
     """Whether nobody says of the broker that it looks no further than a page."""
-    return facts.declared.generation.get("memory", "fair") == "fair"
+    return not facts.paged
 
 
 def queues(facts: Facts) -> list[Destination]:

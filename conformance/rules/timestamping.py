@@ -5,7 +5,7 @@ TSP-012). The rule itself is ``facts/stamping.py``; the broker's clock at accept
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Arrive
-from brokerproof.conformance.facts.deliveries import at_home
+from brokerproof.conformance.facts.deliveries import at_home, is_own_letter
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.rows import Delivery
@@ -256,7 +256,7 @@ def unstamped(facts: Facts) -> list[Delivery]:
     found: list[Delivery] = []
     for copy in facts.copies:
         if not is_scheduled(copy.send):
-            found += [delivery for delivery in copy.deliveries if at_home(delivery)]
+            found += [one for one in copy.deliveries if at_home(one) and not is_own_letter(one)]
     return found
 
 

@@ -108,7 +108,8 @@ def _waits(facts: Facts, copy: Copy | None, rest_ns: int) -> bool:
     excuses = marks.OPERATOR | marks.REDELIVERY
     if facts.marks.on(copy.dest.name, (copy.send.event.t0, rest_ns)) & excuses or maybe_swallowed(facts, copy):
         return False
-    return not any(session.selective for session in copy.dest.sessions)
+    # Somebody of whom it is not known whether he is there may hold it.
+    return not any(session.selective or not (session.known or session.end) for session in copy.dest.sessions)
 
 
 def wild_arrivals(facts: Facts) -> list[Delivery]:
@@ -148,7 +149,13 @@ def newest_kept(facts: Facts, dest: Destination) -> Findings:
     for session in dest.sessions:
         if _is_judged(session):
             yield from _newest(facts, session, limit)
+    widened = {act.consumer for act in facts.acknowledges}  # or may have been, by those past the library
     for streak in _full(dest):
+        session = streak.session
+        # A library that widens its window by what its application has taken asks for more.
+        taken = (ns for ns in session.freed_ns if streak.first.event.t0 <= ns <= streak.last.event.t1)
+        if session.name in widened or (session.traits.widens_window and any(taken)):
+            continue
         sends = facts.published(dest).between(streak.first.event.t1, streak.last.event.t0)
         got = [send for send in sends if not send.timed and send.message in streak.session.seen]
         if len(got) > limit:
@@ -175,7 +182,8 @@ def _full(dest: Destination) -> list[_Streak]:
     for reading in dest.readings:
         for window in reading.windows:
             session, streak = window.session, current.get(window.session.name)
-            if not _is_judged(session) or window.held < session.prefetch or window.doubted:
+            widened = sum(ns <= reading.event.t1 for ns in session.freed_ns) if session.traits.widens_window else 0
+            if not _is_judged(session) or window.held - widened < session.prefetch or window.doubted:
                 current.pop(session.name, None)
             elif streak is not None and streak.tried == window.tried:
                 streak.last = reading

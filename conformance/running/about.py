@@ -22,7 +22,7 @@ def about(options: SuiteOptions) -> dict[str, str]:
     if options.programs or options.live_programs:
         drawn = max(options.programs, options.live_programs)
         budget = "" if options.budget_s is None else f", until {options.budget_s:g} s have passed"
-        found["seeds"] = f"{options.seed} to {options.seed + drawn - 1}{budget}"
+        found["seeds"] = f"{options.seed} to {options.seed + drawn - 1}{', guided' if options.guided else ''}{budget}"
     return found
 
 

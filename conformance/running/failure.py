@@ -45,6 +45,19 @@ def failure_text(result: RunResult, verdict: Verdict, catalogue: Catalogue, repl
     return "\n".join(parts)
 
 
+def headline(verdict: Verdict) -> str:
+    """The requirement and what was observed, in a line."""
+    return f"{verdict.requirement}: {verdict.outcome or verdict.verdict.value}: {verdict.text}"
+
+
+class RequirementFailure(AssertionError):
+    """Told to pytest: ``headline`` is the line of its summary, the text everything."""
+
+    def __init__(self, headline: str, text: str) -> None:
+        super().__init__(text)
+        self.headline = headline
+
+
 def culprit(result: RunResult, verdict: Verdict) -> str:
     """Whose fault it is: the broker's, the suite's or the environment's."""
     if result.problem:
@@ -95,15 +108,16 @@ def program_lines(program: Program) -> list[str]:
         lines.append(f"link    {link.client} latency {link.latency_us} us{monitor}")
     lines.append(f"dests   {', '.join([dest.name for dest in program.destinations])}")
     for number, step in enumerate(program.steps[:STEPS_SHOWN], start=1):
-        lines.append(f"{number:4d}    {_step_line(step, 'of')}")
+        lines.append(f"{number:4d}    {step_line(step, 'of')}")
         if isinstance(step, Parallel):
-            lines += [f"        at once: {'; '.join(map(_step_line, steps))}" for steps in step.of]
+            lines += [f"        at once: {'; '.join(map(step_line, steps))}" for steps in step.of]
     if len(program.steps) > STEPS_SHOWN:
         lines.append(f"        … and {len(program.steps) - STEPS_SHOWN} more steps")
     return lines
 
 
-def _step_line(step: Step, *hidden: str) -> str:
+def step_line(step: Step, *hidden: str) -> str:
+    """A step as a person reads it: what differs from the defaults."""
     fields = msgspec.to_builtins(step)
     return " ".join([fields.pop("do"), *(f"{key}={value}" for key, value in fields.items() if key not in hidden)])
 

@@ -39,13 +39,15 @@ from brokerproof.conformance.experiment.steps.consume import Take
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.generate.chaos import chaotic
 from brokerproof.conformance.generate.live import live_program
 from brokerproof.conformance.known import apply_known
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
-from brokerproof.conformance.running.quick import quick_plan
+from brokerproof.conformance.running.quick import quick_plan, shown
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
 
@@ -54,6 +56,8 @@ REAL_MS_MAX = 15_000
 PATIENCE_MS = 5_000
 #: How often a random program that showed a violation is run again, to see it again.
 AGAIN = 2
+#: How the text of such a verdict begins.
+SEEN_ONCE = "seen in 1"
 #: Of so many drawn programs at least one must fit the broker.
 MISFITS = 20
 #: What goes wrong around a broker: nobody's verdict.
@@ -68,6 +72,8 @@ TROUBLE = (
     JolokiaFailed,
     OSError,
 )
+#: Why a broker cannot be tested at all.
+UNTESTABLE = (ToolMissing, *TROUBLE)
 
 
 class LiveRuns:
@@ -90,9 +96,7 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
     started = time.monotonic()
     try:
-        adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
-    except (UnknownRelease, NotAHome) as error:
-        raise UsageError(str(error)) from None
+        adapter = adapter_of(options)
     except (ToolMissing, ToolFailed) as error:
         plan = list(programs().items())
         return LiveRuns(options.broker, len(plan), _not_run(options, plan, wanted, str(error)))
@@ -100,18 +104,32 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     plan = plan_of(adapter)
     refused = refused_by(adapter)
     about = {**adapter.about(), "programs": f"all {len(plan)} of the corpus that fit, {len(refused)} do not fit"}
+    if options.requirement is not None:
+        plan = [(name, program) for name, program in plan if shown(name, program, wanted)]
+        about["programs"] = f"{len(plan)} of the corpus that show {options.requirement}, {len(refused)} do not fit"
+    if options.chaos is not None:
+        plan, refused = [], []
+        about["programs"] = f"random ones, with faults of the profile {options.chaos}"
     chosen: Iterable[tuple[str, Program]] = plan
     if options.quick_s is not None:
         chosen = quick_plan(plan, _applicable(adapter, wanted), started + options.quick_s, real_ms)
         about["programs"] = f"a quick selection of {len(plan)} that fit; {len(refused)} do not fit"
     live = run_all(adapter, chosen, wanted, options.mutant, random_plan(adapter, options))
-    unfit = (_refused(adapter, name, program, why, wanted) for name, program, why in refused)
+    unfit = (refused_run(adapter, name, program, why, wanted) for name, program, why in refused if not STOP.is_set())
     # A quick run has something to say at once.
     runs = itertools.chain(unfit, live) if options.quick_s is None else itertools.chain(live, unfit)
     # What a budget lets run is not known beforehand.
     bounded = options.budget_s is None and options.quick_s is None
     total = len(plan) + len(refused) + options.live_programs if bounded else 0
     return LiveRuns(adapter.label, total, runs, about)
+
+
+def adapter_of(options: SuiteOptions) -> Adapter:
+    """The broker of a suite. Raises ``UsageError`` for one that cannot exist, else as ``UNTESTABLE``."""
+    try:
+        return make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
+    except (UnknownRelease, NotAHome) as error:
+        raise UsageError(str(error)) from None
 
 
 def _applicable(adapter: Adapter, wanted: tuple[str, ...]) -> list[str]:
@@ -128,10 +146,13 @@ def random_plan(adapter: Adapter, options: SuiteOptions) -> Iterator[tuple[str, 
     while found < options.live_programs and seed < options.seed + MISFITS * (options.live_programs + 1):
         if options.budget_s is not None and time.monotonic() - started > options.budget_s:
             return
-        program = adapter.cast(live_program(seed))
+        program, name = live_program(seed), f"live-seed-{seed}"
+        if options.chaos is not None:
+            program, name = chaotic(program, options.chaos, seed), f"chaos-{options.chaos}-{seed}"
+        program = adapter.cast(program)
         if not adapter.refusal(program):
             found += 1
-            yield f"live-seed-{seed}", program
+            yield name, program
         seed += 1
 
 
@@ -141,7 +162,7 @@ def refused_by(adapter: Adapter) -> list[tuple[str, Program, str]]:
     return [(name, program, why) for name, program in cast if (why := adapter.refusal(program))]
 
 
-def _refused(adapter: Adapter, name: str, program: Program, why: str, wanted: tuple[str, ...]) -> RunResult:
+def refused_run(adapter: Adapter, name: str, program: Program, why: str, wanted: tuple[str, ...]) -> RunResult:
     """What such a program would have exercised, by the reference broker in virtual time, does not apply here because of
     it; unless another program exercises it.
     """
@@ -202,7 +223,7 @@ def run_all(
             laboratory = free.get()
             try:
                 result = run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
-                for _ in range(again if _violated(result) else 0):
+                for _ in range(again if violated(result) else 0):
                     second = run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
                     if _confirms(result, second):
                         return result
@@ -218,7 +239,7 @@ def run_all(
         known = (lanes, ahead, iter(plan), 0)
         for lanes, ahead, entries, again in (known, (adapter.lanes, 2 * adapter.lanes, iter(drawn), AGAIN)):
             first = next(entries, None)
-            if first is None:
+            if first is None or STOP.is_set():
                 continue
             while rooms < lanes:
                 free.put(laboratories.enter_context(Laboratory()))
@@ -229,35 +250,42 @@ def run_all(
 def _side_by_side(
     lanes: int, ahead: int, entries: Iterator[tuple[str, Program]], run: Callable[[tuple[str, Program]], RunResult]
 ) -> Iterator[RunResult]:
-    """Results in the order of the entries, of which so many are drawn ahead."""
+    """Results in the order of the entries, of which so many are drawn ahead. After ``STOP`` only of those that have
+    begun.
+    """
+
+    def begun(entry: tuple[str, Program]) -> Iterator[RunResult]:
+        return iter(() if STOP.is_set() else (run(entry),))
+
     with ThreadPoolExecutor(lanes) as pool:
-        waiting: deque[Future[RunResult]] = deque()
+        waiting: deque[Future[Iterator[RunResult]]] = deque()
         try:
-            for entry in entries:
-                waiting.append(pool.submit(run, entry))
+            for entry in itertools.takewhile(lambda _: not STOP.is_set(), entries):
+                waiting.append(pool.submit(begun, entry))
                 if len(waiting) >= ahead:
-                    yield waiting.popleft().result()
+                    yield from waiting.popleft().result()
             while waiting:
-                yield waiting.popleft().result()
+                yield from waiting.popleft().result()
         finally:
             # Leaving early: what has not begun is not begun any more.
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _violated(result: RunResult) -> set[str]:
+def violated(result: RunResult) -> set[str]:
+    """The requirements that a run violates."""
     return {verdict.requirement for verdict in result.verdicts if verdict.verdict is VerdictKind.VIOLATED}
 
 
 def _confirms(result: RunResult, second: RunResult) -> bool:
     """Whether a second run shows what the first one did."""
-    return not _violated(result).isdisjoint(_violated(second))
+    return not violated(result).isdisjoint(violated(second))
 
 
 def _doubted(verdict: Verdict, runs: int) -> Verdict:
     """What was seen once only is nobody's fault for certain."""
     if verdict.verdict is not VerdictKind.VIOLATED:
         return verdict
-    text = f"seen in 1 of {runs} runs: {verdict.text}"
+    text = f"{SEEN_ONCE} of {runs} runs: {verdict.text}"
     return msgspec.structs.replace(verdict, verdict=VerdictKind.INCONCLUSIVE, text=text)
 
 
@@ -282,7 +310,7 @@ def run_live(
         not_run = str(error)
         verdicts = _all(wanted, VerdictKind.NOT_RUN, not_run)
     except NotApplicableError as error:
-        verdicts = _refused(adapter, name, program, str(error), wanted).verdicts
+        verdicts = refused_run(adapter, name, program, str(error), wanted).verdicts
     except TROUBLE as error:
         problem = f"{name} on {adapter.label}: {error}"
         verdicts = _all(wanted, VerdictKind.NOT_RUN, problem)

@@ -14,7 +14,9 @@ class SuiteOptions:
     __slots__ = (
         "broker",
         "budget_s",
+        "chaos",
         "client",
+        "guided",
         "home",
         "jobs",
         "live_programs",
@@ -43,6 +45,8 @@ class SuiteOptions:
         client: str = "as-written",
         quick_s: float | None = None,
         name: str = "",
+        guided: bool = False,
+        chaos: str | None = None,
     ) -> None:
         self.broker = broker
         self.tier = tier
@@ -60,3 +64,7 @@ class SuiteOptions:
         self.quick_s = quick_s
         #: The broker's column, "": as it calls itself.
         self.name = name
+        #: Whether what earlier programs of the simulated tier met decides what is drawn next.
+        self.guided = guided
+        #: Profile of faults that are drawn into random programs; then nothing else is run.
+        self.chaos = chaos

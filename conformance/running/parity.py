@@ -28,11 +28,23 @@ import msgspec
 
 from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
 from brokerproof.conformance.experiment.exits import UsageError
-from brokerproof.conformance.experiment.history import Arrive, Closed, Consume, Counters, Fault, History, Send, Skipped
+from brokerproof.conformance.experiment.history import (
+    Arrive,
+    Closed,
+    Consume,
+    Counters,
+    Fault,
+    History,
+    Send,
+    Skipped,
+    Subscribe,
+)
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import AnyStep
-from brokerproof.conformance.experiment.steps.consume import Leave, Subscribe, Take
+from brokerproof.conformance.experiment.steps.consume import Leave, Take
+from brokerproof.conformance.experiment.steps.consume import Subscribe as SubscribeStep
 from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.experiment.steps.operation import Operate
 from brokerproof.conformance.experiment.steps.parallel import Parallel
 from brokerproof.conformance.experiment.steps.send import Send as SendStep
 from brokerproof.conformance.experiment.steps.waiting import Advance
@@ -155,17 +167,23 @@ def _timings(simulated: History, live: History) -> list[Difference]:
 
 
 def _delays(history: History) -> dict[str, tuple[int, int]]:
-    """Delayed message -> least and greatest milliseconds from its send to its first arrival at a consumer."""
+    """Delayed message -> least and greatest milliseconds from its send to its first arrival, if that was at a consumer
+    that had been waiting: one that came or asked for it later came when the machine let it.
+    """
     sent: dict[str, Send] = {}
-    delays: dict[str, tuple[int, int]] = {}
+    ready: dict[str, int] = {}
+    delays: dict[str, tuple[int, int] | None] = {}
     for event in history.events:
         if isinstance(event, Send) and event.delay_ms:
             sent[event.message] = event
+        elif isinstance(event, Subscribe) and event.prefetch:
+            ready[event.consumer] = event.t1
         elif isinstance(event, Arrive) and event.message in sent and event.message not in delays:
             send = sent[event.message]
-            if event.host != DRAIN_HOST:
-                delays[event.message] = ((event.t0 - send.t1) // 1_000_000, -(-(event.t1 - send.t0) // 1_000_000))
-    return delays
+            waited = ready.get(event.consumer, send.t1) < send.t0
+            between = (event.t0 - send.t1) // 1_000_000, -(-(event.t1 - send.t0) // 1_000_000)
+            delays[event.message] = between if waited else None
+    return {message: between for message, between in delays.items() if between is not None}
 
 
 def paced(program: Program) -> Program:
@@ -175,12 +193,12 @@ def paced(program: Program) -> Program:
     comes back in between would be luck.
     """
     steps: list[AnyStep] = []
-    goodbyes = [Leave() for step in program.steps if isinstance(step, Subscribe)]
+    goodbyes = [Leave() for step in program.steps if isinstance(step, SubscribeStep)]
     for step in [*program.steps, *goodbyes]:
         steps.append(step)
         if isinstance(step, SendStep) and step.delay_ms <= WAIT_MS_MAX:
             # A short delay is waited for: waits of the live world itself (a settle) would else decide what comes first.
-            steps.append(Advance(ms=step.delay_ms + PACE_MS))
+            steps.append(Advance(ms=max(0, step.delay_ms) + PACE_MS))
         elif not isinstance(step, Advance):
             steps.append(Advance(ms=PACE_MS))
     return program.with_steps(steps)
@@ -201,9 +219,16 @@ def fit_for_parity(program: Program) -> Program:
         )
     policies = [msgspec.structs.replace(policy, memory_limit_bytes=None) for policy in broker.policies]
     unlimited = {"memory_limit_bytes": MEMORY_LIMIT_BYTES, "store_limit_bytes": 0, "temp_limit_bytes": 0}
-    broker = msgspec.structs.replace(broker, timestamping=stamping, policies=policies, **unlimited)
-    steps = [_shortened(step) for step in program.steps if not isinstance(step, Stall | Resume | Parallel)][:STEPS_MAX]
+    managed = {"mqsc": [], "generation": {area: name for area, name in broker.generation.items() if name != "ibm-mq"}}
+    broker = msgspec.structs.replace(broker, timestamping=stamping, policies=policies, **unlimited, **managed)
+    steps = [_shortened(step) for step in program.steps if _is_comparable(step)][:STEPS_MAX]
     return paced(msgspec.structs.replace(program, broker=broker, hosts=hosts, links=links, steps=steps))
+
+
+def _is_comparable(step: AnyStep) -> bool:
+    if isinstance(step, Operate):
+        return step.op != "mqsc"
+    return not isinstance(step, Stall | Resume | Parallel)
 
 
 def _distant(ttl_ms: int) -> int:
@@ -229,7 +254,8 @@ def _shortened(step: AnyStep) -> AnyStep:
     if isinstance(step, SendStep):
         delay_ms = min(step.delay_ms, WAIT_MS_MAX)
         distant = {"ttl_ms": _distant(step.ttl_ms), "life_ms": _distant(step.life_ms)}
-        return msgspec.structs.replace(step, **distant, delay_ms=delay_ms, deliver_in_ms=0)
+        count = step.count if delay_ms >= 0 else 1  # whether the next one still meets the connection is luck
+        return msgspec.structs.replace(step, **distant, delay_ms=delay_ms, deliver_in_ms=0, count=count)
     if isinstance(step, Clock):
         # Nor must a small jump bring such a border near; larger ones cross it by far.
         return step if abs(step.jump_ms) >= 2 * DISTANT_MS else Clock(host=step.host, jump_ms=2 * DISTANT_MS + 7)

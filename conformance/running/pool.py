@@ -2,8 +2,8 @@
 
 Rules:
 
-* A result does not depend on the number of jobs: seeds are cut into ranges beforehand and answers come back in the
-  order of the seeds.
+* A result does not depend on the number of jobs: seeds are cut into ranges beforehand, answers come back in the order
+  of the seeds, and guidance learns only between rounds.
 * Workers are spawned, never forked: a forked child under a preloaded libfaketime can hang, and spawning proves that
   nothing is inherited but the arguments.
 * Histories stay where they were made, unless something is violated: any run can be made again from its seed.
@@ -12,17 +12,24 @@ Rules:
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 
+from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.generate.chaos import chaotic
+from brokerproof.conformance.generate.guidance import ROUND, Drawn, Guidance
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.silence import lost_voice
 
 #: Seeds per task: large enough that starting one costs nothing, small enough that progress is seen.
 CHUNK = 50
+
+Wanted = tuple[str, ...]
 
 
 class SeedOutcome:
@@ -37,48 +44,98 @@ class SeedOutcome:
         self.lost = lost_voice(result) if result.mutant is not None else {}
 
 
-def run_range(first: int, count: int, mutant: str | None, wanted: tuple[str, ...]) -> list[SeedOutcome]:
-    """Run the seeds ``first … first+count-1`` one after the other."""
+def program_of(seed: int, chaos: str | None) -> Program:
+    """The program of a seed, with the faults of a profile if there is one."""
+    program = program_for_seed(seed)
+    return program if chaos is None else chaotic(program, chaos, seed)
+
+
+def run_chunk(
+    seeds: range, drawn: dict[int, Program], mutant: str | None, wanted: Wanted, chaos: str | None
+) -> list[SeedOutcome]:
+    """Run seeds one after the other; ``drawn``: their programs, where these are not the seeds' own."""
     outcomes = []
-    for seed in range(first, first + count):
-        program = program_for_seed(seed)
-        result = run_program(program, f"seed-{seed}", seed=seed, mutant=mutant, wanted=wanted)
+    for seed in seeds:
+        own = None if seed in drawn or chaos else seed
+        program = drawn.get(seed) or program_of(seed, chaos)
+        result = run_program(program, f"seed-{seed}", seed=own, mutant=mutant, wanted=wanted)
         outcomes.append(SeedOutcome(seed, len(program.steps), result))
     return outcomes
 
 
-def run_seeds(first: int, count: int, jobs: int, mutant: str | None, wanted: tuple[str, ...]) -> Iterator[RunResult]:
-    """Results of a range of seeds, in order, without histories except where something is violated."""
-    ranges = [(start, min(CHUNK, first + count - start)) for start in range(first, first + count, CHUNK)]
-    if jobs <= 1 or len(ranges) <= 1:
-        for start, length in ranges:
-            yield from _results(run_range(start, length, mutant, wanted), mutant, wanted)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        futures: list[Future[list[SeedOutcome]]] = [
-            pool.submit(run_range, start, length, mutant, wanted) for start, length in ranges
-        ]
-        try:
-            for future in futures:
-                yield from _results(future.result(), mutant, wanted)
-        finally:
-            for future in futures:
-                future.cancel()
+class Runner:
+    """Runs seeds in this process, or in so many others; ``chaos``: the profile of the faults in them."""
 
-
-def _results(outcomes: list[SeedOutcome], mutant: str | None, wanted: tuple[str, ...]) -> Iterator[RunResult]:
-    for outcome in outcomes:
-        if any(verdict.verdict is VerdictKind.VIOLATED for verdict in outcome.verdicts):
-            program = program_for_seed(outcome.seed)
-            result = run_program(program, f"seed-{outcome.seed}", seed=outcome.seed, mutant=mutant, wanted=wanted)
-            result.lost = outcome.lost
-            yield result
-            continue
-        name = f"seed-{outcome.seed}"
-        program = program_for_seed(outcome.seed)
-        result = RunResult(
-            name, REFERENCE, "simulated", program, outcome.verdicts, None, seed=outcome.seed, mutant=mutant
+    def __init__(self, jobs: int, mutant: str | None, wanted: Wanted, chaos: str | None = None) -> None:
+        self._mutant = mutant
+        self._chaos = chaos
+        self._wanted = wanted
+        context = multiprocessing.get_context("spawn")
+        # A terminal's Ctrl-C reaches the workers, too; it is this process that answers it.
+        deaf = (signal.SIGINT, signal.SIG_IGN)
+        self._pool = (
+            ProcessPoolExecutor(jobs, mp_context=context, initializer=signal.signal, initargs=deaf)
+            if jobs > 1
+            else None
         )
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(self, seeds: range, drawn: dict[int, Program]) -> Iterator[RunResult]:
+        """Results in order, without histories except where something is violated. The runs of programs that are not the
+        seeds' own have no seed.
+        """
+        chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
+        work = [(chunk, {seed: drawn[seed] for seed in chunk if seed in drawn}) for chunk in chunks]
+        if self._pool is None or len(chunks) == 1:
+            found = (run_chunk(chunk, own, self._mutant, self._wanted, self._chaos) for chunk, own in work)
+        else:
+            tasks = [
+                self._pool.submit(run_chunk, chunk, own, self._mutant, self._wanted, self._chaos) for chunk, own in work
+            ]
+            found = (task.result() for task in tasks)
+        for outcome in chain.from_iterable(found):
+            yield self._result(outcome, drawn)
+
+    def _result(self, outcome: SeedOutcome, drawn: dict[int, Program]) -> RunResult:
+        chaos = self._chaos
+        seed = None if outcome.seed in drawn or chaos else outcome.seed
+        name = f"chaos-{chaos}" if chaos else "guided" if seed is None else "seed"
+        name = f"{name}-{outcome.seed}"
+        program = drawn.get(outcome.seed) or program_of(outcome.seed, chaos)
+        if any(verdict.verdict is VerdictKind.VIOLATED for verdict in outcome.verdicts):
+            result = run_program(program, name, seed=seed, mutant=self._mutant, wanted=self._wanted)
+        else:
+            verdicts, mutant = outcome.verdicts, self._mutant
+            result = RunResult(name, REFERENCE, "simulated", program, verdicts, None, seed=seed, mutant=mutant)
         result.lost = outcome.lost
-        yield result
+        return result
+
+
+def run_seeds(
+    first: int, count: int, jobs: int, mutant: str | None, wanted: Wanted, chaos: str | None = None
+) -> Iterator[RunResult]:
+    """Results of a range of seeds, with the faults of a profile if one is given."""
+    jobs = jobs if count > CHUNK else 1
+    with Runner(jobs, mutant, wanted, chaos) as runner:
+        yield from runner.run(range(first, first + count), {})
+
+
+def run_guided(
+    first: int, count: int, jobs: int, mutant: str | None, wanted: Wanted
+) -> Iterator[tuple[Drawn, RunResult]]:
+    """The same, guided by what earlier rounds met; each program with its features."""
+    guidance = Guidance()
+    with Runner(jobs if count > CHUNK else 1, mutant, wanted) as runner:
+        for start in range(first, first + count, ROUND):
+            seeds = range(start, min(start + ROUND, first + count))
+            drawn = {seed: guidance.draw(seed) for seed in seeds}
+            guided = {seed: one.program for seed, one in drawn.items() if one.child}
+            for one, result in zip(drawn.values(), runner.run(seeds, guided), strict=True):
+                guidance.learn(one, result.verdicts)
+                yield one, result

@@ -37,7 +37,7 @@ def quick_plan(
         return
     first = min(plan, key=lambda entry: (real_ms(entry[1]), entry[0]))
     yield first
-    shows = {name: _shown(name, program, wanted) for name, program in plan}
+    shows = {name: shown(name, program, wanted) for name, program in plan}
     costs = {name: OVERHEAD_MS + real_ms(program) for name, program in plan}
     left = {name: program for name, program in plan if name != first[0]}
     seen = set(shows[first[0]])
@@ -49,6 +49,7 @@ def quick_plan(
         yield name, left.pop(name)
 
 
-def _shown(name: str, program: Program, wanted: Sequence[str]) -> frozenset[str]:
+def shown(name: str, program: Program, wanted: Sequence[str]) -> frozenset[str]:
+    """The wanted requirements that a program exercises on the reference broker in virtual time."""
     verdicts = run_program(program, name, wanted=wanted).verdicts
     return frozenset(verdict.requirement for verdict in verdicts if verdict.verdict in _SHOWS)

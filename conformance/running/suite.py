@@ -4,13 +4,14 @@ Rules:
 
 * The plan is made first and depends on nothing but the options; results come in the plan's order, whatever the number
   of jobs.
-* Simulated tier (reference broker only): the corpus, then ``programs`` seeds. Live tier: the corpus programs that can
-  run on the broker, in real processes.
+* Simulated tier (reference broker only): the corpus, then ``programs`` seeds, perhaps guided. Live tier: the corpus
+  programs that can run on the broker, in real processes.
 * ``budget_s`` bounds the seeds, never the corpus; what it cut off is reported by ``SuiteFinished`` through the number
   of runs.
 * For each violated requirement the first program that showed it is shrunk, and the small program is one more run.
 * What the same programs exercise on the reference broker and not on another one, or not with a mutant, fell silent
   (``silence.py``).
+* An interrupted suite (``interruption.py``) ends early and is reported; it shrinks nothing any more.
 * A missing tool makes runs *not run*, by name; it never makes them pass.
 """
 
@@ -35,8 +36,9 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.about import about
 from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
-from brokerproof.conformance.running.pool import run_seeds
+from brokerproof.conformance.running.pool import run_guided, run_seeds
 from brokerproof.conformance.running.shrinking import shrink_violation
 from brokerproof.conformance.running.silence import Voices, lost_voice
 
@@ -54,7 +56,8 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
     simulated = options.broker == REFERENCE and options.tier in {"simulated", "both"}
     live = options.tier in {"live", "both"}
     live_runs = live_runs_for(options, wanted) if live else None
-    total = (len(programs()) + options.programs if simulated else 0) + (live_runs.total if live_runs else 0)
+    known = 0 if options.chaos is not None else len(programs())
+    total = (known + options.programs if simulated else 0) + (live_runs.total if live_runs else 0)
     column = live_runs.column if live_runs is not None else REFERENCE
     told = live_runs.about if live_runs is not None else {}
     yield SuiteStarted([column], list(wanted), total, {**about(options), **told})
@@ -78,8 +81,10 @@ def _all_runs(
                     failing.setdefault(verdict.requirement, result.program)
             yield result
         for requirement in sorted(failing)[:SHRINKS_MAX]:
+            if STOP.is_set():
+                break
             yield shrink_violation(failing[requirement], requirement, options.mutant).result
-    if live_runs is not None:
+    if live_runs is not None and not STOP.is_set():
         for result in live_runs:
             if options.broker != REFERENCE or options.mutant is not None:
                 result.lost = lost_voice(result)
@@ -87,14 +92,18 @@ def _all_runs(
 
 
 def _simulated_runs(options: SuiteOptions, wanted: tuple[str, ...], started: float) -> Iterator[RunResult]:
-    for name, program in programs().items():
+    for name, program in programs().items() if options.chaos is None else ():
         result = run_program(program, name, mutant=options.mutant, wanted=wanted)
         if options.mutant is not None:
             result.lost = lost_voice(result)
         yield result
-    for result in run_seeds(options.seed, options.programs, options.jobs, options.mutant, wanted):
+        if STOP.is_set():
+            return
+    seeds = options.seed, options.programs, options.jobs, options.mutant, wanted
+    runs = (result for _, result in run_guided(*seeds)) if options.guided else run_seeds(*seeds, options.chaos)
+    for result in runs:
         yield result
-        if options.budget_s is not None and time.monotonic() - started > options.budget_s:
+        if STOP.is_set() or (options.budget_s is not None and time.monotonic() - started > options.budget_s):
             break
 
 

@@ -59,6 +59,7 @@ class Recording:
             events.Send,
             operation,
             message_kind=operation.kind,
+            headers=operation.headers | {"reply-to": "temporary"} if operation.reply else operation.headers,
             ttl_ms=None if operation.endless else operation.ttl_ms,
             tx=operation.tx or None,
             again=operation.again and self.outcome.refusal != "not connected",
@@ -163,8 +164,8 @@ class Recording:
             command=operation.command or None,
         )
 
-    def pause(self, operation: ops.Pause) -> Event:  # noqa: ARG002 - how long it was is seen
-        return self.put(events.Pause, "", target=self.state.broker.name)
+    def pause(self, operation: ops.Pause) -> Event:
+        return self.put(events.Pause, "", target=self.state.broker.name, asked_ms=operation.ms)
 
     def probe(self, operation: ops.Probe) -> Event | None:  # noqa: ARG002 - what it said is seen
         if self.outcome.seen is None:  # the broker's process ended over it
@@ -175,7 +176,9 @@ class Recording:
     def counters(self, operation: ops.ReadCounters) -> Event | None:
         found = self.outcome.counters
         if found is None:
-            return None
+            if operation.dest is not None or not operation.at_rest:
+                return None
+            found = {}  # who counts nothing was at rest all the same: what never came by then is missing
         known = {name: value for name, value in found.items() if name in events.Counters.__struct_fields__}
         fields = {"dest": operation.dest, "at_rest": operation.at_rest}
         return self.put(events.Counters, self.state.broker.name, **fields, **known)

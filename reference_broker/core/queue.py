@@ -340,7 +340,9 @@ class Queue(Destination):
         self.live.discard(reference.message.message_id)
 
     def expire(self, reference: Reference) -> None:
-        """A message that is in the pending list no longer has expired."""
+        """A message that is in the pending list no longer has expired: there is room on its page."""
+        if self.cursor is not None:
+            self.acknowledged = True
         self._leave(reference)
         self.counters.expired += 1
         self.region.report_expired(reference.message, self.name)

@@ -347,6 +347,8 @@ class Topic(Destination):
         rules = region.policies.backlog
         pending = subscription.pending
         limit = rules.limit_of(self.policy, subscription.consumer)
+        if limit >= 0 and self.held:  # what has room in its window waits for another subscriber's writer only
+            limit += subscription.consumer.prefetch
         if limit < 0 or len(pending) <= limit:
             return
         for reference in pending:

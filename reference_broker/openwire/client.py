@@ -334,7 +334,7 @@ class ClientSession(Requests):
         holder.delivered_pending.clear()
         first, last = messages[0], messages[-1]
         if holder.shuffled:
-            holder.shuffled = False
+            holder.acknowledged(messages)
             for one in messages[:-1]:
                 self._ack(consumer, INDIVIDUAL, one, one, 1, transaction=transaction)
             self._ack(consumer, INDIVIDUAL, last, last, 1, transaction=transaction, receipt=receipt)

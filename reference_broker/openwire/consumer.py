@@ -111,8 +111,8 @@ class JmsConsumer:
         #: Taken, and not yet covered by a DELIVERED acknowledgement.
         self.delivered_pending: list[MessageDispatch] = []
         self.redeliveries = Redeliveries(policy)
-        #: A rollback has brought back older messages than some that are taken: what is taken from now on, until
-        #: everything is settled, is no range of the broker's list.
+        #: A rollback has brought back older messages than some that are taken, or that wait before them: what is taken
+        #: from now on, until that is over, is no range of the broker's list.
         self.shuffled = False
         #: Messages at the front of the buffer that the application has had before.
         self.returned = 0
@@ -166,10 +166,21 @@ class JmsConsumer:
             message.redelivery_count += 1
             self.buffer.appendleft(message)
         self.returned += len(again)
-        self.shuffled = bool(self.taken)
+        self.shuffled = bool(self.taken) or self._is_shuffled_after(0)
         if again:
             self.pause_ms = decision.pause_ms
         return [(one, causes[one.message_id]) for one in messages if one.message_id in causes], len(again)
+
+    def acknowledged(self, messages: list[MessageDispatch]) -> None:
+        """All that was taken is settled; what waits here may still be in another order than the broker's."""
+        self.shuffled = self.shuffled and self._is_shuffled_after(max(one.place for one in messages))
+
+    def _is_shuffled_after(self, place: int) -> bool:
+        for message in self.buffer:
+            if message.place < place:
+                return True
+            place = message.place
+        return False
 
     def ranges(self, count: int, *, mixed: bool) -> list[tuple[MessageDispatch, MessageDispatch, int]]:
         """The first so many of the buffer, as ranges of the broker's list: (first, last, how many). ``mixed``: they may

@@ -162,13 +162,13 @@ class Requests(Client):
         self.outbox.append(command)
         return message
 
-    def repeat(self, message: Message, former: Requests) -> str:
+    def repeat(self, message: Message, former: Requests, network: bool) -> str:
         """The client has come back under the connection id of ``former``, which was not answered: send its last
         message again, which was ``numbered``, and count on from there. Returns the receipt's name.
         """
         self._messages = former._messages
         self._temporaries = former._temporaries
-        command = ProducerMessage(message, self._number(), True)
+        command = ProducerMessage(message, self._number(), True, network=network)
         command.producer_id, command.number = self._producer_id, self._messages
         self.outbox.append(command)
         return self.last_command

@@ -1,21 +1,18 @@
--- The join of all runs of a cell, as conformance.experiment.verdict.join defines it: the strongest verdict; among equals the worst grade,
--- then outcome, text and witness in their natural order; the smallest slack that any run came to,
--- and all rows.
-WITH placed AS (
-    SELECT
-        v.requirement, v.broker, v.verdict, v.outcome, v.grade, v.witness, v.text,
-        MIN(v.slack_ns) OVER (PARTITION BY v.requirement, v.broker) AS slack_ns,
-        SUM(v.decided) OVER (PARTITION BY v.requirement, v.broker) AS decided,
-        SUM(v.undecided) OVER (PARTITION BY v.requirement, v.broker) AS undecided,
-        ROW_NUMBER() OVER (
-            PARTITION BY v.requirement, v.broker
-            ORDER BY o.rank DESC, g.rank DESC, v.outcome, v.text, v.witness
-        ) AS place
-    FROM verdicts v
-    JOIN verdict_order o ON o.verdict = v.verdict
-    JOIN grade_order g ON g.grade = v.grade
-)
-SELECT requirement, broker, verdict, outcome, grade, witness, slack_ns, text, decided, undecided
-FROM placed
-WHERE place = 1
-ORDER BY requirement, broker
+-- What the runs of one verdict come to, per requirement, broker and world: the details of the strongest, in the order of
+-- conformance.experiment.verdict.join; the run to show, in the order of reports/store/collect.py; the distribution of slacks.
+SELECT
+    v.requirement, v.broker, v.world, v.verdict,
+    COUNT(*) AS runs,
+    MIN(v.slack_ns) AS slack_ns,
+    SUM(v.decided) AS decided,
+    SUM(v.undecided) AS undecided,
+    ARRAY_SORT(ARRAY_DISTINCT(FLATTEN(COLLECT_SET(v.unknown)))) AS unknown,
+    MIN(STRUCT(-g.rank, v.outcome, v.text, v.witness, v.grade)) AS strongest,
+    MIN(STRUCT(
+        CASE WHEN v.verdict = 'satisfied' THEN -CARDINALITY(v.situations) ELSE 0 END AS met, v.steps, v.run, v.seed
+    )) AS shown,
+    PERCENTILE_APPROX(v.slack_ns, ARRAY(0.01, 0.5, 0.99)) AS slacks
+FROM verdicts v
+JOIN grade_order g ON g.grade = v.grade
+GROUP BY v.requirement, v.broker, v.world, v.verdict
+ORDER BY v.requirement, v.broker, v.world, v.verdict

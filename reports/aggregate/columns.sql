@@ -1,10 +1,12 @@
--- What each column says of itself.
+-- What was run: per broker and world, how many seeds, how many runs gave a result, and how many kept their history.
 SELECT
-    broker, mutant,
-    COUNT(DISTINCT run) AS runs,
+    broker, world,
+    COUNT(*) AS runs,
+    COUNT(DISTINCT seed) AS seeds,
+    COUNT(NULLIF(program, '')) AS judged,
+    COUNT(header) AS kept,
     SUM(events) AS events,
-    SUM(steps) AS steps,
-    SUM(took_us) AS took_us
+    ARRAY_SORT(ARRAY_DISTINCT(FLATTEN(COLLECT_SET(capabilities)))) AS capabilities
 FROM runs
-GROUP BY broker, mutant
-ORDER BY broker
+GROUP BY broker, world
+ORDER BY broker, world

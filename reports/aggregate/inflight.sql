@@ -7,12 +7,22 @@
 -- whose goodbye was refused. Consumers for which the broker settles as it writes (STOMP's auto) hold nothing. A read that
 -- took time, on a queue where a timer may act, is never called violated.
 --
--- Left out, whole runs: transactions, operators, browsers, wildcard consumers and restarts of the broker. What these do to
--- the count is told by rules of their own; a second copy of all that would be no second opinion.
+-- Left out, whole runs: transactions, operators, browsers, wildcard consumers, restarts of the broker, and operations of
+-- several hosts at once, where a message may come back before its settlement is known. What these do to the count is told
+-- by rules of their own; a second copy of all that would be no second opinion.
 --
 -- Few joins on purpose: planning, not data, is what this query costs.
-WITH beyond AS (
-    SELECT DISTINCT run
+WITH operations AS (
+    SELECT
+        run, t0_ns,
+        MAX(t1_ns) OVER (PARTITION BY run ORDER BY t0_ns, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_ns
+    FROM events
+    WHERE kind IN ('send', 'subscribe', 'ack', 'nack') OR (kind = 'leave' AND how = 'close')
+),
+beyond AS (
+    SELECT run FROM operations WHERE t0_ns < until_ns
+    UNION
+    SELECT run
     FROM events
     WHERE kind IN ('begin', 'commit', 'abort', 'operate', 'browse') OR fault = 'restart'
         OR (kind = 'subscribe' AND (browser OR dest LIKE '%*'))
@@ -37,6 +47,7 @@ context AS (
         ) AS topics
     FROM runs
     LEFT ANTI JOIN beyond USING (run)
+    WHERE header IS NOT NULL
 ),
 reads AS (
     SELECT run, seq, dest, in_flight, t1_ns > t0_ns AS took_time, a_timer_at
@@ -75,7 +86,18 @@ consumers AS (
         AND NOT (kind = 'subscribe' AND result = 'fail')
     GROUP BY run, consumer
 ),
--- What happened to its host and to the broker: how it is connected, and what ended it.
+-- What a host does after a send that got no answer, the broker may not have read: it may make that send wait.
+told AS (
+    SELECT
+        *,
+        LAST_VALUE(CASE
+            WHEN kind IN ('connect', 'subscribe') THEN FALSE
+            WHEN kind = 'send' THEN result = 'unknown'
+        END, TRUE) OVER (PARTITION BY run, host ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS unanswered
+    FROM events
+),
+-- What happened to its host and to the broker: how it is connected, and what ended it. The goodbye of a consumer whose
+-- subscription was never confirmed ends nothing for certain: both may still be on their way.
 passings AS (
     SELECT
         c.run, c.consumer, c.dest, c.first_seq, c.subscribed_at, c.result, c.prefetch, c.ack, c.refused,
@@ -83,12 +105,13 @@ passings AS (
         MAX_BY(h.traits, CASE WHEN h.kind = 'connect' AND h.seq < c.first_seq THEN h.seq END) AS traits,
         MIN(CASE WHEN h.kind <> 'connect' AND h.seq > c.first_seq THEN h.seq END) AS end_seq,
         MAX(CASE WHEN h.kind = 'connect' AND h.result = 'ok' AND h.seq < c.first_seq THEN h.seq END) AS connected_at,
+        MIN_BY(h.unanswered, CASE WHEN h.kind <> 'connect' AND h.seq > c.first_seq THEN h.seq END) AS unread,
         MAX(CASE WHEN h.kind <> 'connect' AND h.consumer IS NULL AND h.seq < c.first_seq THEN h.seq END) AS cut_at
     FROM consumers c
     JOIN context x ON x.run = c.run
-    LEFT JOIN events h ON h.run = c.run AND (
+    LEFT JOIN told h ON h.run = c.run AND (
         (h.kind = 'connect' AND h.host = c.host)
-        OR (h.kind = 'leave' AND h.result <> 'fail' AND h.consumer = c.consumer)
+        OR (h.kind = 'leave' AND h.result <> 'fail' AND h.consumer = c.consumer AND COALESCE(c.result, 'ok') = 'ok')
         OR (h.kind = 'leave' AND h.consumer IS NULL AND h.host = c.host)
         OR (h.kind = 'closed' AND (h.host = c.host OR (h.host = x.broker_host AND h.link = c.host)))
         OR (h.kind IN ('stop', 'kill') AND h.target = c.host)
@@ -102,20 +125,23 @@ passings AS (
 -- A subscription that was never confirmed, asked for on a connection that had ended by then, ended with it.
 states AS (
     SELECT
-        run, consumer, dest, first_seq, result, prefetch, ack, refused, expired_ack_settles, traits,
+        run, consumer, dest, first_seq, result, prefetch, ack, expired_ack_settles, traits,
+        refused OR COALESCE(unread, FALSE) AS refused,
         CASE
+            WHEN unread THEN NULL
             WHEN result <> 'ok' AND subscribed_at = first_seq AND cut_at > COALESCE(connected_at, 0) THEN first_seq
             ELSE end_seq
         END AS end_seq
     FROM passings
 ),
--- Everything that one consumer and one message have to do with each other; each arrival opens a new turn.
+-- Everything that one consumer and one message have to do with each other; each arrival opens a new turn. What was settled
+-- had arrived before that was begun: it may be back before the settlement is known.
 turns AS (
     SELECT
         run, consumer, message, seq, kind, result, tx,
-        COUNT(CASE WHEN kind = 'arrive' THEN 1 END) OVER (PARTITION BY run, consumer, message ORDER BY seq) AS turn
+        COUNT(CASE WHEN kind = 'arrive' THEN 1 END) OVER (PARTITION BY run, consumer, message ORDER BY t0_ns, seq) AS turn
     FROM (
-        SELECT e.run, e.consumer, m.message, e.seq, e.kind, e.result, e.tx
+        SELECT e.run, e.consumer, m.message, e.seq, e.t0_ns, e.kind, e.result, e.tx
         FROM events e, LATERAL EXPLODE(COALESCE(e.messages, ARRAY(e.message))) AS m(message)
         WHERE e.kind IN ('arrive', 'consume', 'discard', 'ack', 'nack')
     )
@@ -187,7 +213,7 @@ joined AS (
     JOIN verdict_order o ON o.verdict = j.verdict
     GROUP BY j.run, j.broker
 )
-SELECT j.run, j.broker, j.verdict, j.reads, v.verdict AS rule_verdict
+SELECT j.run, j.broker, j.verdict, j.reads, COALESCE(v.verdict, 'not exercised') AS rule_verdict, v.undecided AS rule_undecided
 FROM joined j
 LEFT JOIN verdicts v ON v.run = j.run AND v.broker = j.broker AND v.requirement = 'INF-001'
 ORDER BY j.broker, j.run

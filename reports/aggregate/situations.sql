@@ -1,4 +1,5 @@
--- Every situation that any run of a cell met.
-SELECT DISTINCT v.requirement, v.broker, s.situation
+-- In how many runs of a cell each situation was met.
+SELECT v.requirement, v.broker, s.situation, COUNT(*) AS runs
 FROM verdicts v, LATERAL EXPLODE(v.situations) AS s(situation)
+GROUP BY v.requirement, v.broker, s.situation
 ORDER BY v.requirement, v.broker, s.situation

@@ -1,118 +1,204 @@
-"""``brokerproof campaign``: thousands of seeded programs on Spark executors, aggregated in Spark SQL into a report.
+"""``brokerproof campaign``: thousands of seeded programs on Spark executors, into a store, aggregated into a report.
 
-Decides: how seeds become tasks, and what the driver does while they run.
+Decides: what the driver does, and in which order.
 
 Rules:
 
 * The seeds are ``--seed`` to ``--seed + --programs - 1``, the same runs as the suite's seeded driver; the verdict
-  digest is the one that those runs give in one process.
-* A task is a range of seeds, at least about a second of work, four to eight per slot: a task per seed costs ten times
-  the work.
-* The tables stay in ``DIR/tables``; a campaign replaces those of an earlier one in the same folder, and its broker's
-  column.
+  digest is the one that those runs give in one process. It is given only when all of them are in the tables, once.
+* A campaign is added to the store and changes nothing in it. What was committed of one that was killed is not run
+  again when it is resumed, with the code that it was begun with.
+* One Spark session does all: runs, queries, shrinking.
 * What a cell shows is run again in this process from its seed. If that gives another verdict than the executor gave,
   the suite is broken (exit code 4).
-* Planted defects are refused unless asked for with ``--mutant``; a run that comes back with another one is a problem.
 
-Known exceptions: on a cluster (``spark://…``) ``--out`` must lie on a file system that all executors share.
+Known exceptions: on a cluster (``spark://…``) the store must lie where all executors can write.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import threading
-from collections.abc import Callable
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.requirements.catalogue import Catalogue
 from brokerproof.reports.aggregate import QUERIES, ask, open_tables
+from brokerproof.reports.campaign.failures import shrunk_rows
 from brokerproof.reports.campaign.outcome import Outcome
+from brokerproof.reports.campaign.plan import Plan, check_seeds, digest_of, missing, parts_for
 from brokerproof.reports.campaign.session import LONG, QUICK, SparkFailedError, spark_session
-from brokerproof.reports.campaign.worker import SUMMARY, PartTask, Plan
+from brokerproof.reports.campaign.worker import SUMMARY, PartTask
 from brokerproof.reports.render.progress import Bar, waiting
-from brokerproof.reports.store.tables import TABLES
+from brokerproof.reports.store.lease import Lease
+from brokerproof.reports.store.manifests import END, START, Store
+from brokerproof.reports.store.provenance import Provenance
+from brokerproof.reports.store.rows import Row
+from brokerproof.reports.store.writer import PartWriter
 
-#: Programs that take an executor about a second; fewer per task would be mostly Spark's own cost.
-PROGRAMS_PER_TASK = 250
-TASKS_PER_SLOT = 8
 #: From here on the aggregation is long enough for the second compiler to pay.
 LONG_PROGRAMS = 20_000
 POLL_S = 0.25
 TAG = "brokerproof-campaign"
 
 
-def run_campaign(out: Path, seed: int, programs: int, master: str, mutant: str | None = None) -> tuple[Outcome, int]:
-    """Run and aggregate; returns the outcome and the number of tasks. Raises ``SparkFailedError`` and its kin."""
-    folder = out / "tables"
+class Order:
+    """What is asked for: seeds, planted defect, whose histories are kept; how Spark is reached, and the command."""
+
+    def __init__(self, master: str, command: str, seed: int, programs: int, mutant: str | None, keep: str) -> None:
+        self.master = master
+        self.command = command
+        self.seed = seed
+        self.programs = programs
+        self.mutant = mutant
+        self.keep = keep
+
+
+def run_campaign(
+    store: Store, order: Order, origin: Provenance, catalogue: Catalogue, resumed: Plan | None = None
+) -> Outcome:
+    """Run and aggregate; ``resumed``: the plan of one that was begun before. Raises ``SparkFailedError`` and its kin,
+    ``Held`` when somebody else runs it.
+    """
+    campaign = resumed.campaign if resumed is not None else new_campaign()
+    programs = resumed.programs if resumed is not None else order.programs
+    remedy = "wait for its end, or start a campaign of your own without --resume"
+    with (
+        Lease(store.files, f"manifests/{campaign}/lease", f"campaign {campaign}", remedy),
+        _session(order.master, programs) as session,
+    ):
+        plan = resumed
+        if plan is None:
+            parts = parts_for(programs, session.sparkContext.defaultParallelism)
+            plan = Plan(store.files.where, campaign, order.seed, programs, parts, order.mutant, order.keep)
+            begin(store, plan, origin, catalogue, order.command)
+        _run_parts(session, plan, missing(plan, store.manifests(campaign)))
+        return _conclude(session, store, plan, origin, order.command)
+
+
+@contextlib.contextmanager
+def _session(master: str, programs: int) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         with waiting("starting Spark"):
             session = stack.enter_context(spark_session(master, LONG if programs >= LONG_PROGRAMS else QUICK))
-        parts = parts_for(programs, session.sparkContext.defaultParallelism)
-        plan = Plan(str(folder.absolute()), seed, programs, parts, mutant)
-        prepare(folder)
-        _run_parts(session, plan)
-        open_tables(session, folder)
-        with Bar("queries", len(QUERIES)) as bar:
-            answers = {}
-            for name in QUERIES:
-                answers[name] = ask(session, name)
-                bar.advance()
-    return Outcome(plan, answers), parts
+        yield session
 
 
-def parts_for(programs: int, slots: int) -> int:
-    """Number of tasks.
-
-    One per ``PROGRAMS_PER_TASK``, at least one per slot, at most ``TASKS_PER_SLOT`` per slot, never an empty one.
-    """
-    wanted = max(slots, programs // PROGRAMS_PER_TASK)
-    return max(1, min(wanted, slots * TASKS_PER_SLOT, programs))
+def new_campaign() -> str:
+    """An id that no other campaign has; ids sort by time."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
 
 
-def prepare(folder: Path) -> None:
-    """Make the table folders, empty.
-
-    Files of an earlier campaign, hidden ones of a broken one included, must not be counted.
-    """
-    for table in TABLES:
-        place = folder / table
-        place.mkdir(parents=True, exist_ok=True)
-        for pattern in ("part-*.parquet", ".part-*.parquet"):
-            for file in place.glob(pattern):
-                file.unlink()
+def begin(store: Store, plan: Plan, origin: Provenance, catalogue: Catalogue, command: str) -> None:
+    """Commit the plan, and the catalogue as it is."""
+    writer = PartWriter(store, plan.campaign, START)
+    writer.put("campaigns", [campaign_row(plan, origin, command, "running")])
+    writer.put_catalogue(catalogue)
+    writer.commit()
 
 
-def _run_parts(session: Any, plan: Plan) -> None:
-    """Run all parts in a thread of its own, so that this one can draw the bar and be interrupted."""
+def campaign_row(plan: Plan, origin: Provenance, command: str, state: str) -> Row:
+    """One row of ``campaigns``: at its start, and at its end."""
+    return {
+        "campaign": plan.campaign,
+        "kind": "campaign",
+        "state": state,
+        "at_ms": time.time_ns() // 1_000_000,
+        "version": origin.version,
+        "commit": origin.commit,
+        "code": origin.code,
+        "generator": origin.generator,
+        "catalogue": origin.catalogue,
+        "command": command,
+        "seed": plan.seed,
+        "programs": plan.programs,
+        "parts": plan.parts,
+        "mutant": plan.mutant,
+        "keep": plan.keep,
+    }
+
+
+def resumed_plan(store: Store, campaign: str, origin: Provenance) -> Plan:
+    """The plan of a campaign that was begun; "": the last one that has no end. Raises ``UsageError``."""
+    begun_ones = [name for name in store.campaigns() if store.manifest(name, START) is not None]
+    open_ones = [name for name in begun_ones if store.manifest(name, END) is None]
+    if not campaign and not open_ones:
+        raise UsageError(f"--resume: every campaign in {store.files.where} has come to its end")
+    campaign = campaign or open_ones[-1]
+    start = store.manifest(campaign, START)
+    rows = store.rows(start, "campaigns") if start is not None else []
+    if not rows or rows[0]["kind"] != "campaign":
+        raise UsageError(f"--resume {campaign}: no such campaign in {store.files.where}; there are {open_ones[-5:]}")
+    begun = rows[0]
+    if begun["code"] != origin.code:
+        raise UsageError(
+            f"--resume {campaign}: it was begun with other code ({begun['version']}, commit {begun['commit'] or '?'}); "
+            "its digest would mean nothing; check that out, or start a new campaign"
+        )
+    names = ("seed", "programs", "parts", "mutant", "keep")
+    return Plan(store.files.where, campaign, **{name: begun[name] for name in names})
+
+
+def _conclude(session: Any, store: Store, plan: Plan, origin: Provenance, command: str) -> Outcome:
+    """Aggregate what was committed, and commit the end."""
+    manifests = store.manifests(plan.campaign)
+    digest = digest_of(plan, manifests)
+    open_tables(session, store.files, manifests)
+    with Bar("queries", len(QUERIES)) as bar:
+        answers = {}
+        for name in QUERIES:
+            answers[name] = ask(session, name)
+            bar.advance()
+    check_seeds(plan, answers["columns"])
+    outcome = Outcome(plan, answers, digest)
+    violated = outcome.violated()
+    with waiting(f"shrinking {len(violated)} failures"):
+        failures = shrunk_rows(session, plan, violated)
+    writer = PartWriter(store, plan.campaign, END, outcome.broker)
+    totals = {
+        "runs": sum(manifest.runs for manifest in manifests),
+        "processor_us": sum(manifest.processor_us for manifest in manifests),
+        "digest": digest,
+    }
+    writer.put("campaigns", [{**campaign_row(plan, origin, command, "finished"), **totals}])
+    writer.put("failures", [{"campaign": plan.campaign, "broker": outcome.broker, **row} for row in failures])
+    writer.commit()
+    return outcome
+
+
+def _run_parts(session: Any, plan: Plan, todo: list[int]) -> None:
+    """Run parts in a thread of its own, so that this one can draw the bar and be interrupted."""
+    if not todo:
+        return
     from pyspark import InheritableThread  # an extra, and slow to import
 
     context = session.sparkContext
-    frame = session.range(0, plan.parts, 1, plan.parts)
+    frame = session.range(0, len(todo), 1, len(todo)).mapInArrow(PartTask(plan, todo), SUMMARY)
     failure: list[BaseException] = []
-    rows: list[Any] = []
 
     def job() -> None:
         try:
             context.addJobTag(TAG)
-            rows.extend(frame.mapInArrow(PartTask(plan), SUMMARY).collect())
+            frame.collect()
         except Exception as error:  # noqa: BLE001 - carried to the other thread, which raises it
             failure.append(error)
 
     thread = InheritableThread(target=job, daemon=True)
     thread.start()
     try:
-        with Bar("parts", plan.parts) as bar:
+        with Bar("parts", len(todo)) as bar:
             _watch(context, thread, bar.reach)
     except BaseException:
         context.cancelJobsWithTag(TAG)
         thread.join()
         raise
     if failure:
-        raise SparkFailedError(f"the campaign's job failed: {_reason(failure[0])}")
-    done = sum(row["runs"] for row in rows)
-    if done != plan.programs:
-        raise SparkFailedError(f"the executors report {done} runs of {plan.programs}; nothing was aggregated")
+        text = f"the campaign's job failed: {_reason(failure[0])}"
+        raise SparkFailedError(f"{text}; what was done is kept: --resume {plan.campaign}")
 
 
 def _watch(context: Any, thread: threading.Thread, reach: Callable[[int], None]) -> None:

@@ -135,6 +135,8 @@ def _settings(folder: Path, profile: Profile) -> dict[str, str]:
         "spark.python.unix.domain.socket.dir": str(folder),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
+        # Files are named one by one, and there are up to thousands: no job to look for them.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **profile.settings,
     }

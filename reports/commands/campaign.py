@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -17,16 +18,24 @@ from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
 from brokerproof.conformance.running.engine import run_seed
 from brokerproof.conformance.running.folder import make_folder
-from brokerproof.reports.campaign.driver import run_campaign
+from brokerproof.reports.campaign.driver import Order, resumed_plan, run_campaign
 from brokerproof.reports.campaign.outcome import Outcome
 from brokerproof.reports.render.formats import failure_of, write_reports
 from brokerproof.reports.render.terminal import make_console, print_report
+from brokerproof.reports.store.files import Files
+from brokerproof.reports.store.lease import Lease
+from brokerproof.reports.store.manifests import Store
 from brokerproof.reports.store.merge import present_report
+from brokerproof.reports.store.provenance import provenance
+from brokerproof.reports.store.rows import KEEP, SAMPLE
 from brokerproof.reports.store.schema import Report
 
 OUT = Path("brokerproof-out/campaign")
-MASTER = "local[2]"
+STORE = "brokerproof-out/store"
+#: Four attempts per task: one dead Python worker must not cost the campaign.
+MASTER = "local[2,4]"
 PROGRAMS = 2000
+LAST = "the last one"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -37,24 +46,44 @@ def main(argv: Sequence[str]) -> int:
     present_report(options.out)
     make_folder(options.out)
     started = time.monotonic()
-    outcome, tasks = run_campaign(options.out, options.seed, options.programs, options.master, options.mutant)
-    elapsed_ms = round((time.monotonic() - started) * 1000)
-    wanted = [requirement.id for requirement in catalogue.judged()]
-    report = write_reports(options.out, [outcome.new_column(wanted, run_seed, elapsed_ms)], catalogue)
+    with Lease(Files(str(options.out)), ".lease", f"the report in {options.out}", "write yours elsewhere (--out)"):
+        store, origin = Store(options.store, make=options.resume is None), provenance(catalogue)
+        begun = None
+        if options.resume is not None:
+            begun = resumed_plan(store, "" if options.resume == LAST else options.resume, origin)
+        order = Order(
+            options.master,
+            shlex.join(["brokerproof", "campaign", *argv]),
+            options.seed or 0,
+            options.programs or PROGRAMS,
+            options.mutant,
+            options.facts or SAMPLE,
+        )
+        outcome = run_campaign(store, order, origin, catalogue, begun)
+        elapsed_ms = round((time.monotonic() - started) * 1000)
+        column = outcome.new_column(catalogue.judged(), run_seed, elapsed_ms)
+        report = write_reports(options.out, [column], catalogue)
     if options.json:
-        sys.stdout.write(json.dumps(_summary(outcome, report, options, tasks, elapsed_ms), ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(_summary(outcome, report, options, elapsed_ms), ensure_ascii=False) + "\n")
     else:
-        _print(outcome, report, options, catalogue, f"{tasks} tasks, {elapsed_ms / 1000:.1f} s")
+        _print(outcome, report, options, catalogue, f"{outcome.plan.parts} parts, {elapsed_ms / 1000:.1f} s")
     cells = [cell.verdict for cell in report.cells if cell.broker == outcome.broker]
     return SUITE if outcome.problems else exit_code(cells)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="brokerproof campaign", description="large randomized runs on Spark")
-    parser.add_argument("--programs", type=int, default=PROGRAMS, metavar="N", help=f"how many seeds ({PROGRAMS})")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (0)")
+    parser.add_argument("--programs", type=int, metavar="N", help=f"how many seeds ({PROGRAMS})")
+    parser.add_argument("--seed", type=int, metavar="S", help="the first seed (0)")
     parser.add_argument("--master", default=MASTER, metavar="URL", help=f"Spark master ({MASTER})")
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"report and tables ({OUT})")
+    parser.add_argument("--store", default=STORE, metavar="DIR", help=f"folder or URI that keeps all runs ({STORE})")
+    parser.add_argument(
+        "--facts", choices=KEEP, help=f"whose histories and facts the store keeps ({SAMPLE}: failing ones, 1 in 16)"
+    )
+    parser.add_argument(
+        "--resume", nargs="?", const=LAST, metavar="ID", help="go on with a campaign that was killed (the last one)"
+    )
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"the report ({OUT})")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect in the reference broker; never the default")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of the table")
     return parser.parse_args(argv)
@@ -62,13 +91,16 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _check(options: argparse.Namespace) -> None:
     """Raises ``UsageError`` for what argparse cannot see."""
-    if options.programs < 1:
+    if options.programs is not None and options.programs < 1:
         raise UsageError(f"--programs is {options.programs}; give at least 1")
-    if options.seed < 0:
+    if options.seed is not None and options.seed < 0:
         raise UsageError(f"--seed is {options.seed}; seeds are 0 or more")
     if not re.fullmatch(r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?|spark://\S+:\d+", options.master):
         raise UsageError(f"--master is {options.master!r}; give local[2], local[*], local[2,4] or spark://HOST:PORT")
     check_mutant(options.mutant)
+    planned = [name for name in ("programs", "seed", "mutant", "facts") if getattr(options, name) is not None]
+    if options.resume is not None and planned:
+        raise UsageError(f"--resume goes on with the plan in the store; leave out --{', --'.join(planned)}")
 
 
 def _print(outcome: Outcome, report: Report, options: argparse.Namespace, catalogue: Catalogue, effort: str) -> None:
@@ -84,9 +116,7 @@ def _print(outcome: Outcome, report: Report, options: argparse.Namespace, catalo
     )
 
 
-def _summary(
-    outcome: Outcome, report: Report, options: argparse.Namespace, tasks: int, elapsed_ms: int
-) -> dict[str, Any]:
+def _summary(outcome: Outcome, report: Report, options: argparse.Namespace, elapsed_ms: int) -> dict[str, Any]:
     totals = {kind.value: count for kind, count in report.totals(outcome.broker).items() if count}
     violated = [
         cell.requirement
@@ -95,16 +125,19 @@ def _summary(
     ]
     return {
         "broker": outcome.broker,
-        "programs": options.programs,
-        "seed": options.seed,
-        "mutant": options.mutant,
-        "tasks": tasks,
+        "campaign": outcome.plan.campaign,
+        "store": outcome.plan.store,
+        "programs": outcome.plan.programs,
+        "seed": outcome.plan.seed,
+        "mutant": outcome.plan.mutant,
+        "parts": outcome.plan.parts,
         "events": outcome.events,
         "elapsed_ms": elapsed_ms,
         "cells": totals,
         "violated": violated,
         "in_flight_sql": outcome.inflight.counts,
         "in_flight_left_out": outcome.inflight.beyond,
+        "unseen_situations": outcome.unseen,
         "problems": [note.text for note in outcome.problems],
         "report": str(options.out / "report.json"),
         "verdict_digest": outcome.digest,

@@ -1,7 +1,8 @@
 """``brokerproof run``: the conformance suite against one broker, the table on the terminal, the report in a folder.
 
 Exit codes as everywhere: violated beats inconclusive beats clean; a MUST that fell silent counts as inconclusive,
-whatever the allowance; a problem of the suite or its environment is 4, under ``CI=true`` also a program that could not
+whatever the allowance; an interrupted run (Ctrl-C, SIGTERM) reports what was judged, with the code of that, or 4 if
+nothing was; a problem of the suite or its environment is 4, under ``CI=true`` also a program that could not
 run.
 """
 
@@ -18,11 +19,14 @@ import msgspec
 
 from brokerproof.conformance.brokers import CLIENTS, check_broker
 from brokerproof.conformance.brokers.chosen import Chosen, hidden
+from brokerproof.conformance.commands.globs import Globs
 from brokerproof.conformance.commands.judge import INCONCLUSIVE_PERCENT_MAX, exit_code
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, SUITE, UsageError, reader_may_leave, under_ci
-from brokerproof.conformance.experiment.results import REFERENCE, SuiteFinished, Writer
+from brokerproof.conformance.experiment.results import REFERENCE, RunFinished, SuiteFinished, Writer
+from brokerproof.conformance.generate.chaos import PROFILES, check_chaos
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
+from brokerproof.conformance.running.interruption import interruptible
 from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions
 from brokerproof.conformance.running.suite import run_suite
 from brokerproof.reports.commands.suite_report import OUT, ReportWriter
@@ -50,12 +54,7 @@ def main(argv: Sequence[str]) -> int:
     writers: list[Writer] = [report_writer, ProgressWriter()]
     if suite.quick_s is not None and not options.json and not options.quiet:
         writers.append(FirstVerdict())
-    digest = ""
-    for event in run_suite(suite):
-        for writer in writers:
-            writer.handle(event)
-        if isinstance(event, SuiteFinished):
-            digest = event.digest
+    digest = _written(suite, writers)
     report = report_writer.report
     assert report is not None
     code = _exit_code(report, report_writer.brokers, options.inconclusive_max, catalogue)
@@ -82,10 +81,26 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
+def _written(suite: SuiteOptions, writers: list[Writer]) -> str:
+    """Run the suite into the writers, to its end or an interruption; the verdict digest."""
+    digest, runs = "", 0
+    with interruptible() as stopped:
+        for event in run_suite(suite):
+            runs += isinstance(event, RunFinished)
+            if isinstance(event, SuiteFinished):
+                digest = event.digest
+                if stopped.is_set():
+                    sys.stderr.write(f"brokerproof run: interrupted; the report is of the {runs} runs that ended\n")
+            for writer in writers:
+                writer.handle(event)
+    return digest
+
+
 def _exit_code(report: Report, brokers: list[str], inconclusive_max: float, catalogue: Catalogue) -> int:
     columns = [column for column in report.columns if column.broker in brokers]
     missing = under_ci() and any(column.not_run for column in columns)
-    if missing or any(column.problems for column in columns):
+    # Interrupted before anything was judged: nothing is known of the broker.
+    if not columns or missing or any(column.problems for column in columns):
         return SUITE
     code = exit_code([cell.verdict for cell in report.cells if cell.broker in brokers], inconclusive_max)
     silent = [one for column in columns for one in column.silent if catalogue[one.requirement].level == "MUST"]
@@ -107,9 +122,8 @@ def _wider(suite: SuiteOptions) -> list[str]:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="brokerproof run", description=__doc__)
-    parser.add_argument(
-        "address", nargs="?", metavar="BROKER", help="the same as --broker: `run stomp://127.0.0.1:61613`"
-    )
+    same = "the same as --broker: `run stomp://127.0.0.1:61613`"
+    parser.add_argument("address", nargs="?", metavar="BROKER", help=same)
     parser.add_argument(
         "--broker",
         metavar="BROKER",
@@ -133,12 +147,26 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         help=f"random programs (default {PROGRAMS} in virtual time; live none, or as many as --budget allows)",
     )
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop starting random programs after this time")
-    parser.add_argument("--requirement", metavar="GLOB", help="judge only requirements that match, for example 'EXP-*'")
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default {OUT})")
     parser.add_argument(
-        "--jobs", type=int, default=2, metavar="N", help="worker processes of the simulated tier (default 2)"
+        "--guided",
+        action="store_true",
+        help="draw the random programs of the simulated tier from those that met something new",
     )
+    parser.add_argument(
+        "--chaos",
+        metavar="PROFILE",
+        help=f"only random programs, with faults drawn into them, as wild as {', '.join(PROFILES)}",
+    )
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop starting random programs after this time")
+    parser.add_argument(
+        "--requirement",
+        action=Globs,
+        metavar="GLOB",
+        help="judge only requirements that match ('EXP-*', or 'EXP-*,TSP-001'), and play live only what shows one",
+    )
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default {OUT})")
+    workers = "worker processes of the simulated tier (default 2)"
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help=workers)
     parser.add_argument("--mutant", metavar="ID", help="plant this defect in the reference broker")
     parser.add_argument(
         "--inconclusive-max",
@@ -167,6 +195,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def _suite_options(options: argparse.Namespace) -> SuiteOptions:
     check_broker(options.broker, options.home)
     check_mutant(options.mutant)
+    check_chaos(options.chaos)
     if options.mutant is not None and options.broker != REFERENCE:
         raise UsageError(
             f"--mutant {options.mutant} plants a defect in the reference broker, not in {options.broker!r}"
@@ -179,6 +208,11 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         drawn = (UNBOUNDED if options.budget is not None else 0) if live else PROGRAMS
     if drawn < 0 or options.jobs < 1:
         raise UsageError(f"--programs {drawn} must be at least 0 and --jobs {options.jobs} at least 1")
+    if options.guided and (live or drawn == 0):
+        raise UsageError("--guided is for random programs in virtual time; drop --tier live, or give --programs N")
+    if options.chaos is not None and (options.guided or not drawn):
+        remedy = "leave --guided out" if options.guided else "give --budget SECONDS or --programs N"
+        raise UsageError(f"--chaos {options.chaos} is for random programs, with faults drawn into them; {remedy}")
     if options.budget is not None and not options.budget >= 0:
         raise UsageError(f"--budget {options.budget} must be a number of seconds, 0 or more")
     if not 0 <= options.inconclusive_max <= PERCENT_MAX:
@@ -194,6 +228,8 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         raise UsageError(f"--full: {options.broker!r} is always tested with all programs; leave it out")
     return SuiteOptions(
         broker=options.broker,
+        guided=options.guided,
+        chaos=options.chaos,
         tier=options.tier,
         seed=options.seed,
         programs=0 if live else drawn,

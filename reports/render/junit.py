@@ -14,7 +14,7 @@ Rule: characters that XML 1.0 cannot hold are shown as ``U+0007``; a broker's te
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -29,18 +29,31 @@ FailureText = Callable[[Cell], str]
 
 def write_junit(folder: Path, report: Report, failure: FailureText) -> Path:
     """Write ``folder/junit.xml``. ``failure`` gives the whole text for a violated cell."""
-    path = folder / FILE
+    return write_suites(folder / FILE, [_suite(report, column, failure) for column in report.columns])
+
+
+def write_suites(path: Path, suites: Iterable[ET.Element]) -> Path:
+    """Write a file of test suites, each ``counted``."""
     root = ET.Element("testsuites", name="brokerproof")
-    for column in report.columns:
-        root.append(_suite(report, column, failure))
-    _sum(root)
+    root.extend(suites)
+    for name in ("tests", "failures", "errors", "skipped"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     ET.indent(root)
     path.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
     return path
 
 
+def counted(suite: ET.Element) -> ET.Element:
+    """The same suite with its attributes that count."""
+    ends = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    suite.set("tests", str(len(suite.findall("testcase"))))
+    for name, end in ends.items():
+        suite.set(name, str(len(suite.findall(f"testcase/{end}"))))
+    return suite
+
+
 def _suite(report: Report, column: Column, failure: FailureText) -> ET.Element:
-    suite = ET.Element("testsuite", name=_clean(column.broker), time=f"{column.elapsed_ms / 1000:.3f}")
+    suite = ET.Element("testsuite", name=clean(column.broker), time=f"{column.elapsed_ms / 1000:.3f}")
     properties = ET.SubElement(suite, "properties")
     ET.SubElement(properties, "property", name="verdict digest", value=column.digest)
     sentences = {requirement.id: requirement.sentence for requirement in report.requirements}
@@ -48,31 +61,22 @@ def _suite(report: Report, column: Column, failure: FailureText) -> ET.Element:
         if cell.broker == column.broker:
             suite.append(_case(cell, sentences.get(cell.requirement, ""), failure))
     for note in column.problems:
-        case = ET.SubElement(suite, "testcase", classname=f"{_class(column.broker)}.suite", name=_clean(note.run))
-        ET.SubElement(case, "error", type="suite", message=_clean(note.text))
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("errors", str(len(suite.findall("testcase/error"))))
-    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
-    return suite
+        case = ET.SubElement(suite, "testcase", classname=f"{_class(column.broker)}.suite", name=clean(note.run))
+        ET.SubElement(case, "error", type="suite", message=clean(note.text))
+    return counted(suite)
 
 
 def _case(cell: Cell, sentence: str, failure: FailureText) -> ET.Element:
     verdict = cell.verdict
     classname = f"{_class(cell.broker)}.{cell.requirement[:3]}"
-    case = ET.Element("testcase", classname=classname, name=_clean(f"{cell.requirement} {sentence}"))
+    case = ET.Element("testcase", classname=classname, name=clean(f"{cell.requirement} {sentence}"))
     if verdict.verdict is VerdictKind.VIOLATED:
-        element = ET.SubElement(case, "failure", type="violated", message=_clean(verdict.text or "violated"))
-        element.text = _clean(failure(cell))
+        element = ET.SubElement(case, "failure", type="violated", message=clean(verdict.text or "violated"))
+        element.text = clean(failure(cell))
     elif verdict.verdict is not VerdictKind.SATISFIED:
         message = f"{verdict.verdict.value}: {verdict.text}" if verdict.text else verdict.verdict.value
-        ET.SubElement(case, "skipped", message=_clean(message))
+        ET.SubElement(case, "skipped", message=clean(message))
     return case
-
-
-def _sum(root: ET.Element) -> None:
-    for name in ("tests", "failures", "errors", "skipped"):
-        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
 
 
 def _class(broker: str) -> str:
@@ -80,5 +84,6 @@ def _class(broker: str) -> str:
     return "brokerproof." + re.sub(r"[^A-Za-z0-9_-]+", "_", broker)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Text that XML can hold."""
     return _UNPRINTABLE.sub(lambda found: f"U+{ord(found[0]):04X}", text)

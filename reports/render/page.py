@@ -9,7 +9,7 @@ Rule: a page whose evidence files are missing or were changed says so instead of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -22,11 +22,14 @@ from brokerproof.conformance.running.failure import culprit, failure_text
 from brokerproof.reports.render.story import Story, tell
 from brokerproof.reports.render.timeline import Mark, Reading, Timeline, build_timeline
 from brokerproof.reports.render.units import offset_text, rounded_text, true_text, wall_text
+from brokerproof.reports.store.estimates import violation_bound
 from brokerproof.reports.store.evidence import FOLDER, HISTORY, PROGRAM, read_evidence, replay_line
 from brokerproof.reports.store.schema import Cell, Column, Evidence, Report, ReportError
 
 #: Verdicts for which a reader needs the reason and the cure.
 WRONG = (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE)
+#: Fewer runs bound next to nothing.
+BOUNDED_FROM = 30
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -88,6 +91,8 @@ class Page(msgspec.Struct, frozen=True):
     column: Column
     cell: Cell
     margin: str
+    percentiles: str
+    bound: str
     why_this_run: str
     display: Display | None
     trouble: str
@@ -116,6 +121,8 @@ def build_page(folder: Path, report: Report, cell: Cell, catalogue: Catalogue, s
         column,
         cell,
         margin_text(cell.verdict),
+        percentiles_text(cell.slacks_ns),
+        bound_text(cell),
         _why_this_run(cell),
         display,
         trouble,
@@ -153,6 +160,23 @@ def margin_text(verdict: Verdict) -> str:
         return ""
     size = rounded_text(abs(verdict.slack_ns))
     return f"missed by {size}" if verdict.slack_ns < 0 else f"{size} to spare"
+
+
+def percentiles_text(slacks_ns: Sequence[int]) -> str:
+    """What the 1st, 50th and 99th percentile of many runs' slacks say; "" where there are none."""
+    if not slacks_ns:
+        return ""
+    few, half, most = (rounded_text(slack, sign=slack < 0) for slack in slacks_ns)
+    return f"1 % of the runs came to {few} or less, half to {half} or less, 99 % to {most} or less"
+
+
+def bound_text(cell: Cell) -> str:
+    """How much could still be violated, where many runs satisfied it and none violated it; "" elsewhere."""
+    satisfied = sum(world.verdicts.get(VerdictKind.SATISFIED, 0) for world in cell.worlds)
+    if cell.verdict.verdict is not VerdictKind.SATISFIED or satisfied < BOUNDED_FROM:
+        return ""
+    bound = violation_bound(satisfied)
+    return f"None of {satisfied:,} runs violated it: with 95 % confidence fewer than {bound:.2%} of such runs do."
 
 
 def sources_text(sources: Iterable[Source]) -> str:

@@ -1,4 +1,5 @@
-"""A progress bar on stderr for everything that takes over two seconds; nothing at all where stderr is no terminal.
+"""A progress bar on stderr for everything that takes over two seconds; a suite says a line every ``LINE_S`` seconds
+where stderr is no terminal, anything else nothing.
 
 Rule: the bar never touches stdout, so ``--json`` and pipes stay clean; it appears only after ``DELAY_S``, because a bar
 that flashes is noise.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
@@ -21,6 +23,8 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 
 #: Silence at the start, in seconds.
 DELAY_S = 1.0
+#: Between two lines where there is no terminal, in seconds.
+LINE_S = 10.0
 
 
 class Bar:
@@ -96,22 +100,42 @@ def waiting(label: str) -> Iterator[None]:
 
 
 class ProgressWriter(Writer):
-    """The bar of a suite: one tick per finished run."""
+    """The bar of a suite: one tick per finished run; lines where there is no terminal."""
 
     def __init__(self, label: str = "runs", console: Console | None = None, delay_s: float = DELAY_S) -> None:
         self._label = label
         self._console = console
         self._delay_s = delay_s
         self._bar: Bar | None = None
+        self._done = 0
+        self._ended = threading.Event()
 
     def handle(self, event: SuiteEvent) -> None:
         """Start, tick, stop."""
         if isinstance(event, SuiteStarted):
             self._bar = Bar(self._label, event.total or None, self._console, self._delay_s)
+            if not self._bar.enabled:
+                arguments = (event.total, time.monotonic())
+                threading.Thread(target=self._lines, args=arguments, daemon=True).start()
         elif isinstance(event, RunFinished) and self._bar is not None:
+            self._done += 1
             self._bar.advance()
         elif isinstance(event, SuiteFinished) and self._bar is not None:
+            self._ended.set()
             self._bar.close()
+
+    def _lines(self, total: int, start: float) -> None:
+        while not self._ended.wait(LINE_S):
+            sys.stderr.write(said(self._label, self._done, total, time.monotonic() - start) + "\n")
+            sys.stderr.flush()
+
+
+def said(label: str, done: int, total: int, elapsed_s: float) -> str:
+    """How far a suite is. What is left is estimated only where the total is known (not 0)."""
+    line = f"{label}: {done} of {total or 'an unknown number'} after {elapsed_s:.0f} s"
+    if not 0 < done <= total:
+        return line
+    return f"{line}, about {elapsed_s * (total - done) / done:.0f} s left at this pace"
 
 
 class FirstVerdict(Writer):

@@ -60,6 +60,8 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     verdict: Verdict
     worlds: list[WorldCount] = []
     example: Example | None = None
+    #: Of a campaign: the 1st, 50th and 99th percentile of the slacks of its runs, in ns.
+    slacks_ns: list[int] = []
 
     @property
     def requirement(self) -> str:

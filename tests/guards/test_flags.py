@@ -18,7 +18,9 @@ from brokerproof.conformance.experiment.exits import OK
 from tests.guards.tree import ROOT
 
 CLI = "tests/fast/conformance/commands/test_cli.py"
+RELEASES = "tests/fast/reports/commands/test_releases.py"
 AUTOMATIC = "tests/fast/conformance/commands/test_automatic.py"
+COVERAGE = "tests/fast/conformance/commands/test_coverage.py"
 QUICK = "tests/fast/conformance/running/test_quick.py"
 PLAN = "tests/fast/conformance/running/test_live_plan.py"
 CLOCKS = "tests/fast/conformance/operating/test_clocks.py"
@@ -27,6 +29,8 @@ TRANSPORT = "tests/live/test_transport.py"
 STORIES = "tests/fast/conformance/stories/test_stories.py"
 LIVE = "tests/live/test_live_command.py"
 CAMPAIGN = "tests/live/test_campaign.py"
+ASKED = "tests/fast/reports/commands/test_sql.py"
+NIGHTLY = "tests/fast/reports/commands/test_nightly.py"
 
 TESTS: dict[str, dict[str, str]] = {
     "run": {
@@ -36,7 +40,9 @@ TESTS: dict[str, dict[str, str]] = {
         "--tier": f"{CLI}::test_tier_chooses_the_worlds",
         "--seed": f"{CLI}::test_seed_and_programs_choose_what_runs",
         "--programs": f"{CLI}::test_seed_and_programs_choose_what_runs",
+        "--guided": f"{CLI}::test_jobs_do_not_change_the_digest",
         "--budget": f"{CLI}::test_budget_cuts_seeds_short",
+        "--chaos": f"{CLI}::test_jobs_do_not_change_the_digest",
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
         "--out": f"{CLI}::test_run_writes_its_report_where_out_says",
         "--jobs": f"{CLI}::test_jobs_do_not_change_the_digest",
@@ -62,6 +68,9 @@ TESTS: dict[str, dict[str, str]] = {
         "--out": f"{CLI}::test_replay_by_seed_file_and_name",
         "--json": f"{CLI}::test_json_output_is_json",
     },
+    "export": dict.fromkeys(
+        ("--as", "--broker", "--requirement", "--out"), "tests/fast/conformance/export/test_export.py::test_the_command"
+    ),
     "agent": {
         "--broker": "tests/live/test_agent_check.py::test_what_is_no_agent_is_said",
         "--via": "tests/live/test_agent_check.py::test_an_honest_agent_passes",
@@ -95,6 +104,15 @@ TESTS: dict[str, dict[str, str]] = {
         "--out": f"{AUTOMATIC}::test_each_flag_changes_something",
         "--json": f"{CLI}::test_json_output_is_json",
     },
+    "coverage": {
+        "--programs": f"{COVERAGE}::test_the_rarest_come_first_and_flags_matter",
+        "--seed": f"{COVERAGE}::test_the_rarest_come_first_and_flags_matter",
+        "--guided": f"{COVERAGE}::test_the_rarest_come_first_and_flags_matter",
+        "--requirement": f"{COVERAGE}::test_counts_are_those_of_the_runs",
+        "--rarest": f"{COVERAGE}::test_the_rarest_come_first_and_flags_matter",
+        "--jobs": f"{COVERAGE}::test_jobs_change_nothing",
+        "--json": f"{COVERAGE}::test_counts_are_those_of_the_runs",
+    },
     "parity": {
         "--programs": f"{LIVE}::test_parity_command",
         "--seed": f"{LIVE}::test_parity_command",
@@ -104,9 +122,24 @@ TESTS: dict[str, dict[str, str]] = {
         "--programs": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
         "--seed": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
         "--master": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--store": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--facts": f"{CAMPAIGN}::test_the_tables_hold_every_event",
+        "--resume": f"{CAMPAIGN}::test_a_killed_campaign_goes_on_and_gives_the_same_digest",
         "--out": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
-        "--mutant": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
-        "--json": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--mutant": f"{CAMPAIGN}::test_the_planted_defect_is_found_and_named",
+        "--json": f"{CAMPAIGN}::test_the_digest_is_that_of_one_process",
+    },
+    "ingest": {"--store": f"{ASKED}::test_reports_and_histories_become_campaigns"},
+    "sql": {"--store": f"{ASKED}::test_every_question_is_answered"},
+    "nightly": {
+        "--broker": f"{NIGHTLY}::test_a_broker_that_cannot_be_tested_does_not_stop_the_others",
+        "--budget": f"{NIGHTLY}::test_where_a_stage_ended_the_next_night_begins",
+        "--chaos": f"{NIGHTLY}::test_random_chaos_is_as_wild_as_asked",
+        "--state": f"{NIGHTLY}::test_failures_are_new_then_open_then_gone",
+        "--out": f"{NIGHTLY}::test_what_is_written",
+        "--fail-on": f"{NIGHTLY}::test_failures_are_new_then_open_then_gone",
+        "--jobs": f"{NIGHTLY}::test_a_defect_is_planted_and_jobs_reach_virtual_time",
+        "--mutant": f"{NIGHTLY}::test_a_defect_is_planted_and_jobs_reach_virtual_time",
     },
     "serve": {
         "--admin-port": f"{SERVER}::test_the_admin_port",
@@ -133,6 +166,18 @@ TESTS: dict[str, dict[str, str]] = {
     "diagnose": {
         "--broker": "tests/fast/conformance/operating/test_diagnose.py::test_where_nobody_answers_is_said",
         "--json": "tests/fast/conformance/operating/test_diagnose.py::test_the_command_prints_text_or_json",
+        "--watch": "tests/fast/reports/render/test_watch.py::test_the_command_watches_until_it_is_interrupted",
+        "--html": "tests/fast/reports/render/test_watch.py::test_the_command_watches_until_it_is_interrupted",
+    },
+    "matrix": {
+        "--budget": f"{RELEASES}::test_each_broker_runs_and_the_worst_counts",
+        "--out": f"{RELEASES}::test_each_broker_runs_and_the_worst_counts",
+        "--requirement": f"{RELEASES}::test_each_broker_runs_and_the_worst_counts",
+    },
+    "bisect": {
+        "--broker": f"{RELEASES}::test_bad_input_says_what_is_right",
+        "--out": f"{RELEASES}::test_a_release_that_leaves_no_report_is_not_told",
+        "--releases": f"{RELEASES}::test_bad_input_says_what_is_right",
     },
     "diff": {"--format": "tests/fast/reports/render/test_changes.py::test_diff_prints_and_decides"},
     "doctor": {"--install": f"{CLI}::test_doctor_reports", "--json": f"{CLI}::test_doctor_reports"},

@@ -24,7 +24,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("rules", "brokers"),
         ("worlds", "operating"),
         ("running",),
-        ("machines", "pytest_plugin"),
+        ("machines", "export", "pytest_plugin"),
         ("commands", "cli"),
     ),
     "reference_broker": (

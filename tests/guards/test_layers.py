@@ -31,6 +31,8 @@ DATA_ONLY = (
     "brokerproof.conformance.running.failure",
     "brokerproof.conformance.running.telling",
     "brokerproof.conformance.operating.answer",
+    "brokerproof.conformance.operating.offset",
+    "brokerproof.conformance.operating.watching",
     "brokerproof.conformance.stories",
     "brokerproof.conformance.requirements",
 )

@@ -31,11 +31,11 @@ DEADLINE_S = 20.0
 class Server:
     """A server process. ``stop`` ends it by its pid."""
 
-    def __init__(self, *argv: str) -> None:
+    def __init__(self, *argv: str, module: str = "brokerproof.reference_broker.server") -> None:
         port = [] if "--connector" in argv else ["--port", "0"]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "brokerproof.reference_broker.server", *port, "--admin-port", "0", *argv],
+            [sys.executable, "-m", module, *port, "--admin-port", "0", *argv],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,  # a line that was read ahead would hide from select

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 pytestmark = pytest.mark.live
 LIAR = Path(__file__).parent / "lying_agent.py"
+ROOT = Path(__file__).parents[2]
 HONEST = [sys.executable, "-m", "brokerproof.conformance.agents.stomp_agent"]
 #: Lie -> the claims that expose it.
 EXPOSED = {
@@ -66,3 +68,10 @@ def test_what_is_no_agent_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agent", "check", "--broker", "nobody", sys.executable]) == USAGE
     assert main(["agent", "check", sys.executable, "-c", "print('hello')"]) == VIOLATED
     assert "wrote neither a reply nor an event" in capsys.readouterr().out
+
+
+def test_the_template_in_javascript_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("Node is not there (20.15 or newer)")
+    assert main(["agent", "check", "node", str(ROOT / "docs/agents/agent.js")]) == OK
+    assert capsys.readouterr().out.count("ok ") == 11

@@ -97,6 +97,30 @@ def test_kill_minus_nine_leaves_nobody(tmp_path: Path) -> None:
     assert wait_until(lambda: not any(pid_alive(pid) for pid in children), GONE_S)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_reports_what_was_judged(number: int, tmp_path: Path) -> None:
+    words = ["run", "--tier", "live", "--json", "--out", str(tmp_path / "out")]
+    with (tmp_path / "log").open("wb") as log, (tmp_path / "cells").open("wb") as told:
+        runner = subprocess.Popen([sys.executable, "-m", "brokerproof", *words], cwd=ROOT, stdout=told, stderr=log)
+        try:
+            # The line that is said every 10 s, once something is judged.
+            assert wait_until(lambda: "s left at this pace" in (tmp_path / "log").read_text(), 60)
+            children = descendants(runner.pid)
+            assert children
+            runner.send_signal(number)
+            code = runner.wait(60)
+        finally:
+            runner.kill()
+            runner.wait()
+    assert "interrupted; the report is of the" in (tmp_path / "log").read_text()
+    cells = [json.loads(line) for line in (tmp_path / "cells").read_text().splitlines()]
+    seen = {cell["verdict"]["verdict"] for cell in cells}
+    assert "satisfied" in seen
+    assert code in ({1} if "violated" in seen else {0, 3}), (tmp_path / "log").read_text()
+    assert (tmp_path / "out" / "report.json").is_file()
+    assert wait_until(lambda: not any(pid_alive(pid) for pid in children), GONE_S)
+
+
 def test_a_home_folder_without_a_broker_is_refused(tmp_path: Path) -> None:
     done = brokerproof("run", "--broker", "activemq", "--home", str(tmp_path), "--out", str(tmp_path / "out"))
     again = brokerproof("replay", "live-000-1", "--tier", "live", "--broker", "activemq", "--home", str(tmp_path))

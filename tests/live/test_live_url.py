@@ -85,7 +85,8 @@ def test_a_program_runs_and_is_judged_for_what_was_found(running: ProfileAdapter
     assert outcomes(history) == stories()["live-redelivery"].outcomes
     assert set(history.header.capabilities) == OFFERED
     assert history.header.broker == running.label
-    assert events(history, Counters) == []
+    figures = [one for one in events(history, Counters) if one.dest is not None or one.size is not None]
+    assert figures == []  # that it was at rest is known all the same
     verdicts = {verdict.requirement: verdict for verdict in judge_history(history)}
     assert not [verdict for verdict in verdicts.values() if verdict.verdict is VerdictKind.VIOLATED]
     assert verdicts["INF-001"].verdict is VerdictKind.NOT_APPLICABLE

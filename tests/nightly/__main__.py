@@ -11,8 +11,9 @@ import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from brokerproof.reports.store.nights import first_seed
 from tests.nightly.budget import exit_code, run_stages, summary
-from tests.nightly.stages import first_seed, stages
+from tests.nightly.stages import stages
 
 LOG = Path(__file__).parents[2] / "brokerproof-out/nightly/log.txt"
 

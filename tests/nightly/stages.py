@@ -6,32 +6,28 @@ Seeds are fresh every night and the same for the same date: each date has a bloc
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from datetime import date
 from functools import partial
 
+from brokerproof.reports.store.nights import first_seed
 from tests.frozen.making import pinned_tree
 from tests.frozen.records import Missing
 from tests.nightly.budget import Stage
 
-#: Seeds of one night.
-BLOCK = 20_000
+#: Of a night's seeds so many are tried by each stage.
+COUNT = 20_000
 OUT = "brokerproof-out/nightly"
+STATE = "brokerproof-out/nights"
 BROKERS = ("activemq", "artemis", "rabbitmq")
 #: Each with figures and a limit of its own, so that a slow broker is a failure.
 BENCHMARKS = ("codec", "core", "steps", "journal", "wire")
 
 
-def first_seed(day: date) -> int:
-    """The first seed of a date's block."""
-    return day.toordinal() * BLOCK
-
-
 def stages(day: date) -> list[Stage]:
     """All stages of a night."""
     seed = str(first_seed(day))
-    block = ("--first", seed, "--count", str(BLOCK))
+    block = ("--first", seed, "--count", str(COUNT))
     automatic = "brokerproof.conformance.commands.automatic"
     return [
         Stage("mutants", brokerproof("mutants"), 15),
@@ -42,18 +38,14 @@ def stages(day: date) -> list[Stage]:
             30,
         ),
         Stage("metamorphic", module("tests.metamorphic"), 30, partial(no_module, "tests.metamorphic")),
-        *(
-            Stage(
-                f"live {name}",
-                brokerproof("run", "--broker", name, "--tier", "live", "--out", f"{OUT}/{name}"),
-                15,
-                partial(unknown, name),
-            )
-            for name in BROKERS
+        Stage(
+            "live",
+            brokerproof("nightly", "--broker", *BROKERS, "--budget", "45m", "--state", STATE, "--out", f"{OUT}/live"),
+            50,
         ),
         Stage(
             "campaign",
-            brokerproof("campaign", "--programs", str(BLOCK), "--seed", seed, "--out", f"{OUT}/campaign"),
+            brokerproof("campaign", "--programs", str(COUNT), "--seed", seed, "--out", f"{OUT}/campaign"),
             15,
         ),
         Stage(
@@ -80,12 +72,6 @@ def module(*words: str) -> tuple[str, ...]:
 def no_module(name: str) -> str | None:
     """Why a stage cannot run that is a module of its own."""
     return None if importlib.util.find_spec(name) is not None else f"there is no {name} in this checkout"
-
-
-def unknown(broker: str) -> str | None:
-    """Why a broker cannot be tested: this checkout has no profile of it."""
-    done = subprocess.run(brokerproof("run", "--help"), capture_output=True, text=True, check=True)
-    return None if broker in done.stdout else f"brokerproof run knows no broker {broker}"
 
 
 def no_pinned_commit() -> str | None:

@@ -26,7 +26,7 @@ MUTANTS: Final[dict[str, tuple[str, str, str, str]]] = {
         "rules.judge",
         "finding.holds is None or unhandled",
         "finding.holds is None",
-        f"{FAST}/rules/test_false_positives.py",
+        f"{FAST}/rules/test_mixed_features.py",
     ),
     "a generator that draws no feature": (
         "generate.programs",

@@ -12,7 +12,7 @@ from brokerproof.conformance.running.hunt import hunt
 from tests.metamorphic import losing as metamorphic
 
 #: Programs within which a mutant must be found; the seeds are fixed, so this is no lottery.
-BUDGET = 1500
+BUDGET = 2000
 
 
 @pytest.mark.parametrize("name", list(MUTANTS))

@@ -23,7 +23,7 @@ class Operate(Step, frozen=True, tag="operate"):
     """An operator asks the broker to ``purge`` a queue, to ``move`` what waits on a queue to another one, or to
     ``reset`` the totals of a queue. ``dest`` and ``to`` count queues only, ``to`` those beside ``dest``. Or the
     operator sets the memory ``limit`` of the whole broker, or gives a queue manager an ``mqsc`` ``command``, which is
-    never drawn: few claims hold beyond such a change.
+    drawn for whole programs (``generate/queue_managers.py``): few claims hold beyond such a change.
     """
 
     weight = 3

@@ -41,7 +41,6 @@ class Parallel(Step, frozen=True, tag="parallel"):
     """
 
     weight = 6
-    #: Not among ``FEATURES`` yet: drawn where its soundness is tested, by ``tests.false_positives``.
     feature = "parallel"
     of: Annotated[tuple[HostSteps, ...], msgspec.Meta(max_length=SEQUENCES_MAX)] = ()
     interleave: Ordinal = 0

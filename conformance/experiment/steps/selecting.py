@@ -1,4 +1,5 @@
-"""Texts of selectors, from a small grammar over the properties that a program's messages have: kind and priority.
+"""Texts of selectors, from a small grammar over what a program's messages have: kind, group, priority, and the headers
+and properties that ``send`` draws.
 
 Nonsense is text that is no selector; whoever subscribes with it must be refused.
 """
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 _KINDS: Final = ("a", "b", "c", "z")
 _PATTERNS: Final = ("a%", "_", "%", "b_", "%c")
+_TRIPS: Final = ("pl%n", "%b%", "_:%", "%", "p_a_n", "plain_", "%%e", "a%c")
 _ORDERS: Final = (">", "=", "<>", "<", ">=", "<=")
+_SEATS: Final = (0, 1, -1, 127, 126)
 NONSENSE: Final = (
     "kind =",
     "= 'a'",
@@ -51,6 +54,17 @@ def _not(chooser: Chooser) -> str:
     return "NOT " if chooser.flag(30) else ""
 
 
+def _number(chooser: Chooser, depth: int = 2) -> str:
+    """Something to calculate. Only inner sums stand in parentheses: in front they would open a condition."""
+    if depth and chooser.flag(60):
+        operator, left = "+-*/"[chooser.below(4)], _number(chooser, 0)
+        right = str(1 + chooser.below(5)) if operator == "/" else _number(chooser, depth - 1)
+        return f"{left} {operator} {f'({right})' if ' ' in right else right}"
+    if chooser.flag(30):
+        return ("seat_no", "fare_eur", "-seat_no")[chooser.below(3)]
+    return ("JMSPriority", "-JMSPriority", str(chooser.below(6)), f"{chooser.below(6)}.5")[chooser.below(4)]
+
+
 _CONDITIONS: Final[tuple[Callable[[Chooser], str], ...]] = (
     lambda chooser: f"kind = {_kind(chooser)}",
     lambda chooser: f"kind <> {_kind(chooser)}",
@@ -59,4 +73,16 @@ _CONDITIONS: Final[tuple[Callable[[Chooser], str], ...]] = (
     lambda chooser: f"kind IS {_not(chooser)}NULL",
     lambda chooser: f"kind {_not(chooser)}LIKE '{_PATTERNS[chooser.below(len(_PATTERNS))]}'",
     lambda chooser: f"JMSPriority {_not(chooser)}BETWEEN {chooser.below(6)} AND {4 + chooser.below(6)}",
+    lambda chooser: f"{_number(chooser)} {_ORDERS[chooser.below(len(_ORDERS))]} {_number(chooser)}",
+    lambda chooser: f"JMSXGroupID {('=', '<>')[chooser.below(2)]} 'g{1 + chooser.below(3)}'",
+    lambda chooser: f"JMSXGroupID IS {_not(chooser)}NULL",
+    lambda chooser: ("TRUE", "FALSE")[chooser.below(2)],
+    lambda chooser: f"trip_id {_not(chooser)}LIKE '{_TRIPS[chooser.below(len(_TRIPS))]}'",
+    lambda chooser: f"trip_id {_not(chooser)}IN ('plain', 'true', '1')",
+    lambda chooser: f"{('trip_id', 'JMSCorrelationID')[chooser.below(2)]} IS {_not(chooser)}NULL",
+    lambda chooser: f"seat_no {_ORDERS[chooser.below(len(_ORDERS))]} {_SEATS[chooser.below(len(_SEATS))]}",
+    lambda chooser: f"seat_no {_not(chooser)}BETWEEN {_SEATS[chooser.below(len(_SEATS))]} AND 127",
+    lambda chooser: ("was_paid", "NOT was_paid", "was_paid = TRUE", "was_paid <> TRUE")[chooser.below(4)],
+    lambda chooser: f"JMSType {('=', '<>')[chooser.below(2)]} 'order'",
+    lambda chooser: f"JMSCorrelationID {_not(chooser)}LIKE 'request-_'",
 )

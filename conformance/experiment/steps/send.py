@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -11,8 +11,6 @@ from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.steps.base import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.state import WorldState
     from brokerproof.conformance.experiment.steps.shape import Shape
@@ -21,6 +19,14 @@ Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 PRIORITIES = (4, 9, 0, 5)
 KINDS = ("", "a", "b", "c")
 GROUPS = ("", "g1", "g2", "g3")
+_HEADERS: Final[dict[str, Sequence[bool | int | float | str]]] = {
+    "correlation-id": ("request-1", "a:b", "back\\slash", "Stra\u00dfe", "x" * 200),
+    "type": ("order", "a b", "c:d"),
+    "trip_id": ("", "plain", "a:b\\c", "\u20ac", "true", "1"),
+    "seat_no": (0, 1, -1, 127, 128, -(2**31), 2**31, 2**63 - 1),
+    "was_paid": (False, True),
+    "fare_eur": (0.5, -1.25, 1e300),
+}
 _Draw = Callable[["Chooser", "Shape"], dict[str, Any]]
 
 
@@ -54,6 +60,8 @@ class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
             return None
         if host.via == "jms" and self.forged:
             return None  # its library has no way to
+        if host.link.encoded and self.deliver_in_ms:
+            return None  # OpenWire has no field for an absolute delivery time
         ttl_ms = 0 if self.life_ms or self.endless else self.ttl_ms
         again = self.again and self.persistent and not host.transaction and not host.stalled
         dest = self.dest % len(state.dests)
@@ -104,6 +112,18 @@ def _draw_preset(chooser: Chooser, shape: Shape) -> dict[str, Any]:
     return {"preset_in_ms": -ms if chooser.flag(20) else ms}
 
 
+def _draw_headers(chooser: Chooser, shape: Shape) -> dict[str, Any]:  # noqa: ARG001 - as all of them
+    """Some of each: texts that protocols must escape, numbers at the ends of their types."""
+    named = {name: values[chooser.below(len(values))] for name, values in _HEADERS.items() if chooser.flag(40)}
+    return {"headers": named or {"type": "order"}}
+
+
+def _draw_chosen(chooser: Chooser, shape: Shape) -> dict[str, Any]:
+    """What selectors choose by."""
+    fields = {"kind": KINDS[chooser.below(len(KINDS))], "priority": chooser.below(10)}
+    return fields | (_draw_headers(chooser, shape) if chooser.flag(40) else {})
+
+
 def _draw_word(field: str, words: Sequence[object]) -> _Draw:
     return lambda chooser, _: {field: words[chooser.below(len(words))]}
 
@@ -113,11 +133,12 @@ _OPTIONS: Final[dict[str, tuple[int, _Draw]]] = {
     "ttls": (50, _draw_life),
     "delays": (35, lambda chooser, shape: {"delay_ms": shape.draw_some_ms(chooser)}),
     "priorities": (70, _draw_word("priority", (*PRIORITIES, 3, 8))),
-    "selectors": (70, lambda chooser, _: {"kind": KINDS[chooser.below(len(KINDS))], "priority": chooser.below(10)}),
+    "selectors": (70, _draw_chosen),
     "groups": (70, _draw_word("group", GROUPS)),
     "endless": (20, lambda *_: {"endless": True}),
     "temporaries": (30, lambda *_: {"reply": True}),
     "lifetimes": (40, lambda chooser, shape: {"life_ms": shape.draw_some_ms(chooser)}),
+    "headers": (60, _draw_headers),
     "nonsense": (10, lambda chooser, shape: {"delay_ms": -shape.draw_some_ms(chooser)}),
 }
 _OF_STOMP: Final = _OPTIONS | {

@@ -42,6 +42,7 @@ FEATURES: Final = (
     "pauses",
     "acknowledgements",
     "forgeries",
+    "headers",
     "bridges",
     "endless",
     "presets",
@@ -49,6 +50,7 @@ FEATURES: Final = (
     "temporaries",
     "limits",
     "nonsense",
+    "parallel",
 )
 #: Durations that mean something in most programs, simplest first.
 TIMES_MS: Final = (0, 1000, 2000, 120_000, 100, 1, 20_000)

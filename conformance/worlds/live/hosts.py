@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerproof.conformance.agents import protocol
 from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyOperation, Reply
+from brokerproof.conformance.agents.provider import PROFILE
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import ADVISORIES, is_pattern
@@ -188,6 +189,8 @@ class Hosts:
             return Outcome(t0=t0_ns, t1=self.now_ns(), result="unknown"), {}
         outcome = Outcome(t0=self.run_ns(reply.t0), t1=self.run_ns(reply.t1))
         if reply.fail is not None:
+            if reply.fail.code.startswith(PROFILE):
+                raise self.endpoint.blamed(reply.fail.code.removeprefix(PROFILE), reply.fail.text)
             outcome.result, outcome.refusal = "fail", f"{reply.fail.code}: {reply.fail.text}"
         elif reply.ok is None:
             outcome.result = "unknown"
@@ -236,7 +239,9 @@ class Hosts:
         client.vanish()
 
     def _arrived(self, host: str, event: protocol.Arrive) -> None:
-        dest = self.dest_of[event.consumer]
+        dest = self.dest_of.get(event.consumer)
+        if dest is None:
+            raise SuiteProblem(f"the agent of {host} tells of an arrival at {event.consumer!r}, which never subscribed")
         # Advisories are nobody's messages; their topics have the run's name.
         message = "" if dest.startswith(ADVISORIES) else self.names.ours(event.message)
         if message is None:

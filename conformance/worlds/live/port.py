@@ -23,7 +23,7 @@ import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.conformance.agents.kinds import JMS, STOMP
-from brokerproof.conformance.agents.protocol import AgentError
+from brokerproof.conformance.agents.protocol import UNSUPPORTED, AgentError
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.destinations import Destinations, is_pattern
@@ -78,6 +78,8 @@ class LivePort:
         self._proxied = proxied
         self._budget_ns = budget_ms * NS_PER_MS
         self._endpoint: Endpoint | None = None
+        #: Hosts whose last connection may have come about after all: nobody waited any longer.
+        self._doubted: set[str] = set()
         #: A later run must not use this broker again.
         self.broker_spoilt = False
 
@@ -219,8 +221,14 @@ class LivePort:
             beat_ms = stomp_beat_ms(monitor, self._effective.monitor_generation())
             options["heartbeat_ms"] = (beat_ms, beat_ms)
         request = ops.Connect(url=access.url.replace("{host}", host).replace("{port}", str(port)), **options)
+        if client.name in self._doubted:
+            yield from hosts.ask(client.name, ops.Leave(host=client.name, how="drop"), hosts.patience_ms(client))
+            self._doubted.discard(client.name)
         outcome, told = yield from hosts.ask_broker(client, request)
+        _check_asked(outcome)
         agent.connected = outcome.result == "ok"
+        if outcome.result == "unknown":
+            self._doubted.add(client.name)
         if "traits" in told:
             outcome.traits = msgspec.convert(told["traits"], Traits)
         return outcome
@@ -235,6 +243,8 @@ class LivePort:
             self.hosts.dest_of[operation.consumer] = operation.dest
             self.hosts.inboxes[operation.consumer] = deque()
         outcome, told = yield from self.hosts.ask_broker(client, self._on_wire(operation))
+        if isinstance(operation, ops.Nack):
+            _check_asked(outcome)
         if isinstance(operation, ops.Send) and outcome.result != "fail":
             if not told:
                 # It may arrive, and then nobody could say what it should look like.
@@ -438,6 +448,12 @@ class LivePort:
         return True
 
 
+def _check_asked(outcome: Outcome) -> None:
+    """Raises ``NotOfferedError`` for what the agent's library cannot do: the broker was not even asked."""
+    if (outcome.refusal or "").startswith(f"{UNSUPPORTED}: "):
+        raise NotOfferedError(outcome.refusal)
+
+
 def _needs(operation: ops.ClientOperation, known: Destinations) -> dict[str, bool]:
     """Capability of an agent -> whether it is needed."""
     match operation:
@@ -448,6 +464,7 @@ def _needs(operation: ops.ClientOperation, known: Destinations) -> dict[str, boo
                 "endless": operation.endless,
                 "forgeries": operation.forged != 0,
                 "groups": bool(operation.group),
+                "headers": bool(operation.headers),
                 "lifetimes": operation.life_ms != 0,
                 "repeats": operation.again,
                 "temporaries": operation.reply or known.kind(operation.dest) == "temporary",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from brokerproof.conformance.experiment.history import Closed, Crash
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
-from brokerproof.conformance.worlds.simulated.link import Ended, Link, Opened, Some
+from brokerproof.conformance.worlds.simulated.link import Broken, Ended, Link, Opened, Some
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.node import TRANSPORT_LOGGER, Node
 from brokerproof.reference_broker.session.actions import Answered, Close, Log, OutputReady, Sync, Throttle
@@ -161,6 +161,9 @@ class BrokerHost:
             self.lose(connection)
         elif kind is Some:
             self.bytes_arrived(connection)
+        elif kind is Broken:
+            assert isinstance(item, Broken)
+            self.broken(connection, item.text, item.receipt)
         else:
             self.receive(connection, item)
 
@@ -201,12 +204,12 @@ class BrokerHost:
         if connection in self._links and connection not in self._unread:
             self.node.bytes_received(connection, self.now())
 
-    def broken(self, connection: int, text: str) -> None:
+    def broken(self, connection: int, text: str, receipt: str = "") -> None:
         """Bytes arrived that no decoder accepts."""
         if connection in self._links:
             now = self.now()
             self.node.bytes_received(connection, now)
-            self.node.protocol_error(connection, text, now)
+            self.node.protocol_error(connection, text, now, receipt)
             self.after()
 
     def operate(self, event: Operation, patience_ns: int) -> Answered | None:

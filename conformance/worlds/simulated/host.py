@@ -16,6 +16,7 @@ from brokerproof.conformance.agents.message import arrival_of, read_body
 from brokerproof.conformance.experiment.history import Arrive, Browse, Closed, Crash, Discard, Leave
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
+from brokerproof.conformance.worlds.simulated.framings import Framings
 from brokerproof.conformance.worlds.simulated.link import SOME, Ended, Link, Opened
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
@@ -129,6 +130,8 @@ class ClientHost:
     def greet(self, library: Library, protocol: str) -> None:
         """Say hello over the socket that was opened."""
         self.library = library
+        if self.state.link.encoded:
+            self.link.framings[self.connection] = Framings(protocol, f"ID:{self.state.name}-{self.named_after}")
         self.link.to_broker(self.connection, Opened(protocol))
         self.flush()
 

@@ -2,7 +2,7 @@
 
 Rules:
 
-* Each direction keeps order. Frames travel undecoded: the codec has tests of its own, and the live world uses it.
+* Each direction keeps order. Frames travel undecoded, unless the program asks for their bytes (``framings.py``).
 * A stall holds back what *arrives* while it lasts; ``resume`` lets it through in order, at once. Nothing is lost and
   nobody is told.
 * With a bandwidth, frames go one after the other, each for as long as its bytes take; while a frame is under way, bytes
@@ -14,9 +14,16 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party, fail
+from brokerproof.reference_broker.session.framing import FramingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerproof.conformance.worlds.simulated.framings import Framings
 
 #: How often an end notices that bytes of a frame have arrived that is not complete yet.
 PROGRESS_NS = 50_000_000
@@ -44,6 +51,18 @@ class Some:
 SOME = Some()
 
 
+class Broken:
+    """Bytes that are no frame: why the broker could not read them, or not write them, and the receipt that they asked
+    for.
+    """
+
+    __slots__ = ("receipt", "text")
+
+    def __init__(self, error: FramingError) -> None:
+        self.text = error.text
+        self.receipt = error.receipt
+
+
 class Ended:
     """The end of the stream, in either direction."""
 
@@ -52,6 +71,10 @@ class Ended:
     def __init__(self, reason: str, at_ns: int) -> None:
         self.reason = reason
         self.at_ns = at_ns
+
+
+#: What travels and is no frame.
+_NO_FRAMES: Final = frozenset({Opened, Some, Ended})
 
 
 class BrokerEnd(Party, Protocol):
@@ -153,6 +176,7 @@ class Link:
         "client",
         "client_end",
         "down",
+        "framings",
         "held_down",
         "held_up",
         "stalled_down",
@@ -180,6 +204,8 @@ class Link:
         self.held_down: list[tuple[int, object]] = []
         #: Frames on their way toward the client, held ones included.
         self.down = 0
+        #: Connections whose frames travel as bytes.
+        self.framings: dict[int, Framings] = {}
 
     def is_full(self) -> bool:
         """Whether the broker's writer must wait."""
@@ -187,6 +213,18 @@ class Link:
 
     def to_broker(self, connection: int, item: object) -> None:
         """Something leaves the client."""
+        framings = self.framings.get(connection)
+        if framings is None or type(item) in _NO_FRAMES:
+            self._send_up(connection, item)
+            return
+        try:
+            found: Sequence[object] = framings.to_broker(item)
+        except FramingError as error:
+            found = [*error.frames, Broken(error)]
+        for frame in found:
+            self._send_up(connection, frame)
+
+    def _send_up(self, connection: int, item: object) -> None:
         agenda = self.agenda
         agenda.moving += 1
         sent_ns = agenda.now_ns
@@ -196,6 +234,24 @@ class Link:
 
     def to_client(self, connection: int, frame: object) -> None:
         """A frame leaves the broker."""
+        framings = self.framings.get(connection)
+        if framings is None or type(frame) is Ended:
+            self._send_down(connection, frame)
+            return
+        try:
+            data = framings.write(frame)
+        except FramingError as error:
+            self.broker_end.arrived(self, connection, Broken(error))
+            return
+        try:
+            found = framings.to_client(data)
+        except FramingError as error:
+            self.to_broker(connection, Ended("client gone", self.agenda.now_ns))
+            found = [*error.frames, Ended(f"{PROTOCOL_BROKEN}{error.text}", self.agenda.now_ns)]
+        for item in found:
+            self._send_down(connection, item)
+
+    def _send_down(self, connection: int, frame: object) -> None:
         self.down += 1
         agenda = self.agenda
         agenda.moving += 1

@@ -166,7 +166,10 @@ def test_arrivals_come_unasked_and_are_acknowledged_by_name(desk: Desk) -> None:
 
 def test_a_foreign_message_has_no_name(desk: Desk) -> None:
     desk.connect()
+    desk.post(ops.Subscribe(dest="queue://q0", consumer="c0/1"))
+    desk.receipt()
     headers = {"subscription": "c0/1", "message-id": "m1", "destination": "/queue/q0"}
+    desk.reply()
     desk.tell("MESSAGE", headers, b"somebody else's")
     event = desk.said()
     assert isinstance(event, protocol.Arrive)
@@ -221,10 +224,11 @@ def test_a_broker_that_says_nothing_is_no_connection(desk: Desk) -> None:
     assert reply.fail.code == "not-connected"
 
 
-def test_a_broker_that_breaks_stomp_is_named(desk: Desk) -> None:
+@pytest.mark.parametrize("frame", [b"DANCE\n\n\0", b"MESSAGE\nmessage-id:1\ndestination:/queue/q0\n\n\0"])
+def test_a_broker_that_breaks_stomp_is_named(desk: Desk, frame: bytes) -> None:
     desk.connect()
     assert desk.broker is not None
-    desk.broker.sendall(b"DANCE\n\n\0")
+    desk.broker.sendall(frame)
     event = desk.said()
     assert isinstance(event, protocol.Closed)
     assert "broke the protocol" in event.reason

@@ -19,6 +19,7 @@ from brokerproof.conformance.operating.addresses import HTTP, MANAGED, address
 from brokerproof.conformance.operating.answer import Answer
 from brokerproof.conformance.operating.sight import LIMIT_S, Sight, look
 from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
+from brokerproof.reports.commands import diagnose as command
 from tests.fast.reference_broker.management.manager import Manager
 from tests.fast.reference_broker.node.wire_pair import Pair
 
@@ -194,7 +195,7 @@ def test_a_release_without_the_figures_gets_no_verdict() -> None:
 
 def test_the_command_prints_text_or_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pair = starving("G3")
-    monkeypatch.setattr(diagnose, "see", lambda where: seen(pair))
+    monkeypatch.setattr(command, "see", lambda where: seen(pair))
     assert main(["diagnose", "--broker", "http://operator:secret@127.0.0.1:1/x"]) == VIOLATED
     text = capsys.readouterr().out
     assert "problems: starvation\n" in text

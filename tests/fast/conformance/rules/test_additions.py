@@ -1,4 +1,4 @@
-"""GEN-130, GEN-131, GEN-140 to GEN-142 on hand-written histories: what nobody sent, figures of everything."""
+"""GEN-130, GEN-131, GEN-140 to GEN-142, GEN-160 on hand-written histories: what nobody sent, figures of everything."""
 
 from __future__ import annotations
 
@@ -37,6 +37,31 @@ def test_the_delivery_mode_is_kept() -> None:
     assert kind(arrived({"persistent": False}), "GEN-131") is SILENT
     letter = arrived({"persistent": False}).subscribe("c0/2", DLQ).arrive("c0/2", "p0/1", persistent=True)
     assert kind(letter, "GEN-131") is SILENT
+
+
+@pytest.mark.parametrize(
+    ("sent", "seen", "expected"),
+    [
+        ({"correlation-id": "a:b"}, {"correlation-id": "a:b"}, HOLDS),
+        ({"correlation-id": "a:b"}, {"correlation-id": "a"}, FAILS),
+        ({"correlation-id": "a:b"}, {}, FAILS),
+        ({}, {"reply-to": "temporary"}, FAILS),
+        ({"seat_no": 2**63 - 1}, {"seat_no": str(2**63 - 1)}, HOLDS),
+        ({"seat_no": 2**63 - 1}, {"seat_no": str(2**63)}, FAILS),
+        ({"seat_no": 1}, {"seat_no": True}, FAILS),
+        ({"was_paid": True}, {"was_paid": "true"}, HOLDS),
+        ({"was_paid": True}, {"was_paid": "1"}, FAILS),
+        ({"fare_eur": 1e300}, {"fare_eur": "1.0E300"}, HOLDS),
+        ({"fare_eur": 0.5}, {"fare_eur": "half"}, FAILS),
+        ({"trip_id": "1"}, {"trip_id": 1}, FAILS),
+        ({"trip_id": "1"}, None, SILENT),
+        ({}, {}, SILENT),
+    ],
+)
+def test_headers_arrive_as_they_were_sent(
+    sent: dict[str, Any], seen: dict[str, Any] | None, expected: VerdictKind
+) -> None:
+    assert kind(arrived({"headers": sent}, headers=seen), "GEN-160") is expected
 
 
 @pytest.mark.parametrize(("count", "expected"), [(2, HOLDS), (3, FAILS), (0, FAILS), (None, SILENT)])

@@ -226,3 +226,25 @@ def test_an_expiration_is_the_send_plus_the_life(
 ) -> None:
     told = Clocked(skews={"p0": 5000}).connect("p0", via).at(0).send("p0/1", ttl_ms=ttl_ms, expiration_ms=expiration_ms)
     assert told.at(500).close().finish().verdicts(*REQUIREMENTS)["EXP-023"].verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("dest", "marks", "verdict"),
+    [
+        (DLQ, {}, SATISFIED),
+        (DLQ, {"original_dest": DLQ, "expiration_ms": 7}, SATISFIED),
+        (DLQ, {"expiration_ms": 7}, VIOLATED),
+        ("q0", {}, VIOLATED),
+    ],
+)
+def test_what_dies_where_its_letter_goes_may_come_back_as_one(
+    dest: str, marks: dict[str, Any], verdict: VerdictKind
+) -> None:
+    """A broker may put a dead letter of what dies on the dead-letter queue there: then it has no expiration."""
+    told = (
+        Clocked(skews={"p0": 0}).connect("p0", "jms").at(0).send("p0/1", dest, ttl_ms=100, expiration_ms=EPOCH_MS + 100)
+    )
+    told.close(at_ms=5000).deliver("drain/2" if dest == DLQ else "drain/1", "p0/1", **({"expiration_ms": 0} | marks))
+    found = told.finish().verdicts("EXP-023", "TSP-007")
+    assert found["EXP-023"].verdict is verdict
+    assert found["TSP-007"].verdict is (VIOLATED if verdict is VIOLATED else NOT_EXERCISED)

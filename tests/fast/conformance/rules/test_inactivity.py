@@ -201,6 +201,13 @@ def test_classic_stomp_may_close_healthy_links() -> None:
     assert kind(link(generation="classic").at(3000).closed("c0"), "INA-002") is SILENT
 
 
+def test_a_pause_after_the_client_is_gone_delays_its_close() -> None:
+    half_open = link().at(1000).stall("c0").at(1010).lose("c0")
+    assert kind(half_open.at(2900).closed("c0"), "INA-001") is FAILS
+    half_open = link().at(1000).stall("c0").at(1010).lose("c0")
+    assert kind(half_open.at(1100).pause("b", 1790).at(2900).closed("c0"), "INA-001") is SILENT
+
+
 def test_paused_processes_and_restarted_brokers_are_not_judged() -> None:
     assert kind(link().at(1000).pause("c0").at(3000).closed("c0"), "INA-002") is SILENT
     assert kind(link().send("c0/1").at(1000).kill("b").at(3000).closed("c0"), "INA-002") is SILENT

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from brokerproof.conformance.experiment.history import Browse
+from brokerproof.conformance.experiment.history import Browse, Connect, Poll
+from brokerproof.conformance.experiment.traits import JMS
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.history_builder import Builder
 
@@ -55,6 +57,23 @@ def test_a_read_while_things_move_proves_nothing_about_balance() -> None:
 
 def test_a_missing_counter_is_not_zero() -> None:
     assert kinds(two_of_three_held().rest(size=2))["INF-001"] is SILENT
+
+
+@pytest.mark.parametrize(
+    ("vain", "count", "expected"),
+    [(True, 1, FAILS), (True, 2, UNSURE), (True, 3, UNSURE), (True, 4, FAILS), (False, 2, HOLDS), (False, 3, FAILS)],
+)
+def test_where_arrivals_are_seen_when_taken_one_may_have_come_too_late(
+    vain: bool, count: int, expected: VerdictKind
+) -> None:
+    message = None if vain else "p0/2"
+    story = two_of_three_held()._add(Poll, "c0", consumer="c0/1", message=message, answered=not vain)
+    unseen = msgspec.structs.replace(JMS, seen_when_taken=True)
+    story.events = [
+        msgspec.structs.replace(event, traits=unseen) if isinstance(event, Connect) and event.host == "c0" else event
+        for event in story.events
+    ]
+    assert kinds(story.rest(in_flight=count))["INF-001"] is expected
 
 
 def test_an_unknown_settlement_widens_the_claim() -> None:

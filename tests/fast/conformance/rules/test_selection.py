@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.chooser import SeededChooser
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Send
+from brokerproof.conformance.experiment.steps.selecting import draw_selector
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.facts.selectors import read
+from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.selector import parse
 from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS = VerdictKind.SATISFIED
@@ -51,6 +56,14 @@ def begun(*hosts: str, **declared: Any) -> Builder:
         ("kind LIKE '%'", "", 4, None),
         ("JMSPriority BETWEEN 3 AND 5", "", 5, True),
         ("JMSPriority NOT BETWEEN 3 AND 5", "", 4, False),
+        ("JMSPriority / 2 = 3", "", 7, True),
+        ("JMSPriority / 2.0 = 3", "", 7, False),
+        ("1 + JMSPriority * 2 = 9", "", 4, True),
+        ("-JMSPriority - (2 - 1) = -5", "", 4, True),
+        ("TRUE", "", 4, True),
+        ("NOT FALSE", "", 4, True),
+        ("JMSXGroupID = 'g1'", "", 4, None),
+        ("JMSXGroupID IS NULL", "", 4, True),
     ],
 )
 def test_wishes(selector: str, kind: str, priority: int, truth: bool | None) -> None:
@@ -61,10 +74,38 @@ def test_wishes(selector: str, kind: str, priority: int, truth: bool | None) -> 
 
 @pytest.mark.parametrize(
     "selector",
-    ["", "kind", "size > 3", "kind = 3", "kind LIKE 3", "JMSPriority BETWEEN 1", "kind = 'a' OR", "(kind = 'a'"],
+    [
+        "",
+        "kind",
+        "size > 3",
+        "JMSPriority > 010",
+        "3 / JMSPriority > 1",
+        "3 / 0.0 > 1",
+        "kind = 3",
+        "kind LIKE 3",
+        "JMSPriority BETWEEN 1",
+        "kind = 'a' OR",
+        "(kind = 'a'",
+    ],
 )
 def test_what_cannot_be_judged_is_not(selector: str) -> None:
     assert read(selector) is None
+
+
+def test_judge_and_broker_read_alike() -> None:
+    """Two readers of the same specification, whoever is asked."""
+    messages = list(product(("", "a", "b"), ("", "g1"), (0, 4, 7, 9)))
+    for seed in range(600):
+        text = draw_selector(SeededChooser(seed))
+        judged, selector = read(text), parse(text)
+        assert judged is not None, text
+        assert selector is not None, text
+        for kind, group, priority in messages:
+            sent = Send(1, 0, 0, "p0", "ok", "p0/1", "q0", message_kind=kind, group=group, priority=priority)
+            message = Message(
+                "1", "q0", b"", priority=priority, group_id=group, properties={"kind": kind} if kind else {}
+            )
+            assert (judged(sent) is True) is selector.selects(message), (text, sent)
 
 
 @pytest.mark.parametrize(("kind", "verdict"), [("a", HOLDS), ("b", FAILS), ("", FAILS)])

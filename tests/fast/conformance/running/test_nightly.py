@@ -8,8 +8,9 @@ from datetime import date, timedelta
 
 import pytest
 
+from brokerproof.reports.store.nights import first_seed
 from tests.nightly.budget import FAILED, NOT_RUN, PASSED, Ended, Stage, execute, exit_code, run_stages, summary
-from tests.nightly.stages import BLOCK, first_seed, stages
+from tests.nightly.stages import COUNT, stages
 
 STAGES = [
     Stage("short", ("short",), 10),
@@ -80,8 +81,8 @@ def test_commands_are_executed_counted_and_stopped() -> None:
 
 def test_each_night_has_seeds_of_its_own() -> None:
     day = date(2026, 11, 22)
-    assert first_seed(day + timedelta(days=1)) - first_seed(day) == BLOCK
+    assert first_seed(day + timedelta(days=1)) - first_seed(day) >= COUNT
     commands = {stage.name: stage.command for stage in stages(day)}
     assert len(commands) == len(stages(day)), "names are how stages are chosen"
     assert str(first_seed(day)) in commands["false positives"]
-    assert commands["live activemq"][-1] == "brokerproof-out/nightly/activemq"
+    assert "activemq" in commands["live"]

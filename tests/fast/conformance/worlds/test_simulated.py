@@ -10,11 +10,23 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
+import msgspec
 import pytest
 
+from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.destinations import queues
-from brokerproof.conformance.experiment.history import Arrive, Closed, Counters, Event, Fault, History, Phase, Send
+from brokerproof.conformance.experiment.history import (
+    Arrive,
+    Closed,
+    Connect,
+    Counters,
+    Event,
+    Fault,
+    History,
+    Phase,
+    Send,
+)
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Advance,
@@ -29,10 +41,14 @@ from brokerproof.conformance.experiment.steps import (
 )
 from brokerproof.conformance.experiment.steps import Counters as ReadCounters
 from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.running.automatic.comparing import violated_in
 from brokerproof.conformance.running.engine import run_seed
+from brokerproof.conformance.worlds.simulated.framings import Framings
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
+from brokerproof.reference_broker.session.framing import FramingError
 
 E = TypeVar("E", bound=Event)
+HOSTS = [HostSpec("b", "broker"), HostSpec("p", "client"), HostSpec("c", "client", clock=ClockSpec(1000))]
 ROOT = Path(__file__).resolve().parents[4]
 DIGEST = (
     "import hashlib\n"
@@ -48,7 +64,7 @@ def run(steps: list[AnyStep], **changes: object) -> History:
     fields: dict[str, object] = {
         "format": FORMAT,
         "broker": BrokerSpec(),
-        "hosts": [HostSpec("b", "broker"), HostSpec("p", "client"), HostSpec("c", "client", clock=ClockSpec(1000))],
+        "hosts": HOSTS,
         "links": [],
         "destinations": queues("q0"),
         "steps": steps,
@@ -162,3 +178,53 @@ def test_a_silent_link_is_closed_by_the_monitor() -> None:
 def test_a_healthy_link_stays_open() -> None:
     links = [LinkSpec("c", 500, MonitorSpec(1000, 500))]
     assert of(run([Subscribe(host=1), Advance(ms=30_000)], links=links), Closed) == []
+
+
+def encoded(program: Program) -> Program:
+    """The same with frames that travel as bytes."""
+    links = {link.client: link for link in program.links}
+    names = [host.name for host in program.clients()]
+    return msgspec.structs.replace(
+        program, links=[msgspec.structs.replace(links.get(name, LinkSpec(name)), encoded=True) for name in names]
+    )
+
+
+def test_bytes_on_the_wire_change_no_history() -> None:
+    """Over OpenWire the broker writes one frame more, so that only verdicts are compared."""
+    for name in sorted(programs())[::3]:
+        program = programs()[name]
+        if any(isinstance(step, SendStep) and step.deliver_in_ms for step in program.each_step()):
+            continue
+        plain, travelled = SimulatedWorld().run(program), SimulatedWorld().run(encoded(program))
+        if any(host.via == "jms" for host in program.clients()):
+            assert violated_in(travelled) == violated_in(plain), name
+        else:
+            assert travelled.events == plain.events, name
+
+
+def test_a_frame_that_cannot_be_read_ends_its_connection() -> None:
+    steps: list[AnyStep] = [SendStep(size=17 * 1024 * 1024), SendStep(host=1)]
+    history = SimulatedWorld().run(encoded(Program(FORMAT, BrokerSpec(), HOSTS, [], queues("q0"), steps)))
+    assert [(send.host, send.result) for send in of(history, Send)] == [("p", "fail"), ("c", "ok")]
+    assert [(closed.who, closed.link) for closed in of(history, Closed)] == [("broker", "p")]
+
+
+def test_a_client_that_reads_nonsense_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Framings, "write", lambda self, frame: b"CONNECTED\nno header\n\n\0")
+    history = SimulatedWorld().run(encoded(Program(FORMAT, BrokerSpec(), HOSTS[:2], [], queues("q0"), [SendStep()])))
+    assert next(connect.result for connect in of(history, Connect)) == "unknown"
+    assert "the broker broke the protocol" in of(history, Closed)[0].reason
+
+
+def test_what_the_broker_cannot_write_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Framings.write
+
+    def no_message(framings: Framings, frame: object) -> bytes:
+        if getattr(frame, "command", "") == "MESSAGE":
+            raise FramingError("too long a header")
+        return write(framings, frame)
+
+    monkeypatch.setattr(Framings, "write", no_message)
+    steps: list[AnyStep] = [Subscribe(host=1), SendStep()]
+    history = SimulatedWorld().run(encoded(Program(FORMAT, BrokerSpec(), HOSTS, [], queues("q0"), steps)))
+    assert next((closed.who, closed.link) for closed in of(history, Closed)) == ("broker", "c")

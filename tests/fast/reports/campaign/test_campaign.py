@@ -6,39 +6,35 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.exits import UsageError, guarded
 from brokerproof.conformance.experiment.results import RunResult, verdict_digest
+from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.reports.campaign import java, session
-from brokerproof.reports.campaign.driver import parts_for, prepare
+from brokerproof.reports.campaign.driver import begin, resumed_plan
+from brokerproof.reports.campaign.failures import signature
 from brokerproof.reports.campaign.java import Java, JavaMissingError, find_java, shim
-from brokerproof.reports.campaign.outcome import InFlight, digest_of
+from brokerproof.reports.campaign.outcome import InFlight, Outcome
+from brokerproof.reports.campaign.plan import Plan, digest_of
 from brokerproof.reports.campaign.session import SparkMissingError, spark_session
-from brokerproof.reports.campaign.worker import PartTask, Plan, run_part
+from brokerproof.reports.campaign.worker import PartTask, run_part
 from brokerproof.reports.commands import campaign
+from brokerproof.reports.store.manifests import END, Manifest, Store
+from brokerproof.reports.store.provenance import Provenance, sources_digest
+from brokerproof.reports.store.schema import WorldCount
+from brokerproof.reports.store.writer import PartWriter
 from tests.fast.reports.store import samples
 from tests.fast.reports.store.test_tables import need_pyarrow
 
 
-@pytest.mark.parametrize("programs", [1, 2, 7, 249, 2000, 100_001])
-@pytest.mark.parametrize("slots", [1, 2, 16])
-def test_every_seed_is_in_exactly_one_part(programs: int, slots: int) -> None:
-    parts = parts_for(programs, slots)
-    plan = Plan("x", 40, programs, parts)
-    ranges = [plan.seeds(part) for part in range(parts)]
-    assert [seed for seeds in ranges for seed in seeds] == list(range(40, 40 + programs))
-    sizes = {len(seeds) for seeds in ranges}
-    assert max(sizes) - min(sizes) <= 1
-    assert min(sizes) >= 1
-
-
-def test_tasks_are_neither_tiny_nor_few() -> None:
-    assert parts_for(2000, 2) == 8
-    assert parts_for(1_000_000, 2) == 16
-    assert parts_for(100, 2) == 2
-    assert parts_for(1, 2) == 1
+def make_store(folder: Path) -> Store:
+    """An empty one."""
+    need_pyarrow()
+    return Store(str(folder / "store"), make=True)
 
 
 def runner(seed: int, mutant: str | None) -> RunResult:
@@ -56,12 +52,11 @@ def runner(seed: int, mutant: str | None) -> RunResult:
 
 
 def test_failures_are_rows_never_exceptions(tmp_path: Path) -> None:
-    need_pyarrow()
-    import pyarrow.parquet as pq
-
-    summary = run_part(Plan(str(tmp_path), 0, 8, 1), 0, runner)
-    assert {name: summary[name] for name in ("part", "runs", "problems")} == {"part": 0, "runs": 8, "problems": 3}
-    rows = pq.read_table(tmp_path / "runs/part-0-7.parquet").to_pylist()
+    store = make_store(tmp_path)
+    run_part(Plan(store.files.where, "one", 0, 8, 1, keep="all"), 0, runner)
+    (made,) = store.manifests("one")
+    assert (made.first, made.runs, made.digested, made.problems) == (0, 8, 6, 3)
+    rows = store.rows(made, "runs")
     assert [row["seed"] for row in rows] == list(range(8))
     assert {row["seed"]: row["problem"] for row in rows if row["problem"]} == {
         3: "RuntimeError: the world broke",
@@ -69,48 +64,149 @@ def test_failures_are_rows_never_exceptions(tmp_path: Path) -> None:
         5: "the agent died",
     }
     assert {row["run"] for row in rows} == {f"reference/simulated/seed-{seed}" for seed in range(8)}
-    events = pq.read_table(tmp_path / "events/part-0-7.parquet")
-    assert events.num_rows == 6 * len(samples.events())
+    assert {row["attempt"] for row in rows} == {made.attempt}
+    assert len(store.rows(made, "events")) == 6 * len(samples.events())
 
 
-def test_a_repeated_part_replaces_its_files(tmp_path: Path) -> None:
-    need_pyarrow()
-    plan = Plan(str(tmp_path), 6, 3, 1)
+def test_a_part_that_is_made_is_not_made_again(tmp_path: Path) -> None:
+    plan = Plan(make_store(tmp_path).files.where, "one", 6, 3, 1)
     run_part(plan, 0, runner)
-    first = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.parquet"))
-    run_part(plan, 0, runner)
-    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.parquet")) == first
-    assert [path.name for path in first] == ["part-6-8.parquet"] * 3
+    run_part(plan, 0, lambda seed, _: pytest.fail(f"seed {seed} was run again"))
 
 
-def test_the_digest_of_the_tables_is_that_of_the_runs(tmp_path: Path) -> None:
-    need_pyarrow()
-    for part in range(3):
-        run_part(Plan(str(tmp_path), 6, 9, 3), part, runner)
+def test_a_store_that_fails_ends_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written is removed while nobody can read it, and left alone once a manifest may name it."""
+    store = make_store(tmp_path)
+    plan = Plan(store.files.where, "one", 6, 3, 1)
+
+    def written(writer: PartWriter, _: int) -> bool:
+        writer._flush()
+        assert any(tmp_path.rglob("*.parquet"))
+        raise OSError("no space left")
+
+    def full(*_: object) -> bool:
+        raise OSError("no space left")
+
+    for owner, fails, left in ((PartWriter, written, False), (Store, full, True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, "commit", fails)
+            with pytest.raises(OSError, match="no space left"):
+                run_part(plan, 0, runner)
+        assert any(tmp_path.rglob("*.parquet")) is left
+
+
+def test_the_digest_of_the_parts_is_that_of_the_runs(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    plan = Plan(store.files.where, "one", 6, 9, 3)
+    for part in (2, 0, 1):
+        run_part(plan, part, runner)
     results = [runner(seed, None) for seed in range(6, 15)]
     rows = [(result.run, result.program.digest(), result.verdicts) for result in results]
-    assert digest_of(tmp_path) == verdict_digest(rows)
-    assert digest_of(tmp_path) != verdict_digest(rows[:-1])
+    assert digest_of(plan, store.manifests("one")) == verdict_digest(rows)
 
 
 def test_the_task_speaks_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    need_pyarrow()
+    store = make_store(tmp_path)
     import pyarrow as pa
 
     monkeypatch.setattr("brokerproof.reports.campaign.worker._engine", lambda: runner)
-    batch = pa.RecordBatch.from_pydict({"id": [0, 1]})
-    (answer,) = PartTask(Plan(str(tmp_path), 6, 4, 2))(iter([batch]))
-    assert answer.column("part").to_pylist() == [0, 1]
-    assert answer.column("runs").to_pylist() == [2, 2]
+    task = PartTask(Plan(store.files.where, "one", 6, 6, 3), [0, 2])
+    answers = list(task(iter([pa.RecordBatch.from_pydict({"id": [0, 1]})])))
+    assert [row for answer in answers for row in answer.column("part").to_pylist()] == [0, 2]
+    assert [made.part for made in store.manifests("one")] == ["part-000000", "part-000002"]
 
 
-def test_tables_of_an_earlier_campaign_are_removed(tmp_path: Path) -> None:
-    for name in ("part-0-9.parquet", ".part-0-9.parquet", "mine.parquet"):
-        (tmp_path / "runs").mkdir(exist_ok=True)
-        (tmp_path / "runs" / name).write_text("old", encoding="utf-8")
-    prepare(tmp_path)
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["mine.parquet"]
-    assert (tmp_path / "events").is_dir()
+ORIGIN = Provenance("brokerproof 1", "abc", "sha256:code", "sha256:g", "sha256:c")
+
+
+def test_a_campaign_is_resumed_by_its_plan(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    with pytest.raises(UsageError, match="has come to its end"):
+        resumed_plan(store, "", ORIGIN)
+    plans = [Plan(store.files.where, name, 5, 9, 3, "zeroed", "all") for name in ("2026a", "2026b")]
+    for plan in plans:
+        begin(store, plan, ORIGIN, samples.catalogue(), "brokerproof campaign")
+    assert resumed_plan(store, "", ORIGIN) == plans[1]
+    assert resumed_plan(store, "2026a", ORIGIN) == plans[0]
+    with pytest.raises(UsageError, match=r"--resume 2027: no such campaign in .*2026b"):
+        resumed_plan(store, "2027", ORIGIN)
+    other = msgspec.structs.replace(ORIGIN, code="sha256:other")
+    with pytest.raises(UsageError, match=r"begun with other code \(brokerproof 1, commit abc\); its digest would mean"):
+        resumed_plan(store, "2026a", other)
+    Store.commit(store, Manifest("2026b", END, "a", []))
+    assert resumed_plan(store, "", ORIGIN) == plans[0]
+
+
+def test_sources_decide_the_digest_of_the_code(tmp_path: Path) -> None:
+    (tmp_path / "room").mkdir()
+    source = tmp_path / "room" / "a.py"
+    source.write_text("1", encoding="utf-8")
+    before = sources_digest(["room"], tmp_path)
+    (tmp_path / "room" / "a.pyc").touch()
+    assert sources_digest(["room"], tmp_path) == before
+    source.write_text("2", encoding="utf-8")
+    assert sources_digest(["room"], tmp_path) != before
+
+
+def row(verdict: str, runs: int, text: str = "", slack: int | None = None) -> dict[str, object]:
+    """An answer of cells.sql about DLY-003."""
+    strongest = {"outcome": "", "grade": "ok", "text": text, "witness": []}
+    shown = {"met": 0, "steps": 3, "run": "reference/simulated/seed-6", "seed": 6}
+    about = {"requirement": "DLY-003", "world": "simulated", "verdict": verdict, "runs": runs, "unknown": []}
+    counted = {"decided": runs, "undecided": 0, "slack_ns": slack, "slacks": [slack] if slack else None}
+    return {**about, **counted, "strongest": strongest, "shown": shown}
+
+
+def outcome(cells: list[dict[str, object]], inapplicable: int = 0) -> Outcome:
+    """Of ten runs, nine of which gave a result."""
+    column = {"broker": "reference", "world": "simulated", "runs": 10, "judged": 9, "kept": 0, "events": 5}
+    answers: dict[str, Any] = {
+        "columns": [{**column, "capabilities": ["ttl"]}],
+        "notes": [{"run": "r", "problem": "broke", "not_run": "", "total": 23}],
+        "opinions": [],
+        "cells": cells,
+        "situations": [{"requirement": "DLY-003", "situation": "a", "runs": 1}],
+        "inapplicable": [{"requirement": "DLY-003", "world": "simulated", "runs": inapplicable}]
+        if inapplicable
+        else [],
+    }
+    return Outcome(Plan("s", "one", 0, 10, 1), answers, "sha256:0")
+
+
+def test_cells_count_what_no_row_tells() -> None:
+    found = outcome([row("satisfied", 5, slack=7), row("inconclusive", 1, "too wide", 4)])
+    (cell,) = found.new_column([samples.requirement("DLY-003")], runner, 1).cells
+    assert cell.verdict.verdict is VerdictKind.SATISFIED
+    assert (cell.verdict.slack_ns, cell.verdict.decided, cell.verdict.situations) == (4, 6, ["a"])
+    assert cell.worlds == [WorldCount("simulated", counted(satisfied=5, inconclusive=1, not_exercised=3))]
+    assert cell.slacks_ns == [7]
+    assert [note.text for note in found.problems] == ["broke", "and 22 more, in the table `runs`"]
+
+
+def counted(**runs: int) -> dict[VerdictKind, int]:
+    """Verdict -> runs, in the order of verdicts."""
+    named = {name.replace("_", " "): count for name, count in runs.items()}
+    return {kind: named[kind.value] for kind in VerdictKind if kind.value in named}
+
+
+def test_what_does_not_apply_names_what_is_lacking() -> None:
+    (cell,) = outcome([], inapplicable=9).new_column([samples.requirement("DLY-003")], runner, 1).cells
+    assert cell.verdict.verdict is VerdictKind.NOT_APPLICABLE
+    assert cell.verdict.text == "the broker (or its transport) does not offer: delay"
+    assert cell.worlds == [WorldCount("simulated", counted(not_applicable=9))]
+
+
+def test_a_run_that_says_something_else_is_a_problem() -> None:
+    found = outcome([row("inconclusive", 1)])
+    (cell,) = found.new_column([samples.requirement("DLY-003")], runner, 1).cells
+    assert cell.example is None
+    assert "was 'inconclusive' on the executor and is 'satisfied' when run again" in found.problems[-1].text
+
+
+def test_failures_are_the_same_by_what_their_smallest_program_needs() -> None:
+    assert signature("A-1", "early", ["send"]) == signature("A-1", "early", ["send"])
+    assert signature("A-1", "early", ["send"]) != signature("A-1", "early", ["send", "take"])
+    assert signature("A-1", "early", ["send"]) != signature("A-2", "early", ["send"])
 
 
 @pytest.mark.parametrize(
@@ -121,6 +217,10 @@ def test_tables_of_an_earlier_campaign_are_removed(tmp_path: Path) -> None:
         (["--master", "yarn"], "--master is 'yarn'; give local[2]"),
         (["--master", "local[0]"], "--master is 'local[0]'"),
         (["--mutant", "no-such-mutant"], "mutant 'no-such-mutant' is unknown"),
+        (
+            ["--resume", "--seed", "0", "--facts", "all"],
+            "goes on with the plan in the store; leave out --seed, --facts",
+        ),
     ],
 )
 def test_bad_usage_is_refused_before_spark_starts(
@@ -249,19 +349,20 @@ def test_a_deep_temporary_folder_means_tcp(tmp_path: Path) -> None:
         assert session._settings(Path(shallow), session.LONG)[name] == "true"
 
 
-def inflight(verdict: str, theirs: str | None) -> InFlight:
-    """One run."""
-    return InFlight([{"run": "r", "verdict": verdict, "reads": 2, "rule_verdict": theirs}], 1)
+def inflight(verdict: str, theirs: str) -> InFlight:
+    """Three runs, and one beyond the query."""
+    some = ["r"] if verdict != theirs else []
+    return InFlight([{"verdict": verdict, "reads": 2, "rule_verdict": theirs, "runs": 3, "some": some}], 4)
 
 
 def test_a_disagreement_about_the_in_flight_count_is_a_problem() -> None:
     odd = inflight("violated", "satisfied")
     assert [note.run for note in odd.disagreements] == ["r"]
-    assert "DISAGREES in 1 runs" in odd.sentence()
+    assert "DISAGREES in 3 runs" in odd.sentence()
     calm = inflight("satisfied", "satisfied")
     assert not calm.disagreements
-    assert "agrees with the rule" in calm.sentence()
-    assert "nothing was compared" in inflight("satisfied", None).sentence()
+    assert "agrees with the rule (3 runs); 1 runs use what the query leaves out" in calm.sentence()
+    assert inflight("violated", "inconclusive").compared == 0, "a rule that cannot tell says nothing against SQL"
 
 
 def test_usage_errors_show_the_value() -> None:

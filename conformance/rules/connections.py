@@ -1,0 +1,80 @@
+"""Connections stay while nobody ends them; what a broker says on them can be understood (GEN-143, GEN-144)."""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, Closed
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.asked import Request
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.links import is_inactivity
+from brokerproof.conformance.facts.permission import forbidden
+from brokerproof.conformance.facts.rows import Client
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+
+def hosts(facts: Facts) -> list[Client]:
+    """Hosts that had a connection, or heard something of one."""
+    return [client for client in facts.clients.values() if client.closes or _connected(client)]
+
+
+def _connected(client: Client) -> bool:
+    return any(one.result == "ok" for one in client.connects)
+
+
+@rule("GEN-143", over=hosts)
+def connections_stay(facts: Facts, client: Client) -> Findings:
+    """A broker ends a connection only for a cause: a request that it refused, silence, or its own end."""
+    for event in client.closes:
+        cause = _cause(facts, client, event) if event.who == "broker" else "its client ended it"
+        if not cause:
+            why = f"nothing had been refused, and nobody had been silent; it said: {event.reason or 'nothing'}"
+            yield broken("ended", event, why=why)
+            return
+        if cause in {"a request was refused", "the broker ended"}:
+            yield held("ended-for-a-cause", cause)
+    if _connected(client):
+        yield held("kept")
+
+
+def _cause(facts: Facts, client: Client, event: Closed) -> str:
+    """Why the broker may have ended a connection; "" if nothing that was seen is a cause."""
+    begun = [one for one in client.connects if one.seq < event.seq]
+    if not begun or begun[-1].result != "ok" or is_inactivity(event) or client.name in facts.declared.monitor:
+        return "a peer was silent, or nobody saw it begin"
+    span = (begun[-1].t0, event.t1)
+    if facts.restarted(*span) or facts.crashes:
+        return "the broker ended"
+    if any(one.client is client and _within(one.event.t0, one.event.t1, span) and _may_be_refused(facts, one)
+           for one in facts.asked):  # fmt: skip
+        return "a request was refused"
+    if any(begun[-1].seq < one.seq < event.seq for one in client.ends):
+        return "its client ended it"
+    past = any(one.host == client.name for one in facts.acknowledges)
+    again = any(send.event.again for send in facts.sends.values() if send.event.host == client.name)
+    disturbed = client.stalled(*span) or facts.marks.on("", span) & (marks.PAUSE | marks.MQSC)
+    if past or again or disturbed or not client.traits.awaits_receipt or facts.declared.connector is not None:
+        return "something that nobody was told the end of"
+    return ""
+
+
+def _may_be_refused(facts: Facts, request: Request) -> bool:
+    """Whoever sends on may never read what a broker said before it closed; in virtual time nothing of it is lost, but
+    somebody may have closed before it came.
+    """
+    result = request.event.result
+    return result == "fail" or (result == "unknown" and (not facts.simulated or forbidden(facts, request) != ""))
+
+
+def _within(t0: int, t1: int, span: tuple[int, int]) -> bool:
+    return t0 <= span[1] and t1 >= span[0]
+
+
+@rule("GEN-144", over=hosts)
+def what_it_says_can_be_understood(_facts: Facts, client: Client) -> Findings:
+    """What a broker sends keeps the protocol of its connection."""
+    for event in client.closes:
+        if event.reason.startswith(PROTOCOL_BROKEN):
+            yield broken("broke-the-protocol", event, why=event.reason.removeprefix(PROTOCOL_BROKEN))
+            return
+    if _connected(client):
+        yield held("kept-the-protocol")

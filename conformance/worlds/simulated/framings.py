@@ -1,0 +1,46 @@
+"""One simulated connection whose frames travel as bytes: the framings that agents and server use, one at each end.
+
+What leaves one end is encoded there and decoded at once as the other end will read it, so that both worlds go through
+the same codecs and translations, and a history is the same whether frames are encoded or not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from brokerproof.reference_broker.openwire.framing import ClientFraming, OpenWireFraming
+from brokerproof.reference_broker.session.framing import Limits
+from brokerproof.reference_broker.stomp.framing import StompFraming
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerproof.reference_broker.session.framing import Framing
+
+_LIMITS: Final = Limits()
+
+
+class Framings:
+    """Both ends of one connection; ``connection_id`` is the client's, in OpenWire."""
+
+    __slots__ = ("_broker", "_client")
+
+    def __init__(self, protocol: str, connection_id: str) -> None:
+        self._client: Framing
+        self._broker: Framing
+        if protocol == "openwire":
+            self._client, self._broker = ClientFraming(_LIMITS, connection_id), OpenWireFraming(_LIMITS)
+        else:
+            self._client, self._broker = StompFraming(), StompFraming(_LIMITS)
+
+    def to_broker(self, frame: object) -> Sequence[object]:
+        """What the broker reads of a client's frame. Raises ``FramingError`` if it cannot."""
+        return self._broker.feed(self._client.encode(frame))
+
+    def write(self, frame: object) -> bytes:
+        """The bytes of a frame of the broker's. Raises ``FramingError`` if its protocol cannot say it."""
+        return self._broker.encode(frame)
+
+    def to_client(self, data: bytes) -> Sequence[object]:
+        """What the client reads of them. Raises ``FramingError`` if it cannot."""
+        return self._client.feed(data)

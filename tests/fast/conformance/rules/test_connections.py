@@ -1,0 +1,71 @@
+"""GEN-143 and GEN-144 on hand-written histories: connections stay, and what comes can be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from tests.fast.conformance.rules.history_builder import Builder
+
+Told = Callable[[Builder], Builder]
+
+
+def told(story: Builder, requirement: str = "GEN-143") -> Verdict:
+    return story.verdicts(requirement)[requirement]
+
+
+def connected() -> Builder:
+    return Builder().connect("c0").send("c0/1")
+
+
+def test_a_connection_that_stays() -> None:
+    verdict = told(connected().rest(None).phase("end"))
+    assert (verdict.verdict, verdict.outcome) == (VerdictKind.SATISFIED, "kept")
+
+
+@pytest.mark.parametrize("host", ["b", "c0"])
+def test_a_connection_that_ends_without_a_cause(host: str) -> None:
+    verdict = told(connected().at(100).closed("c0", host=host, reason="enough").phase("end"))
+    assert (verdict.verdict, verdict.outcome) == (VerdictKind.VIOLATED, "ended")
+    assert "it said: enough" in verdict.text
+
+
+def test_whose_cause_it_is_matters() -> None:
+    """What another host asked, or what was refused on an earlier connection, ends nobody else's."""
+    other = connected().connect("p0").send("p0/1", result="fail")
+    assert told(other.at(100).closed("c0", reason="")).verdict is VerdictKind.VIOLATED
+    earlier = connected().send("c0/2", result="fail").at(50).closed("c0", reason="no").at(60).connect("c0")
+    assert told(earlier.at(100).closed("c0", reason="")).verdict is VerdictKind.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (lambda story: story.send("c0/2", result="fail"), "no room"),
+        (lambda story: story.restart(), "the broker's process ended"),
+        (lambda story: story, "Channel was inactive for too (>1000) long"),
+        (lambda story: story.stall("c0").at(90).resume("c0"), ""),
+        (lambda story: story.pause("b", 20), ""),
+    ],
+)
+def test_what_may_end_one(cause: Told, reason: str) -> None:
+    assert told(cause(connected()).at(100).closed("c0", reason=reason)).verdict is VerdictKind.SATISFIED
+
+
+def test_its_client_may_end_it() -> None:
+    assert told(connected().at(100).closed("c0", who="client", host="c0", reason="")).verdict is VerdictKind.SATISFIED
+
+
+def test_what_cannot_be_understood() -> None:
+    story = connected().at(100).closed("c0", host="c0", reason=f"{PROTOCOL_BROKEN}MESSAGE: no NUL follows")
+    verdict = told(story, "GEN-144")
+    assert (verdict.verdict, verdict.outcome) == (VerdictKind.VIOLATED, "broke-the-protocol")
+    assert verdict.text.startswith("MESSAGE: no NUL follows")
+    assert told(connected(), "GEN-144").verdict is VerdictKind.SATISFIED
+    first = (
+        Builder().connect("c0", result="fail").at(100).closed("c0", host="c0", reason=f"{PROTOCOL_BROKEN}no command")
+    )
+    assert told(first, "GEN-144").verdict is VerdictKind.VIOLATED

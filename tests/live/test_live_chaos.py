@@ -1,0 +1,50 @@
+"""Random faults on processes: nothing is left over, what a link withheld for a while accuses no broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import queues
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe, Take
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.worlds.live.world import LiveWorld
+from tests.live.bench import activemq, make_laboratory
+
+#: The library connects, or has a producer, only when the broker's answer comes through.
+STALLED: list[AnyStep] = [Stall(toward="client"), Send(), Advance(ms=1500), Resume(), Settle()]
+
+
+def test_a_run_of_chaos(tmp_path: Path) -> None:
+    words = ["run", "--tier", "live", "--chaos", "nightly", "--programs", "4", "--seed", "10", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "brokerproof", *words, "--inconclusive-max", "100"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = list(tmp_path.glob("evidence/reference/live-chaos-nightly-*/history.jsonl"))
+    assert runs
+    faults = [json.loads(line) for path in runs for line in path.read_text().splitlines() if '"kind":"fault"' in line]
+    assert any(fault.get("evidence") for fault in faults)
+
+
+@pytest.mark.parametrize("steps", [[*STALLED, Subscribe()], [Subscribe(), *STALLED, Take(deadline_ms=500)]])
+def test_what_comes_about_late_accuses_nobody(steps: list[AnyStep], tmp_path: Path) -> None:
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", "jms")]
+    adapter, played = activemq(), Program(FORMAT, BrokerSpec(), hosts, [LinkSpec("c0")], queues("q0"), steps)
+    with make_laboratory(tmp_path) as laboratory:
+        history = LiveWorld(adapter, laboratory).run(played)
+        adapter.close()
+    found = {verdict.requirement: verdict.verdict for verdict in judge_history(history)}
+    assert VerdictKind.VIOLATED not in found.values()
+    assert found["GEN-106"] is VerdictKind.SATISFIED

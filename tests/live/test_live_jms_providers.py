@@ -1,0 +1,143 @@
+"""JMS providers that nobody here knows: three of them play programs of the corpus; profiles that are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brokerproof.chaos.brokers.archives import obtained
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
+from brokerproof.conformance.brokers import make_adapter
+from brokerproof.conformance.brokers.class_path import class_path
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
+from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.running.live import run_all
+from tests.live.bench import need_clocks
+from tests.tools import not_run
+
+pytestmark = pytest.mark.live
+
+JAR = "maven:org.apache.activemq:activemq-all:5.16.7"
+#: A program each about a life, a delay and asking, what comes again, and a transaction; and what it must show.
+PLAYED = {
+    "expired-in-the-hand": ("EXP-002", "EXP-023"),
+    "pulled-before-it-is-due": ("DLY-003", "DLY-005"),
+    "live-redelivery": ("RDL-001", "GEN-001"),
+    "transaction-rollback": ("GEN-061", "GEN-122"),
+}
+
+
+@pytest.mark.parametrize("broker", ["activemq-jms", "artemis-jms", "artemis-qpid-jms"])
+def test_a_provider_plays_the_corpus(broker: str) -> None:
+    need_clocks()
+    adapter = make_adapter(broker)
+    assert isinstance(adapter, ProfileAdapter)
+    try:
+        class_path(adapter.located)
+    except (ToolMissing, ToolFailed) as error:
+        not_run(f"{broker}: {error}")
+    plan = [(name, adapter.cast(programs()[name])) for name in PLAYED]
+    for result in run_all(adapter, plan, tuple(default_catalogue().select(None))):
+        assert not result.problem
+        assert not result.not_run
+        found = {one.requirement: one.verdict for one in result.verdicts}
+        assert VerdictKind.VIOLATED not in found.values()
+        assert [found[one] for one in PLAYED[result.name]] == [VerdictKind.SATISFIED] * len(PLAYED[result.name])
+
+
+PROFILE = """
+name = "mine"
+[start]
+command = ["{python}", "-m", "brokerproof.reference_broker.server",
+  "--port", "{port.jms}", "--config", "{here}/broker.toml"]
+ready = { log = "listening on stomp" }
+[endpoints.jms]
+classpath = ["JAR"]
+factory = "org.apache.activemq.ActiveMQConnectionFactory"
+uri = "tcp://127.0.0.1:{port.jms}?jms.prefetchPolicy.queuePrefetch=0&jms.watchTopicAdvisories=false"
+api = "javax"
+login = "app"
+passcode = "secret"
+individual = 4
+expiry_check = true
+[names.jms]
+dead_letters = "ActiveMQ.DLQ"
+headers = { delay = "AMQ_SCHEDULED_DELAY" }
+[promises]
+capabilities = ["persistent", "ttl"]
+"""
+BROKER = """
+[[security.users]]
+name = "app"
+password = "secret"
+"""
+
+
+def written(folder: Path, text: str) -> str:
+    try:
+        jar = obtained(JAR)
+    except (ToolMissing, ToolFailed) as error:
+        not_run(str(error))
+    (folder / "broker.toml").write_text(BROKER, encoding="utf-8")
+    (folder / "mine.toml").write_text(text.replace("JAR", str(jar)), encoding="utf-8")
+    return str(folder / "mine.toml")
+
+
+def test_the_line_that_is_wrong_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """By ``profile check``, and by a run, which accuses nobody."""
+    assert main(["profile", "check", written(tmp_path, PROFILE)]) == OK
+    assert "ok          endpoints.jms.expiry_check" in capfd.readouterr().out
+    lies = {
+        "endpoints.jms.factory: there is no class": ("ActiveMQConnectionFactory", "ActiveMQConectionFactory"),
+        "endpoints.jms.factory: org.apache.activemq.command.ActiveMQQueue is not a": (
+            "org.apache.activemq.ActiveMQConnectionFactory",
+            "org.apache.activemq.command.ActiveMQQueue",
+        ),
+        'jms.api: the class path has no jakarta.jms.ConnectionFactory; it has javax.jms; write api = "javax"': (
+            'api = "javax"',
+            'api = "jakarta"',
+        ),
+        "endpoints.jms.login: the broker does not let us in as 'app'": ('"secret"', '"wrong"'),
+        "endpoints.jms.properties.prefetsch: ": ("login =", "properties = { prefetsch = 0 }\nlogin ="),
+        'jms.facade: org.apache.activemq.ActiveMQConnectionFactory has no JMSContext; write facade = "classic"': (
+            "login =",
+            'facade = "context"\nlogin =',
+        ),
+        "endpoints.jms.uri: of four messages": ("queuePrefetch=0", "queuePrefetch=10"),
+        "endpoints.jms.expiry_check: the library throws away": ("expiry_check = true", "expiry_check = false"),
+        "names.jms.headers.delay: this library has no setDeliveryDelay": (
+            'headers = { delay = "AMQ_SCHEDULED_DELAY" }\n[promises]\ncapabilities = [',
+            '[promises]\ncapabilities = ["delay", ',
+        ),
+    }
+    for shows, (true, false) in lies.items():
+        assert true in PROFILE
+        path = written(tmp_path, PROFILE.replace(true, false))
+        assert main(["profile", "check", path]) == VIOLATED, shows
+        told = capfd.readouterr().out
+        assert any(line.startswith("wrong") and shows in line for line in told.splitlines()), told
+    path = written(tmp_path, PROFILE.replace('"secret"', '"wrong"'))
+    assert main(["replay", "live-redelivery", "--tier", "live", "--broker", path]) == USAGE
+    assert "endpoints.jms.login: the broker does not let us in as 'app'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("entry", "shows"),
+    [
+        ("maven:org.apache.activemq:activemq-client:0.0.0", "is not to be had: Maven's repositories have no"),
+        ("maven:org.apache.activemq", "is not maven:GROUP:ARTIFACT:VERSION"),
+        ("no-such.jar", "there is no jar and no folder with jars at"),
+    ],
+)
+def test_a_class_path_that_is_not_there(
+    entry: str, shows: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, PROFILE.replace('"JAR"', f'"{entry}"'))
+    assert main(["profile", "check", path]) == USAGE
+    assert f"mine.toml: endpoints.jms.classpath: {entry!r}" in (told := capfd.readouterr().err)
+    assert shows in told
