@@ -18,6 +18,7 @@ from brokerproof.conformance.experiment.history import (
     Connect,
     Nack,
     Operate,
+    Poll,
     Send,
     Subscribe,
     Unsubscribe,
@@ -136,13 +137,14 @@ def _may_be_full_of_uncommitted(tables: Tables, dest: Destination) -> bool:
     return bool(limits) and sum(sizes) > min(limits)
 
 
-def _is_behind(tables: Tables, client: Client, event: Asked) -> bool:
+def is_behind(tables: Tables, client: Client, event: Asked | Poll) -> bool:
     """Whether an earlier message of its may wait for room, until when the broker reads no further."""
+    short = bool(tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes)
     for other in tables.asked:
         before = other.event
         if other.client is not client or before.seq >= event.seq or not isinstance(before, Send):
             continue
-        if before.result == "unknown" and maybe_without_room(tables, before):
+        if before.result == "unknown" and (short or maybe_without_room(tables, before)):
             return True
     return False
 
@@ -256,6 +258,6 @@ def kept_back(tables: Tables, request: Request) -> str:
         return "it may be on its way"
     if tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes or scarce(tables, event.t1):
         return "there may have been no room"
-    if _is_behind(tables, client, event):
+    if is_behind(tables, client, event):
         return "it may be behind a message that waits for room"
     return "" if not isinstance(event, Send) or not maybe_without_room(tables, event) else "there may have been no room"

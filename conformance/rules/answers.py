@@ -25,7 +25,7 @@ from brokerproof.conformance.facts.absence import absent
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.ledger import Browser
-from brokerproof.conformance.facts.permission import disturbed, kept_back
+from brokerproof.conformance.facts.permission import disturbed, is_behind, kept_back
 from brokerproof.conformance.facts.presence import kept_connection
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.slow_links import longest_ns
@@ -80,7 +80,7 @@ def pulls_are_answered(facts: Facts, poll: Poll) -> Findings:
     patience_ns += longest_ns(facts, client, session.dest)
     if poll.t1 - poll.t0 < patience_ns or disturbed(facts, client, poll.t0, poll.t1):
         return
-    if kept_connection(facts, client, poll.t0, poll.t1):
+    if kept_connection(facts, client, poll.t0, poll.t1) and not is_behind(facts, client, poll):
         yield broken("unanswered", poll, why=f"no answer in {ms(poll.t1 - poll.t0)}, {poll.timeout_ms} ms were asked")
 
 
