@@ -208,6 +208,11 @@ def _keeps_advisories(facts: Facts) -> bool:
     return any(dest.kind == "advisory" and dest.sessions for dest in facts.destinations.values())
 
 
+def _was_flooded(facts: Facts) -> bool:
+    """Whether a peer that reads nothing made the broker say much to it: what that was nobody recorded."""
+    return any(probe.said.flooded_ns for probe in facts.probes)
+
+
 def _admitted(one: Asked) -> Findings:
     result = one.send.event.result
     if result == "ok" and one.surely:
@@ -235,7 +240,7 @@ def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     """A send is refused for want of room on the disk only if what it needs is full."""
     event = one.send.event
     room = rooms(facts)[int(event.persistent)]
-    untold = facts.paged or (not event.persistent and _keeps_advisories(facts))
+    untold = facts.paged or _was_flooded(facts) or (not event.persistent and _keeps_advisories(facts))
     if names_room(one.send) and not untold and one.before + event.size < room:
         yield broken("refused", one.send, why=f"at most {one.before} of {room} bytes had been sent before")
     elif event.result == "ok" and one.other_full:

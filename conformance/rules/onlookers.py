@@ -210,4 +210,5 @@ def _owed(facts: Facts, session: Session, listener: Session, reading: Reading) -
             return None
     if low_ns >= event.t1:
         return 1
-    return 2 if high_ns <= event.t0 else None
+    told = high_ns <= event.t0 and (session.leave is None or session.leave.seq < event.seq)
+    return 2 if told else None
