@@ -155,7 +155,8 @@ class Plan:
 @lru_cache(maxsize=64)
 def _default_plan(wanted: tuple[str, ...] | None, capabilities: tuple[str, ...]) -> Plan:
     catalogue = default_catalogue()
-    return Plan(catalogue, wanted or tuple(entry.id for entry in catalogue.judged()), capabilities)
+    names = tuple(entry.id for entry in catalogue.judged()) if wanted is None else wanted
+    return Plan(catalogue, names, capabilities)
 
 
 def judge_facts(facts: Facts, wanted: Iterable[str] | None = None, catalogue: Catalogue | None = None) -> list[Verdict]:

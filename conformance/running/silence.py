@@ -34,6 +34,8 @@ def lost_voice(result: RunResult) -> dict[str, tuple[str, str]]:
     if result.history is None:
         return {}
     quiet = {verdict.requirement for verdict in result.verdicts if verdict.verdict is VerdictKind.NOT_EXERCISED}
+    if not quiet:
+        return {}
     sound = run_program(as_declared(result.program, result.history), result.name, wanted=sorted(quiet))
     lost = [verdict.requirement for verdict in sound.verdicts if verdict.verdict in _SPEAKS]
     assert sound.history is not None, "a run in virtual time has a history"

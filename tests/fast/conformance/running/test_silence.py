@@ -58,6 +58,12 @@ def test_a_sound_broker_keeps_its_voice() -> None:
             assert lost_voice(run_program(program, name)) == {}, name
 
 
+def test_what_nobody_asked_for_has_not_fallen_silent(mutant: str) -> None:
+    result = run_program(programs()[REJECTING], REJECTING, mutant=mutant, wanted=["GEN-001"])
+    assert [verdict.verdict for verdict in result.verdicts] == [VerdictKind.SATISFIED]
+    assert lost_voice(result) == {}
+
+
 def test_equal_answers_are_no_silence() -> None:
     history = run_program(programs()[REJECTING], REJECTING).history
     assert history is not None
