@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from brokerproof.conformance.facts.marks import OPERATOR
+from brokerproof.conformance.facts.marks import OPERATOR, SELECTIVE
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.rows import Delivery, Session
 from brokerproof.conformance.facts.tables import Tables
@@ -32,8 +32,13 @@ def neighbours(tables: Tables, session: Session) -> Iterator[tuple[Delivery, Del
             newest[key] = delivery
             if before is not None:
                 yield before, delivery, False
-        elif event.t1 <= before.send.event.t0 and _first_here(tables, delivery):
+        elif event.t1 <= before.send.event.t0 and _first_here(tables, delivery) and not _came_back(before):
             yield before, delivery, True
+
+
+def _came_back(delivery: Delivery) -> bool:
+    """A consumer that chooses may have had it before, and what comes back goes ahead of what nobody has had."""
+    return bool(delivery.marks & SELECTIVE) and delivery.copy.deliveries[0] is not delivery
 
 
 def _first_here(tables: Tables, delivery: Delivery) -> bool:

@@ -6,8 +6,11 @@ waits or is refused, and whoever needs something else goes on.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
 from typing import Final, NamedTuple
 
+from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
@@ -181,7 +184,7 @@ def asked(facts: Facts) -> list[Asked]:
     full: list[list[Span]] = [_full(kept, room[kind], persistent=bool(kind)) for kind in (0, 1)]
     beyond = room[0] + memory + facts.epoch.largest if room[0] and memory > 0 else 0
     surely = [_full(kept, beyond, persistent=False), full[1]]
-    sent = [0, 0]
+    sent = _sent(facts)
     found: list[Asked] = []
     for send in facts.sends.values():
         event, kind = send.event, int(send.event.persistent)
@@ -189,13 +192,45 @@ def asked(facts: Facts) -> list[Asked]:
         if not send.dest.topic and event.tx is None and send.dest.kind != "temporary":
             span = (event.t0, event.t1)
             states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
-            found.append(Asked(send, sent[kind], *states))
-        # What a topic's subscribers have no room for waits in temporary files, whatever its delivery mode.
-        charge = max(1, len(facts.parts(event))) * (event.size + OVERHEAD_MAX_BYTES)
-        sent[kind] += charge
-        if kind and not (send.dest.kind == "queue" and facts.declared.persistent):
-            sent[0] += charge
+            found.append(Asked(send, sent[kind].before(event, _charge(facts, event)), *states))
     return found
+
+
+class _Sent:
+    """Bytes that sends may take, in temporary files or in the store."""
+
+    def __init__(self) -> None:
+        self._charges: list[tuple[int, int]] = []
+        self._totals: list[int] = []
+
+    def add(self, event: SendEvent, charge: int) -> None:
+        """One more."""
+        self._charges.append((event.t0, charge))
+
+    def before(self, event: SendEvent, charge: int) -> int:
+        """What others may have taken before this one's end, which itself takes ``charge``."""
+        if not self._totals:
+            self._charges.sort()
+            self._totals = list(accumulate((one for _, one in self._charges), initial=0))
+        total = self._totals[bisect_left(self._charges, (event.t1,))]
+        return total - (charge if event.t0 < event.t1 else 0)
+
+
+def _charge(facts: Facts, event: SendEvent) -> int:
+    return max(1, len(facts.parts(event))) * (event.size + OVERHEAD_MAX_BYTES)
+
+
+def _sent(facts: Facts) -> tuple[_Sent, _Sent]:
+    """What was sent into temporary files, and into the store."""
+    files, store = _Sent(), _Sent()
+    for send in facts.sends.values():
+        event = send.event
+        if event.persistent:
+            store.add(event, _charge(facts, event))
+        # What a topic's subscribers have no room for waits in temporary files, whatever its delivery mode.
+        if not event.persistent or send.dest.kind != "queue" or not facts.declared.persistent:
+            files.add(event, _charge(facts, event))
+    return files, store
 
 
 def _full(kept: list[Stay], room: int, *, persistent: bool) -> list[Span]:
