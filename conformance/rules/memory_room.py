@@ -208,12 +208,11 @@ class _Sent:
         self._charges.append((event.t0, charge))
 
     def before(self, event: SendEvent, charge: int) -> int:
-        """What others may have taken before this one's end, which itself takes ``charge``."""
+        """What others that had begun may have taken by this one's end, which itself takes ``charge``."""
         if not self._totals:
             self._charges.sort()
             self._totals = list(accumulate((one for _, one in self._charges), initial=0))
-        total = self._totals[bisect_left(self._charges, (event.t1,))]
-        return total - (charge if event.t0 < event.t1 else 0)
+        return self._totals[bisect_left(self._charges, (event.t1 + 1,))] - charge
 
 
 def _charge(facts: Facts, event: SendEvent) -> int:

@@ -71,7 +71,7 @@ def test_times_are_plain_integers() -> None:
 def test_every_column_is_documented() -> None:
     page = (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
     for table, columns in TABLES.items():
-        section = page.partition(f"\n#### `{table}`")[2].partition("\n#### ")[0]
+        section = page.partition(f"\n### `{table}`")[2].partition("\n### ")[0]
         missing = [name for name in columns if table != "events" and f"`{name}`" not in section]
         assert section, table
         assert not missing, (table, missing)
