@@ -216,7 +216,9 @@ class _Sent:
 
 
 def _charge(facts: Facts, event: SendEvent) -> int:
-    return max(1, len(facts.parts(event))) * (event.size + OVERHEAD_MAX_BYTES)
+    """The most that it takes; each queue of a virtual topic may have been there already."""
+    copies = sum(1 + len(facts.virtual_queues.get(part, ())) for part in facts.names.parts(event.dest))
+    return copies * (event.size + OVERHEAD_MAX_BYTES)
 
 
 def _sent(facts: Facts) -> tuple[_Sent, _Sent]:
