@@ -75,6 +75,7 @@ from brokerproof.reference_broker.openwire.commands import (
     as_dispatch,
 )
 from brokerproof.reference_broker.openwire.connections import BrokerInfo, ConsumerControl, ProducerAck
+from brokerproof.reference_broker.openwire.wire.negotiation import VERSION_MIN, VERSION_MODERN, is_spoken
 from brokerproof.reference_broker.security.identity import Credentials
 from brokerproof.reference_broker.session.destination_options import BadOption, apply_options, split_options
 from brokerproof.reference_broker.session.session import Session
@@ -145,6 +146,11 @@ class BrokerSession(Session):
         self.closing = text
 
     def _wire_format(self, info: WireFormatInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
+        if info.version and not is_spoken(info.version):
+            raise OpenWireProtocolError(
+                f"OpenWire version {info.version} is not spoken here; use {VERSION_MIN}, or a client that speaks "
+                f"{VERSION_MODERN} or later"
+            )
         if self.periods is None:
             mine = self._config.monitor
             offered = (info.max_inactivity_duration_ms, info.max_inactivity_duration_initial_delay_ms)

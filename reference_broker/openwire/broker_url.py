@@ -24,7 +24,7 @@ from brokerproof.reference_broker.openwire.framing import ClientFraming
 from brokerproof.reference_broker.openwire.redelivery_policy import PolicyError, RedeliveryPolicy, policy_from_options
 from brokerproof.reference_broker.openwire.wire.codec import FRAME_MAX
 from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX
-from brokerproof.reference_broker.openwire.wire.negotiation import VERSION_MIN, Offer
+from brokerproof.reference_broker.openwire.wire.negotiation import VERSION_MIN, VERSION_MODERN, Offer, is_spoken
 from brokerproof.reference_broker.session.framing import Limits
 from brokerproof.reference_broker.settings.connector_uri import (
     CACHE_LEAST,
@@ -175,8 +175,9 @@ def _offer(uri: str, options: dict[str, str], connector: Connector) -> Offer:
                 raise ConfigError(f"{uri!r}: {full}={text} hangs a Java peer or has no indexes; use {places}")
         elif name == "version":
             offer.version = _number(uri, full, text)
-            if not VERSION_MIN <= offer.version <= VERSION_MAX:
-                raise ConfigError(f"{uri!r}: {full}={text} is not spoken; use {VERSION_MIN} to {VERSION_MAX}")
+            if not is_spoken(offer.version) or offer.version > VERSION_MAX:
+                spoken = f"{VERSION_MIN}, or {VERSION_MODERN} to {VERSION_MAX}"
+                raise ConfigError(f"{uri!r}: {full}={text} is not spoken; use {spoken}")
         elif name == "stackTraceEnabled":
             offer.stack_traces = flag_of(uri, full, text)
         elif name == "tightEncodingEnabled":

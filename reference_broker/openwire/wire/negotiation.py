@@ -2,8 +2,8 @@
 
 * Flags are joined by *and*, numbers by the minimum; a missing flag is false, a missing number 0. Missing or not
   positive means "not set" for the frame size and the version.
-* Wrong magic, or a version below ``VERSION_MIN``, ends the connection. Versions 2 to 8 are not spoken by today's
-  clients: a peer that offers one of them gets 1.
+* Wrong magic, or a version below ``VERSION_MIN``, ends the connection. Versions 2 to 8 are not spoken: a peer that
+  offers one of them is refused by the broker, with a ConnectionError, which all versions write alike.
 * The caches are used only if both ask for them; a size of 1 to 99 would hang a Java peer and is treated as none.
 """
 
@@ -23,6 +23,11 @@ VERSION_MIN: Final = 1
 VERSION_MODERN: Final = 9
 MAGIC: Final = b"ActiveMQ"
 _LONG_MAX: Final = 2**63 - 1
+
+
+def is_spoken(version: int) -> bool:
+    """Whether a peer whose highest version this is can be understood."""
+    return version == VERSION_MIN or version >= VERSION_MODERN
 
 
 class Offer:
@@ -115,7 +120,7 @@ class Agreement:
 
     def __init__(self, mine: Offer, theirs: Offer) -> None:
         version = min(mine.version, theirs.version)
-        self.version = version if version >= VERSION_MODERN else VERSION_MIN
+        self.version = version if is_spoken(version) else VERSION_MIN
         self.tight = mine.tight and theirs.tight
         self.stack_traces = mine.stack_traces and theirs.stack_traces
         size = min(mine.cache_size, theirs.cache_size)

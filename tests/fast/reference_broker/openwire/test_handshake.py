@@ -8,7 +8,13 @@ from brokerproof.reference_broker.core.config import BrokerConfig, Monitor
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from brokerproof.reference_broker.inactivity import DocumentedMonitor
 from brokerproof.reference_broker.openwire.client import ClientSession
-from brokerproof.reference_broker.openwire.commands import ExceptionResponse, KeepAliveInfo, WireFormatInfo
+from brokerproof.reference_broker.openwire.commands import (
+    ConnectionFault,
+    ExceptionResponse,
+    KeepAliveInfo,
+    WireFormatInfo,
+)
+from brokerproof.reference_broker.openwire.connections import BrokerInfo
 from brokerproof.reference_broker.session.notice import Closed, Connected
 from tests.fast.reference_broker.node.wire_pair import Pair
 from tests.fast.reference_broker.openwire.test_openwire import inject, written
@@ -53,6 +59,29 @@ def test_0_on_either_side_switches_the_monitor_off(mine: int, theirs: int | None
     pair.node.connect(1, "openwire", pair.now())
     pair.node.receive(1, WireFormatInfo(theirs, 0), pair.now())
     assert pair.node.next_due_ns() is None
+
+
+def answered(version: int) -> list[object]:
+    """What a broker says to a peer with this version, before anything else."""
+    pair, said = Pair(), list[object]()
+    pair.node.connect(1, "openwire", pair.now())
+    pair.node.receive(1, WireFormatInfo(30_000, 10_000, version), pair.now())
+    while (frame := pair.node.next_output(1, pair.now())) is not None:
+        said.append(frame)
+    return said
+
+
+@pytest.mark.parametrize("version", [2, 5, 8])
+def test_a_version_that_nobody_speaks_is_refused_in_words(version: int) -> None:
+    offer, fault = answered(version)
+    assert isinstance(offer, WireFormatInfo)
+    assert isinstance(fault, ConnectionFault)
+    assert fault.text == f"OpenWire version {version} is not spoken here; use 1, or a client that speaks 9 or later"
+
+
+@pytest.mark.parametrize("version", [1, 9, 12, 13])
+def test_other_versions_are_welcome(version: int) -> None:
+    assert [type(frame) for frame in answered(version)] == [WireFormatInfo, BrokerInfo]
 
 
 def test_a_negative_initial_delay_ends_the_connection() -> None:
