@@ -16,15 +16,15 @@ from brokerproof.conformance.experiment.history import (
     Begin,
     Commit,
     Connect,
+    Event,
     Nack,
     Operate,
-    Poll,
     Send,
     Subscribe,
     Unsubscribe,
 )
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.asked import Asked, Request
+from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns
@@ -137,12 +137,12 @@ def _may_be_full_of_uncommitted(tables: Tables, dest: Destination) -> bool:
     return bool(limits) and sum(sizes) > min(limits)
 
 
-def is_behind(tables: Tables, client: Client, event: Asked | Poll) -> bool:
+def is_behind(tables: Tables, client: Client, event: Event) -> bool:
     """Whether an earlier message of its may wait for room, until when the broker reads no further."""
     short = bool(tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes)
     for other in tables.asked:
         before = other.event
-        if other.client is not client or before.seq >= event.seq or not isinstance(before, Send):
+        if other.client is not client or before is event or before.t0 > event.t0 or not isinstance(before, Send):
             continue
         if before.result == "unknown" and (short or maybe_without_room(tables, before)):
             return True

@@ -77,7 +77,7 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     if event.size is not None or event.enqueued is not None or event.in_flight is not None:  # else it is not there yet
         dest.rested = reading
     dest.ledger.act, dest.ledger.stirred = None, False
-    if event.size == 0 and not event.in_flight and not event.scheduled:
+    if event.size == 0 and not event.in_flight and not event.scheduled and not dest.kept:
         dest.epoch.unclear = False  # what this reading itself says may still be of the time before
     reading.windows = [Window(session) for session in dest.open.values()]
     reading.wild = [Window(session) for session in tables.wild if not session.end and covers(session, dest)]

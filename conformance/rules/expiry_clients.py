@@ -27,6 +27,7 @@ from brokerproof.conformance.facts.expiration import (
     surely_expired,
 )
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.permission import is_behind
 from brokerproof.conformance.facts.policy import believes_clients, stamping_of
 from brokerproof.conformance.facts.presence import leaving_ns, rest_after
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send, Session, Subscription
@@ -182,6 +183,8 @@ def _got_through(facts: Facts, discard: Discard) -> bool:
     session = facts.sessions[discard.consumer]
     until_ns = discard.t1 + facts.declared.lateness_ms * NS_PER_MS
     if session.uncertain or session.client.stalled(discard.t0, until_ns) or facts.restarted(discard.t0, until_ns):
+        return False
+    if is_behind(facts, session.client, discard):
         return False
     return session.end in {"", "close"} or leaving_ns(session) > until_ns
 
