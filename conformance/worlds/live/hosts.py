@@ -41,9 +41,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 #: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
-#: need.
+#: need; behind a request that went unanswered less than anybody is judged by, for who reads no further answers nothing.
 STALLED_MS = 1000
 OPEN_MS = 10_000
+BEHIND_MS = 500
 #: How long a broker's log may lag behind what it does.
 LOG_MS = 50
 #: How long the end of a process may lag behind that of its sockets.
@@ -74,6 +75,8 @@ class Hosts:
         self.crashed = False
         #: Client -> when the broker ended its connection, where a tap saw it.
         self._ended_ns: dict[str, int] = {}
+        #: Clients whose last request on their connection was not answered.
+        self._unanswered: set[str] = set()
 
     def run_ns(self, at_ns: int) -> int:
         """A time of the run."""
@@ -184,7 +187,13 @@ class Hosts:
     def ask_broker(self, client: ClientState, operation: AnyOperation) -> Waiting[tuple[Outcome, dict[str, Any]]]:
         """A request that the broker must answer; what it tells, beside its outcome."""
         t0_ns = self.now_ns()
+        if isinstance(operation, ops.Connect):
+            self._unanswered.discard(client.name)
         reply = yield from self.ask(client.name, operation, self.patience_ms(client))
+        if reply is None or (reply.ok is None and reply.fail is None):
+            self._unanswered.add(client.name)
+        else:
+            self._unanswered.discard(client.name)
         if reply is None:
             return Outcome(t0=t0_ns, t1=self.now_ns(), result="unknown"), {}
         outcome = Outcome(t0=self.run_ns(reply.t0), t1=self.run_ns(reply.t1))
@@ -198,7 +207,9 @@ class Hosts:
 
     def patience_ms(self, client: ClientState) -> int:
         """How long the broker's answer to a client may take."""
-        return STALLED_MS if client.stalled else OPEN_MS
+        if client.stalled:
+            return STALLED_MS
+        return BEHIND_MS if client.name in self._unanswered else OPEN_MS
 
     # -- what is told unasked
 
