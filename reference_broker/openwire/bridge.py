@@ -59,6 +59,22 @@ class Confirmed(PassedOn):
     __slots__ = ()
 
 
+class Settled(PassedOn):
+    """The near broker knows that it has crossed, or that it could not."""
+
+    __slots__ = ()
+
+
+class Listening(Notice):
+    """The near broker gives what is on a queue to this consumer of the near session."""
+
+    __slots__ = ("consumer", "queue")
+
+    def __init__(self, consumer: str, queue: str) -> None:
+        self.consumer = consumer
+        self.queue = queue
+
+
 class GivenUp(PassedOn):
     """It cannot cross, and becomes a dead letter of the near broker; ``text`` says why."""
 
@@ -95,7 +111,20 @@ def passed_on(dispatch: MessageDispatch, path: tuple[str, ...]) -> Message:
 class Bridge:
     """One life of a bridge. ``near_id`` and ``far_id`` are how the brokers are called in paths (``ID:name``)."""
 
-    __slots__ = ("_hellos", "_open", "_queues", "_sent", "failure", "far", "far_id", "near", "near_id", "prefetch")
+    __slots__ = (
+        "_asked",
+        "_hellos",
+        "_open",
+        "_queues",
+        "_sent",
+        "_told",
+        "failure",
+        "far",
+        "far_id",
+        "near",
+        "near_id",
+        "prefetch",
+    )
 
     def __init__(
         self,
@@ -121,6 +150,9 @@ class Bridge:
         #: The requests that ends were greeted with, until they are answered.
         self._hellos = {NEAR: near.connect(), FAR: far.connect()}
         self._open = False
+        #: The near session's: consumers that it wants, and acknowledgements.
+        self._asked: dict[str, Listening] = {}
+        self._told: dict[str, PassedOn] = {}
         #: The far session's requests that are not answered, oldest first.
         self._sent: dict[str, PassedOn] = {}
 
@@ -165,6 +197,10 @@ class Bridge:
         """What was sent to the far broker and not confirmed, oldest first: it may be there or not."""
         return [one.message for one in self._sent.values()]
 
+    def wanted(self) -> list[Listening]:
+        """Consumers that were asked for, and may be there or not."""
+        return list(self._asked.values())
+
     # -- inside
 
     def _answered(self, end: str, receipt: str, refusal: Failed | None) -> list[Notice]:
@@ -176,32 +212,45 @@ class Bridge:
             elif not self._hellos:
                 self._begin()
             return []
-        crossing = self._sent.pop(receipt, None) if end == FAR else None
-        if crossing is None:
+        if end == NEAR or receipt not in self._sent:
             if refusal is not None:
                 self.failure = f"{end}: {refusal.text}"
-            return []
+                return []
+            told: Notice | None = self._asked.pop(receipt, None) or self._told.pop(receipt, None)
+            return [told] if told is not None else []
+        crossing = self._sent.pop(receipt)
         dispatch, message = crossing.dispatch, crossing.message
         if refusal is None or refusal.code == HELD_ALREADY:
-            self._acknowledge(dispatch)
+            self._acknowledge(crossing)
             return [Confirmed(dispatch, message)]
-        self.near.poison(dispatch.consumer_id, dispatch.message_id)
-        return [GivenUp(dispatch, message, refusal.text)]
+        return [self._give_up(crossing, refusal.text)]
 
     def _begin(self) -> None:
         self._open = True
         for number, queue in enumerate(self._queues, 1):
-            self.near.subscribe(f"bridge-{number}", queue, self.prefetch, ack=INDIVIDUAL_MODE, receipt=True)
+            consumer = f"bridge-{number}"
+            receipt = self.near.subscribe(consumer, queue, self.prefetch, ack=INDIVIDUAL_MODE, receipt=True)
+            self._asked[receipt] = Listening(consumer, queue)
 
     def _pass_on(self, dispatch: MessageDispatch, now: Now) -> Notice:
         self.near.take(dispatch.consumer_id, now)
         message = passed_on(dispatch, (*dispatch.path, self.near_id))
-        if self.far_id in dispatch.path:
-            self.near.poison(dispatch.consumer_id, dispatch.message_id)
-            return GivenUp(dispatch, message, f"it has passed {self.far_id} before: {', '.join(dispatch.path)}")
         crossing = PassedOn(dispatch, message)
-        self._sent[self.far.pass_on(message)] = crossing
+        if self.far_id in dispatch.path:
+            return self._give_up(crossing, f"it has passed {self.far_id} before: {', '.join(dispatch.path)}")
+        self._send(crossing)
         return crossing
 
-    def _acknowledge(self, dispatch: MessageDispatch) -> None:
-        self.near.acknowledge_one(dispatch.consumer_id, dispatch.message_id)
+    def _send(self, crossing: PassedOn) -> None:
+        self._sent[self.far.pass_on(crossing.message)] = crossing
+
+    def _acknowledge(self, crossing: PassedOn) -> None:
+        dispatch = crossing.dispatch
+        self.near.acknowledge_one(dispatch.consumer_id, dispatch.message_id, receipt=True)
+        self._told[self.near.last_command] = Settled(dispatch, crossing.message)
+
+    def _give_up(self, crossing: PassedOn, text: str) -> GivenUp:
+        dispatch = crossing.dispatch
+        self.near.poison(dispatch.consumer_id, dispatch.message_id, receipt=True)
+        self._told[self.near.last_command] = Settled(dispatch, crossing.message)
+        return GivenUp(dispatch, crossing.message, text)

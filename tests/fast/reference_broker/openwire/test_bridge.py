@@ -9,7 +9,17 @@ from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.inactivity import GENERATIONS
 from brokerproof.reference_broker.node import Node
-from brokerproof.reference_broker.openwire.bridge import FAR, NEAR, Bridge, Confirmed, GivenUp, passed_on
+from brokerproof.reference_broker.openwire.bridge import (
+    FAR,
+    NEAR,
+    Bridge,
+    Confirmed,
+    GivenUp,
+    Listening,
+    PassedOn,
+    Settled,
+    passed_on,
+)
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.openwire.commands import MessageDispatch
 from brokerproof.reference_broker.openwire.framing import ClientFraming, OpenWireFraming
@@ -151,7 +161,7 @@ def network(request: pytest.FixtureRequest) -> Network:
 def test_a_message_crosses_and_leaves_the_near_broker(network: Network) -> None:
     network.send("1", priority=7, group="g", correlation_id="c", properties={"kind": "red"})
     assert network.bridge.is_open
-    assert [type(one) for one in network.notices[-1:]] == [Confirmed]
+    assert [type(one) for one in network.notices] == [Listening, PassedOn, Confirmed, Settled]
     assert network.count(network.near) == 0
     assert network.consume() == ["1"]
     arrived = network.arrived[0]
@@ -217,7 +227,7 @@ def test_a_far_broker_that_stamps_leaves_it_alone_unless_told(processes: bool, e
 
 def test_a_delay_is_served_once(network: Network) -> None:
     network.send("1", delay_ms=5000)
-    assert network.notices == []
+    assert not any(isinstance(one, PassedOn) for one in network.notices)
     network.ms = 5000
     network.near.tick(network.now(network.near))
     network.pump()
@@ -283,7 +293,7 @@ def test_what_has_passed_the_far_broker_before_does_not_return() -> None:
     back.session.pass_on(message)
     network.lines.append((back, ""))
     network.pump()
-    assert isinstance(network.notices[-1], GivenUp)
+    assert any(isinstance(one, GivenUp) for one in network.notices)
     assert network.consume() == ["0"]
 
 
