@@ -42,8 +42,9 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         # Frames can overtake the receipt: by now it may be held, or even be back.
         if copy.dead_letters or (last is not None and last.state not in {HELD, RETURNED}):
             continue
-        # What somebody tried to settle may be gone from memory, and what was sent again may be from before a restart.
-        if not (event.again or any(one.settlements for one in copy.deliveries)):
+        # What somebody tried to settle may be gone from memory, and so may what is from before a restart.
+        old = event.again or tables.restarted(event.t0, event.t1)
+        if not (old or any(one.settlements for one in copy.deliveries)):
             copy.charged = event.size + OVERHEAD_MIN_BYTES
             dest.charged += copy.charged
             dest.kept += 1
