@@ -200,8 +200,7 @@ class Adapter(ABC):
 
     def refusal(self, program: Program) -> str:
         """Why this broker cannot run the program at all; "" if it can."""
-        del program
-        return ""
+        return "it is about several brokers, which only virtual time has" if len(program.brokers()) > 1 else ""
 
     def cast(self, program: Program) -> Program:
         """The program as it is played here: its hosts may be played by another client library."""

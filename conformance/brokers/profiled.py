@@ -377,8 +377,9 @@ class ProfileAdapter(Adapter):
         return found
 
     def refusal(self, program: Program) -> str:
-        profile = self.located.profile
-        clock = program.broker_host().clock
+        profile, clock = self.located.profile, program.broker_host().clock
+        if network := super().refusal(program):
+            return network
         if clock.offset_ms or clock.drift_ppm:
             if profile.start is None:
                 return "[start] is missing: the broker's clock cannot be skewed"

@@ -112,12 +112,14 @@ class Names:
         return ",".join(part.split("://", 1)[-1].removesuffix(self._suffix) for part in destination.split(","))
 
 
-def broker_config(program: Program) -> BrokerConfig:
-    """The reference broker's configuration for a program. Raises ``ConfigError`` for an unknown generation."""
+def broker_config(program: Program, name: str = "") -> BrokerConfig:
+    """The reference broker's configuration for a program; ``name``: of which broker, "" is the first. Raises
+    ``ConfigError`` for an unknown generation.
+    """
     spec = program.broker
     stamping = spec.timestamping
     return BrokerConfig(
-        name=program.broker_host().name,
+        name=name or program.broker_host().name,
         timestamping=None
         if stamping is None
         else TimeStamping(

@@ -146,20 +146,25 @@ class ClockSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One host: a process with a clock of its own. ``via`` is the client library; ``expiry_check`` False is JMS
-    ``consumerExpiryCheckEnabled=false``.
+    ``consumerExpiryCheckEnabled=false``. ``at`` is the broker that a client uses; "": the program's first.
+
+    A ``bridge`` (simulated world only) runs beside the broker ``at`` and carries all queues of the program from there
+    to the broker ``to``; its link is the one between the two.
     """
 
     name: str
-    role: Literal["broker", "client"]
+    role: Literal["broker", "client", "bridge"]
     via: Literal["stomp", "jms"] = "stomp"
     clock: ClockSpec = ClockSpec()
     expiry_check: bool = True
+    at: str = ""
+    to: str = ""
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The network path of one client: its one-way latency, the inactivity monitor that the client offers, how many
-    bytes pass per second and direction (0: no limit), and whether the simulated world, too, sends frames as bytes,
-    through the codecs of both ends (slower; the history is the same).
+    """The network path of one client, or of one bridge to its far broker: its one-way latency, the
+    inactivity monitor that the client offers, how many bytes pass per second and direction (0: no limit), and whether
+    the simulated world, too, sends frames as bytes, through the codecs of both ends (slower; the history is the same).
     """
 
     client: str

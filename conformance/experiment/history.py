@@ -47,11 +47,14 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     program: str | None = None
     seed: int | None = None
     mutant: str | None = None
-    #: Name of the host on which the broker runs, as its clock samples and counters name it.
+    #: Name of the host on which the broker runs, as its clock samples and counters name it; of several, the first.
     broker_host: str = "b"
     capabilities: list[str] = []
     declared: DeclaredSpec = DeclaredSpec()
     destinations: list[Destination] = []
+    #: A network of brokers: host -> the broker that it uses, of all hosts that do not use the first one. Each broker is
+    #: a host of its own and stands here, too; a bridge is two clients, one of each broker, NAME and NAME-far.
+    at: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Event(msgspec.Struct, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -400,7 +403,7 @@ class Fault(Event, tag="fault"):
     verdicts that depend on it *not run*.
 
     ``fault``: ``stall`` and ``resume`` (link, toward), ``clock`` (target, jump_ms), ``restart`` (target; ``how``:
-    ``stop`` or ``kill``).
+    ``stop`` or ``kill``), ``cut`` (target: a bridge; ``how``: ``cut`` or ``kill``).
     """
 
     fault: str

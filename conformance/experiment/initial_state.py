@@ -14,7 +14,7 @@ def state_of(program: Program) -> WorldState:
     destinations = Destinations(program.destinations)
     return WorldState(
         program.hosts,
-        {host.name: program.link_of(host.name) for host in program.clients()},
+        {host.name: program.link_of(host.name) for host in (*program.clients(), *program.bridges())},
         destinations,
         dead_letters=own_dead_letter_queues(program.broker, destinations),
         persistent=program.broker.persistent,

@@ -277,9 +277,23 @@ class Resume(Operation, frozen=True, kw_only=True):
 
 
 class Restart(Operation, frozen=True, kw_only=True):
-    """The broker is stopped or killed and comes back with what it had stored."""
+    """A broker (``host``; "" is the first) is stopped or killed and comes back with what it had stored."""
 
     how: Literal["stop", "kill"]
+    host: str = ""
+
+
+class Cut(Operation, frozen=True, kw_only=True):
+    """A bridge loses its connection to the far broker (``cut``), or its process ends (``kill``); it comes back."""
+
+    bridge: str
+    how: Literal["cut", "kill"]
+
+
+class Rejoin(Operation, frozen=True, kw_only=True):
+    """A bridge that is not open connects at once instead of waiting."""
+
+    bridge: str
 
 
 class Pause(Operation, frozen=True, kw_only=True):
@@ -327,10 +341,11 @@ class Probe(ProbeOptions, Operation, frozen=True, kw_only=True):
 
 
 class ReadCounters(Operation, frozen=True, kw_only=True, tag="counters"):
-    """Read the broker's figures of a destination, or (null) of the broker."""
+    """Read the broker's figures of a destination, or (null) of the broker; ``broker``: which one, "" is the first."""
 
     dest: str | None = None
     at_rest: bool = False
+    broker: str = ""
 
 
 class Advance(Operation, frozen=True, kw_only=True):

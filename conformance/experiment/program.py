@@ -77,8 +77,20 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [host for host in self.hosts if host.role == "client"]
 
     def broker_host(self) -> HostSpec:
-        """The host on which the broker runs."""
+        """The host on which the broker runs; of several, the first."""
         return next(host for host in self.hosts if host.role == "broker")
+
+    def brokers(self) -> list[HostSpec]:
+        """The hosts on which brokers run, in order."""
+        return [host for host in self.hosts if host.role == "broker"]
+
+    def bridges(self) -> list[HostSpec]:
+        """The hosts that are bridges between brokers, in order."""
+        return [host for host in self.hosts if host.role == "bridge"]
+
+    def at(self, host: HostSpec) -> str:
+        """The broker that a client uses, or beside which a bridge runs."""
+        return host.at or self.broker_host().name
 
     def link_of(self, client: str) -> LinkSpec:
         """The link of a client; the default link where the program names none."""
@@ -158,10 +170,10 @@ def check_program(program: Program, name: str) -> None:
     if program.format != FORMAT:
         raise ProgramError(f"{name}: format is {program.format!r}; this release reads {FORMAT!r} and 1")
     names = [host.name for host in program.hosts]
-    brokers = [host.name for host in program.hosts if host.role == "broker"]
-    if len(brokers) != 1:
-        raise ProgramError(f"{name}: has {len(brokers)} hosts with role 'broker' ({brokers}); exactly one is needed")
-    if len(names) == 1:
+    brokers = [host.name for host in program.brokers()]
+    if not brokers:
+        raise ProgramError(f"{name}: has no host with role 'broker'; one is needed, or several with bridges")
+    if not program.clients():
         raise ProgramError(f"{name}: has no host with role 'client'; add at least one")
     if len(set(names)) != len(names) or "" in names:
         raise ProgramError(f"{name}: host names {names} must be different and not empty")
@@ -171,6 +183,7 @@ def check_program(program: Program, name: str) -> None:
                 f"{name}: a link names the client {link.client!r}; clients are {[h.name for h in program.clients()]}"
             )
     _check_destinations(program, name)
+    _check_network(program, name)
     if max(len(names), len(program.links), len(program.destinations)) > NAMES_MAX:
         raise ProgramError(f"{name}: more than {NAMES_MAX} hosts, links or destinations")
     count = sum(1 for _ in program.each_step())
@@ -183,6 +196,31 @@ def check_program(program: Program, name: str) -> None:
                     f"{name}: the steps of one sequence are one host's: those at `$.steps[{number}].of[{place}]` name "
                     f"the hosts {hosts_of(steps)}; give each host a sequence of its own"
                 )
+
+
+def _check_network(program: Program, name: str) -> None:
+    """Who is where, if there are several brokers; and messages must not go round in circles."""
+    brokers = [host.name for host in program.brokers()]
+    reached: dict[str, list[str]] = {broker: [] for broker in brokers}
+    for host in program.hosts:
+        known = {"broker": [""], "client": ["", *brokers], "bridge": ["", *brokers]}[host.role]
+        if host.at not in known or host.to not in (brokers if host.role == "bridge" else [""]):
+            raise ProgramError(
+                f"{name}: host {host.name!r} is a {host.role} at {host.at!r} to {host.to!r}; clients are at one of the "
+                f"brokers {brokers}, bridges go to another one as well"
+            )
+        if host.role == "bridge":
+            if program.at(host) in (host.to, *_beyond(reached, host.to)):
+                raise ProgramError(f"{name}: bridge {host.name!r} closes a circle of brokers; leave it out")
+            reached[program.at(host)].append(host.to)
+
+
+def _beyond(reached: dict[str, list[str]], broker: str) -> list[str]:
+    """The brokers that messages get to from one of them, over the bridges so far."""
+    found = list(reached[broker])
+    for other in found:
+        found += [one for one in reached[other] if one not in found]
+    return found
 
 
 def _check_destinations(program: Program, name: str) -> None:

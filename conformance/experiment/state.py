@@ -26,6 +26,11 @@ class HostState:
         self.name = spec.name
 
 
+def far_end(bridge: HostSpec) -> HostSpec:
+    """A bridge as a client of the broker that it goes to."""
+    return HostSpec(f"{bridge.name}-far", "client", "jms", bridge.clock, expiry_check=False, at=bridge.to)
+
+
 class ConsumerState:
     """An open consumer of a client, as its application sees it."""
 
@@ -130,7 +135,9 @@ class WorldState:
 
     __slots__ = (
         "_named",
+        "bridges",
         "broker",
+        "brokers",
         "clients",
         "dead_letters",
         "destinations",
@@ -163,19 +170,31 @@ class WorldState:
         self.temporaries: dict[str, str] = {}
         self.clients: list[ClientState] = []
         self.hosts: list[HostState] = []
+        #: The first broker counts where an ordinal means none.
+        self.brokers: list[HostState] = []
+        #: Bridges between brokers, as clients of their far ones; beside the near ones they have no clock of their own.
+        self.bridges: list[ClientState] = []
         for spec in hosts:
+            link = links.get(spec.name, LinkSpec(spec.name))
             if spec.role == "client":
-                client = ClientState(spec, len(self.clients), links.get(spec.name, LinkSpec(spec.name)))
+                client = ClientState(spec, len(self.clients), link)
                 self.clients.append(client)
                 self.hosts.append(client)
+            elif spec.role == "bridge":
+                self.bridges.append(ClientState(far_end(spec), len(self.bridges), link))
             else:
-                self.broker = HostState(spec)
-                self.hosts.append(self.broker)
-        self._named = {client.name: client for client in self.clients}
+                self.brokers.append(HostState(spec))
+                self.hosts.append(self.brokers[-1])
+        self.broker = self.brokers[0]
+        self._named = {client.name: client for client in self.linked()}
 
     def client(self, name: str) -> ClientState:
         """The client of that name, guests included."""
         return self._named[name]
+
+    def linked(self) -> list[ClientState]:
+        """Whoever has a link that can be stalled; one more client changes nothing for those before it."""
+        return [*self.bridges, *self.clients]
 
     def alone(self, host: int | None) -> WorldState:
         """The same with one client for ordinals to mean; with none."""

@@ -114,6 +114,8 @@ class _Noting(SimulatedWorld):
 
 def resolved(name: str, program: Program) -> Script:
     """A program's script. Raises ``NotExpressible`` for what no client alone can do."""
+    if program.bridges():
+        raise NotExpressible(f"{name}: it is about several brokers, and a reproducer has one")
     for host in program.hosts:
         if host.role == "broker" and (host.clock.offset_ms or host.clock.drift_ppm):
             raise NotExpressible(f"{name}: the broker's clock ({host.name}) is skewed, which no client can do")

@@ -25,10 +25,12 @@ Selected = TypeVar("Selected")
 class Facts(Tables):
     """The facts of one history."""
 
-    __slots__ = ("_deaths", "_dying", "_expiries", "_published", "_selected", "credit", "delays", "tally")
+    __slots__ = ("_deaths", "_dying", "_expiries", "_published", "_selected", "beyond", "credit", "delays", "tally")
 
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
+        #: Of a network of brokers: the facts of the others (``network.py``).
+        self.beyond: list[Facts] = []
         record(history, self)
         tighten(self)
         #: Who had room for what (``credit.py``).

@@ -42,10 +42,13 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         # Frames can overtake the receipt: by now it may be held, or even be back.
         if copy.dead_letters or (last is not None and last.state not in {HELD, RETURNED}):
             continue
-        copy.charged = event.size + OVERHEAD_MIN_BYTES
-        dest.charged += copy.charged
-        dest.kept += 1
-        tables.charged += copy.charged
+        # What somebody tried to settle may be gone from memory, and so may what is from before a restart.
+        old = event.again or tables.restarted(event.t0, event.t1)
+        if not (old or any(one.settlements for one in copy.deliveries)):
+            copy.charged = event.size + OVERHEAD_MIN_BYTES
+            dest.charged += copy.charged
+            dest.kept += 1
+            tables.charged += copy.charged
         note_volatile(tables, copy)
         limit, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
         copy.accepted_beyond = 0 < limit < tables.charged or 0 < own < dest.charged
@@ -228,7 +231,7 @@ def come_back(delivery: Delivery) -> None:
     copy = delivery.copy
     # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
     known = delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter
-    elsewhere = any(one.state in {HELD, DOUBTFUL} for one in copy.deliveries)
+    elsewhere = any(one.state in {HELD, DOUBTFUL, SETTLED} and one is not delivery for one in copy.deliveries)
     if copy.steady and known and not elsewhere and not _taken(copy):
         copy.dest.waiting[copy.message] = copy
 

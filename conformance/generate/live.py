@@ -31,6 +31,7 @@ from brokerproof.conformance.experiment.steps import (
     Take,
 )
 from brokerproof.conformance.experiment.steps.parallel import mapped
+from brokerproof.conformance.generate.networks import without_network
 from brokerproof.conformance.generate.programs import program_for_seed
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ _OF_BROKER = (Operate, Pause, Probe, Restart)
 
 def live_program(seed: int) -> Program:
     """The program of a seed, for the live world."""
-    program, draw = program_for_seed(seed), seed
+    program, draw = without_network(program_for_seed(seed)), seed
     while sum(isinstance(step, _OF_CLIENTS) for step in program.each_step()) < OPERATIONS_MIN:
         draw += _STRIDE
-        program = program_for_seed(draw)
+        program = without_network(program_for_seed(draw))
     if seed % OWNERS != OWNERS - 1:
         program = shared(program)
     return quick(program)

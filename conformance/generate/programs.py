@@ -20,6 +20,7 @@ from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep
 from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.generate.features import TEMPLATES_OF, crossed
 from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame
+from brokerproof.conformance.generate.networks import is_networkable, with_network
 from brokerproof.conformance.generate.queue_managers import with_queue_manager
 from brokerproof.conformance.generate.scenarios import SCENARIOS
 from brokerproof.conformance.generate.sketch import Sketch
@@ -38,6 +39,8 @@ FACTORS = (4, 1, 16, 0)
 FAVOURITES = 4
 #: How many of 100 programs with that feature have a queue manager, whose commands leave much undecided.
 MANAGED_PERCENT = 6
+#: How many of 100 programs that could be networks of brokers are some.
+NETWORK_PERCENT = 6
 #: Steps of no feature that a swarm may leave out; the others always stay, or nothing would happen.
 _OPTIONAL = (Leave, Settle, Counters)
 #: What a message weighs beside its body, in the reference broker's sums.
@@ -68,7 +71,10 @@ def generate_program(chooser: Chooser) -> Program:
     features = draw_features(chooser)
     managed = "queue-managers" in features and chooser.flag(MANAGED_PERCENT)
     program = extended(chooser, draw_frame(chooser, features), features)
-    return with_queue_manager(chooser, program) if managed else program
+    if managed:
+        return with_queue_manager(chooser, program)
+    # Last of all: a program that is no network stays the one that it was before there were any.
+    return with_network(chooser, program) if is_networkable(program) and chooser.flag(NETWORK_PERCENT) else program
 
 
 def extended(chooser: Chooser, frame: Program, features: tuple[str, ...]) -> Program:

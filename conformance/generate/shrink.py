@@ -21,6 +21,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSp
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import Parallel
 from brokerproof.conformance.experiment.steps.parallel import HostSteps
+from brokerproof.conformance.generate.networks import without_network
 
 Predicate = Callable[[Program], bool]
 Over = Callable[[], bool]
@@ -159,6 +160,8 @@ def frame_candidates(program: Program) -> Iterator[Program]:
     replace = msgspec.structs.replace
     if program.broker != BrokerSpec():
         yield replace(program, broker=BrokerSpec())
+    if program.bridges():
+        yield without_network(program)
     yield from _broker_candidates(program)
     for index, host in enumerate(program.hosts):
         if host.role == "client" and len(program.clients()) > 1:

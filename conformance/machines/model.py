@@ -87,10 +87,10 @@ def contradiction(
     model: type[Model], program: Program, history: History, wanted: Container[str] | None = None
 ) -> Verdict | None:
     """What a model finds first in a whole run, among the ``wanted`` requirements (default: all). It looks away from the
-    drain, whose consumers are not the program's, and from programs in which several hosts go on at once: it follows one
-    operation after another.
+    drain, whose consumers are not the program's, and from programs in which several hosts go on at once, or brokers: it
+    follows one operation after another.
     """
-    if any(isinstance(step, Parallel) for step in program.steps):
+    if program.bridges() or any(isinstance(step, Parallel) for step in program.steps):
         return None
     watching = model(program)
     for event in history.events:

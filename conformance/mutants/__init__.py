@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.mutants import (
     acknowledgements,
+    bridges,
     clocks,
     cores,
     delays,
@@ -351,6 +352,7 @@ _MORE: tuple[Mutant, ...] = (
     *refusals.ALL,
     *starving.ALL,
     *inventing.ALL,
+    *bridges.ALL,
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*_ALL, *_MORE)}

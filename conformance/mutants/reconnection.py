@@ -19,6 +19,13 @@ class RecognisesNothing(DuplicateDetection):
         return False
 
 
+class ForgetsCrossings(DuplicateDetection):
+    """What a bridge sends again is taken again."""
+
+    def has_crossed(self, destination: str, message_id: str) -> bool:  # noqa: ARG002 - that is the defect
+        return False
+
+
 class ConfusesProducers(DuplicateDetection):
     """A number that any producer has used is taken for a repetition."""
 

@@ -19,6 +19,7 @@ from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.policies import Policies
 from brokerproof.reference_broker.inactivity import GENERATIONS, Monitor, MonitorFactory, monitor_for
 from brokerproof.reference_broker.node import BrokerFactory, Node
+from brokerproof.reference_broker.openwire.bridge import Bridge
 from brokerproof.reference_broker.openwire.client import ClientSession
 from brokerproof.reference_broker.storage.journal import Journal
 
@@ -35,9 +36,12 @@ class MutantError(ValueError):
 
 
 class Mutant:
-    """One planted defect: a policy, the core, the node around it, or the monitor of the broker or of the clients."""
+    """One planted defect: a policy, the core, the node around it, the monitor of the broker or of the clients, or the
+    bridge between two brokers.
+    """
 
     __slots__ = (
+        "bridge",
         "broker",
         "client_monitor",
         "id",
@@ -64,6 +68,7 @@ class Mutant:
         client_monitor: ClientMonitorFactory | None = None,
         jms_client: type[ClientSession] | None = None,
         node: type[Node] | None = None,
+        bridge: type[Bridge] | None = None,
         live: bool = False,
     ) -> None:
         self.id = id
@@ -77,6 +82,7 @@ class Mutant:
         self.client_monitor = client_monitor
         self.jms_client = jms_client
         self.node = node
+        self.bridge = bridge
         self.live = live
 
 
@@ -84,6 +90,7 @@ class Build:
     """What a broker is built from: configuration, policies, core and monitors, with a mutant swapped in or not."""
 
     __slots__ = (
+        "bridge",
         "broker_factory",
         "client_monitor",
         "config",
@@ -101,6 +108,7 @@ class Build:
         self.client_monitor: ClientMonitorFactory = client_monitor_for
         self.jms_client: type[ClientSession] = ClientSession
         self.make_node: type[Node] = Node
+        self.bridge: type[Bridge] = Bridge
         if mutant is None:
             return
         if mutant.make is not None:
@@ -115,6 +123,8 @@ class Build:
             self.client_monitor = mutant.client_monitor
         if mutant.node is not None:
             self.make_node = mutant.node
+        if mutant.bridge is not None:
+            self.bridge = mutant.bridge
 
     def node(self, journal: Journal | None = None) -> Node:
         """The broker."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from brokerproof.conformance.experiment.history import Counters, History
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.network import histories
 from brokerproof.conformance.facts.rows import Session
 from brokerproof.conformance.operating import advice, inflight, starvation
 from brokerproof.conformance.operating.answer import Answer
@@ -59,7 +60,7 @@ def _attended(figures: Figures) -> bool:
 
 def diagnosed(history: History, curve: str) -> tuple[int, list[Answer]] | None:
     """(the worst instant, in true nanoseconds; the answers of ``diagnose`` there); None: no figures were read."""
-    facts = Facts(history)
+    facts = Facts(histories(history)[0])
     shots = _snapshots(facts)
     if not shots:
         return None
@@ -133,7 +134,7 @@ def _sight(facts: Facts, shots: list[_Snapshot]) -> Sight:
 
 def compared(history: History) -> tuple[int, str, list[Answer]] | None:
     """(the instant, the client, the answers of ``clocks`` for the two to live that was sent); None: nothing may die."""
-    facts = Facts(history)
+    facts = Facts(histories(history)[0])
     mortal = [send for send in facts.sends.values() if send.mortal or send.timed]
     if not mortal or not facts.broker_clock.known:
         return None

@@ -11,14 +11,15 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from brokerproof.conformance.experiment.history import Fault, History
-from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, join
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.describing import describe, witness_of
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.network import histories
 from brokerproof.conformance.facts.spans import NEVER, ms
 from brokerproof.conformance.requirements.catalogue import Catalogue, Requirement, default_catalogue
 from brokerproof.conformance.rules.areas import RULES
@@ -204,5 +205,10 @@ def _unproved(facts: Facts, rule: Rule) -> Fault | None:
 def judge_history(
     history: History, catalogue: Catalogue | None = None, wanted: Iterable[str] | None = None
 ) -> list[Verdict]:
-    """Judge a finished history."""
-    return judge_facts(Facts(history), wanted, catalogue)
+    """Judge a finished history. That of a network is judged broker by broker, and as a whole."""
+    parts = [Facts(part) for part in histories(history)]
+    for facts in parts:
+        facts.beyond = [other for other in parts if other is not facts]
+    names = tuple(wanted) if wanted is not None else None
+    judged = [judge_facts(facts, names, catalogue) for facts in parts]
+    return judged[0] if len(judged) == 1 else [reduce(join, same) for same in zip(*judged, strict=True)]

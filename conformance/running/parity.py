@@ -48,6 +48,7 @@ from brokerproof.conformance.experiment.steps.operation import Operate
 from brokerproof.conformance.experiment.steps.parallel import Parallel
 from brokerproof.conformance.experiment.steps.send import Send as SendStep
 from brokerproof.conformance.experiment.steps.waiting import Advance
+from brokerproof.conformance.generate.networks import without_network
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.executor import DRAIN_HOST
@@ -206,6 +207,7 @@ def paced(program: Program) -> Program:
 
 def fit_for_parity(program: Program) -> Program:
     """A seeded program as the live world can run it: STOMP hosts, short waits, no stalls, nothing left to chance."""
+    program = without_network(program)
     hosts = [msgspec.structs.replace(host, via="stomp", expiry_check=True) for host in program.hosts]
     hosts = [_without_drift(host) for host in hosts]
     links = [LinkSpec(link.client) for link in program.links]

@@ -47,6 +47,10 @@ HEAL_MS = 5000
 _CONNECTING = (ops.Send, ops.Subscribe, ops.Unsubscribe, ops.Begin)
 
 
+def _drain_host(broker: str) -> str:
+    return f"{DRAIN_HOST}-{broker}" if broker else DRAIN_HOST
+
+
 class World:
     """One execution of one program. Create, ``open``, ``apply`` steps, ``close``."""
 
@@ -176,7 +180,18 @@ class World:
             capabilities=port.capabilities(),
             declared=self._declared,
             destinations=self.state.destinations.declared,
+            at=self._places() or msgspec.UNSET,
         )
+
+    def _places(self) -> dict[str, str]:
+        """Who is at another broker than the first, the drain's clients included."""
+        program, state = self.program, self.state
+        at = {broker.name: broker.name for broker in state.brokers[1:]}
+        for spec in [*program.clients(), *program.bridges()]:
+            at[spec.name] = program.at(spec)
+        at |= {bridge.name: bridge.spec.at for bridge in state.bridges}
+        at |= {_drain_host(broker.name): broker.name for broker in state.brokers[1:]}
+        return {host: broker for host, broker in at.items() if broker != state.broker.name}
 
     # -- operations
 
@@ -241,7 +256,7 @@ class World:
             stall.evidence = outcome.stall or stall.evidence
             port.pump()
         elif isinstance(operation, ops.Restart):
-            clock = state.broker.name
+            clock = operation.host or state.broker.name
             if self._due_ns > outcome.t0:
                 self._due_ns = max(self._due_ns, outcome.t1 + self._longest_ns)
         if clock:
@@ -250,9 +265,10 @@ class World:
 
     def _settle(self, deadline_ms: int) -> Outcome:
         t0 = self.port.true_ns()
-        rested = self.port.rest(deadline_ms) and not any(client.stalled for client in self.state.clients)
-        for dest in [*self.state.places(), None]:
-            self.execute(ops.ReadCounters(dest=dest, at_rest=rested))
+        rested = self.port.rest(deadline_ms) and not any(client.stalled for client in self.state.linked())
+        for broker in ["", *(other.name for other in self.state.brokers[1:])]:
+            for dest in [*self.state.places(), None]:
+                self.execute(ops.ReadCounters(dest=dest, at_rest=rested, broker=broker))
         return Outcome(t0=t0, t1=self.port.true_ns())
 
     # -- the end
@@ -267,9 +283,11 @@ class World:
     def _heal(self) -> None:
         """Lift every fault, wait until nothing moves, read all counters."""
         self._phase("heal")
-        for client in self.state.clients:
+        for client in self.state.linked():
             if client.stalled:
                 self.execute(ops.Resume(link=client.name, toward=client.stalled))
+        for bridge in self.state.bridges:
+            self.execute(ops.Rejoin(bridge=bridge.name))
         for client in self.state.clients:
             if client.transaction:
                 self.execute(ops.Abort(host=client.name, tx=client.transaction))
@@ -285,28 +303,36 @@ class World:
                 # Where nobody tells what is in flight: some brokers give back only when the connection ends.
                 self.execute(ops.Leave(host=client.name))
         port.rest(HEAL_MS)
-        drainer = ClientState(HostSpec(DRAIN_HOST, "client"), len(state.clients), LinkSpec(DRAIN_HOST, 0))
-        state.receive_guest(drainer)
-        port.receive_guest(drainer)
-        port.sample(DRAIN_HOST)
-        for dest in state.left_behind():
-            self.execute(ops.Subscribe(host=DRAIN_HOST, dest=dest, consumer=drainer.next_consumer(), ack="individual"))
+        drainers = [self._drainer()]
+        drainers += [self._drainer(broker.name) for broker in state.brokers[1:]]
         for client in state.clients:
             for name in client.idle_durables():
                 # What a durable subscription that is left is owed.
                 plain = {"consumer": client.next_consumer(), "prefetch": 1000, "ack": "individual", "dispatch": "async"}
                 self.execute(msgspec.structs.replace(client.durables[name], **plain))
-        drainers = [drainer, *state.clients]
+        drainers += state.clients
         self._take_all(drainers)
         while port.wait_for_more(self._due_ns, self._is_missing):
             self._take_all(drainers)
-        port.sample(DRAIN_HOST)
+        for drainer in drainers[: len(state.brokers)]:
+            port.sample(drainer.name)
         self._settle(HEAL_MS)
         # A broker that others use keeps nothing of this run.
         for client in state.clients:
             self._close_consumers(client)
             for name in client.idle_durables():
                 self.execute(ops.Unsubscribe(host=client.name, durable=name))
+
+    def _drainer(self, broker: str = "") -> ClientState:
+        """A client of the world itself that consumes from whatever may hold something at one of the brokers."""
+        name = _drain_host(broker)
+        drainer = ClientState(HostSpec(name, "client", at=broker), len(self.state.clients), LinkSpec(name, 0))
+        self.state.receive_guest(drainer)
+        self.port.receive_guest(drainer)
+        self.port.sample(name)
+        for dest in self.state.left_behind():
+            self.execute(ops.Subscribe(host=name, dest=dest, consumer=drainer.next_consumer(), ack="individual"))
+        return drainer
 
     def _close_consumers(self, client: ClientState) -> None:
         for consumer in list(client.consumers):
@@ -342,6 +368,6 @@ class World:
                 if event.result == "ok" or event.mode == "auto":
                     for message in event.messages:
                         sent.pop(message, None)
-            elif isinstance(event, events.Arrive) and event.host == DRAIN_HOST:
+            elif isinstance(event, events.Arrive) and event.host.startswith(DRAIN_HOST):
                 sent.pop(event.message, None)
         return bool(sent)

@@ -147,8 +147,12 @@ class Recording:
         if isinstance(operation, ops.ClockJump):
             fields["target"] = operation.host
         elif isinstance(operation, ops.Restart):
-            fields["target"] = self.state.broker.name
+            fields["target"] = operation.host or self.state.broker.name
         return self.put(events.Fault, "", fault=target[type(operation)], evidence=self.outcome.evidence, **fields)
+
+    def cut(self, operation: ops.Cut) -> Event:
+        fields = {"fault": "cut", "target": operation.bridge, "how": operation.how, "evidence": self.outcome.evidence}
+        return self.put(events.Fault, "", **fields)
 
     def operate(self, operation: ops.Operate) -> Event:
         return self.put(
@@ -181,7 +185,7 @@ class Recording:
             found = {}  # who counts nothing was at rest all the same: what never came by then is missing
         known = {name: value for name, value in found.items() if name in events.Counters.__struct_fields__}
         fields = {"dest": operation.dest, "at_rest": operation.at_rest}
-        return self.put(events.Counters, self.state.broker.name, **fields, **known)
+        return self.put(events.Counters, operation.broker or self.state.broker.name, **fields, **known)
 
     def nothing(self, operation: ops.Operation) -> None:
         """Time that passes needs no event."""
@@ -198,6 +202,8 @@ _RECORDED: Final[dict[type[ops.Operation], Callable[[Recording, Any], Event | No
     ops.Stall: Recording.fault,
     ops.Resume: Recording.fault,
     ops.Restart: Recording.fault,
+    ops.Cut: Recording.cut,
+    ops.Rejoin: Recording.nothing,
     ops.Operate: Recording.operate,
     ops.Pause: Recording.pause,
     ops.Probe: Recording.probe,

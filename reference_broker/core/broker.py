@@ -321,7 +321,7 @@ class Broker:
             self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection))
             return
         message.sender = event.connection
-        if event.number and self._suppresses(event):
+        if self._suppresses(event):
             return
         code, text = self._objection_to_send(event)
         if code:
@@ -333,9 +333,13 @@ class Broker:
 
     def _suppresses(self, event: Send) -> bool:
         """Whether a send repeats one that was taken; then it is accepted, and that is all."""
-        if not self._region.duplicate_detection.is_repeated(event.producer, event.number):
+        if not event.number and (not event.network or event.transaction):
             return False
-        self._warn(f"suppressing duplicate message send {event.message.message_id}: it was taken before")
+        taken, message = self._region.duplicate_detection, event.message
+        repeated = event.number > 0 and taken.is_repeated(event.producer, event.number)
+        if not repeated and not (event.network and taken.has_crossed(message.destination, message.message_id)):
+            return False
+        self._warn(f"suppressing duplicate message send {message.message_id}: it was taken before")
         self._take(event)
         return True
 
@@ -344,6 +348,8 @@ class Broker:
         self._take(event)
         if event.number:
             self._region.duplicate_detection.taken(event.producer, event.number)
+        if event.network and not event.transaction:
+            self._region.duplicate_detection.crossed(event.message.destination, event.message.message_id)
         for one in self._arrivals.spread(event.message):
             if event.transaction:
                 self._transactions.send(event.connection, event.transaction, one)
@@ -373,7 +379,7 @@ class Broker:
 
     def _resume(self, event: Send) -> None:
         """A send has waited for memory, and there is some: what spoke against nothing may be different now."""
-        if event.number and self._suppresses(event):
+        if self._suppresses(event):
             return
         code, text = self._objection_to_send(event)
         if code:

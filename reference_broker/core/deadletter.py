@@ -150,6 +150,7 @@ class DeadLetter:
             form=message.form,
             packed=message.packed,
             extra=message.extra,
+            path=message.path,
         )
         copy.original_destination = source
         return copy

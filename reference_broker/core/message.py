@@ -73,6 +73,7 @@ class Message:
         "opened",
         "original_destination",
         "packed",
+        "path",
         "persistent",
         "priority",
         "redelivery_count",
@@ -104,6 +105,7 @@ class Message:
         form: int = OCTETS,
         packed: Packed | None = None,
         extra: bytes = b"",
+        path: tuple[str, ...] = (),
     ) -> None:
         self.message_id = message_id
         self.destination = destination
@@ -130,6 +132,8 @@ class Message:
         #: How the body is written, and what else belongs to a protocol alone.
         self.form = form
         self.extra = extra
+        #: The brokers that it has passed on its way here, in order (``openwire/bridge.py``).
+        self.path = path
         #: The connection that sent it, for noLocal; 0: the broker itself, or a connection before a restart.
         self.sender = 0
         #: Broker-relative time to live (``time_to_live.py``); 0 is none. The broker has computed the expiration itself.
@@ -184,6 +188,7 @@ class Message:
             form=self.form,
             packed=self.packed,
             extra=self.extra,
+            path=self.path,
         )
         copy.ttl_ms = self.ttl_ms
         copy.sender = self.sender

@@ -97,6 +97,8 @@ def rebuild(region: Region, recovered: Recovered) -> None:
         message.accepted_mono_ns = region.now.mono_ns
         region.sequence = max(region.sequence, message.sequence)
         region.duplicate_detection.recovered(message.message_id)
+        if message.path:
+            region.duplicate_detection.crossed(message.destination, message.message_id)
         if added.due_wall_ms:
             delayed.append(added)
         else:

@@ -235,6 +235,7 @@ class MessageDispatch(Command):
         "opened",
         "original_destination",
         "packed",
+        "path",
         "persistent",
         "place",
         "priority",
@@ -269,6 +270,7 @@ class MessageDispatch(Command):
         form: int = OCTETS,
         packed: Packed | None = None,
         extra: bytes = b"",
+        path: tuple[str, ...] = (),
         sequence: int = 0,
         about: object = None,
     ) -> None:
@@ -285,11 +287,12 @@ class MessageDispatch(Command):
         self.persistent = persistent
         self.priority = priority
         self.original_destination = original_destination
-        #: As in ``core/message.py``; so are ``form`` and ``extra``.
+        #: As in ``core/message.py``; so are ``form``, ``extra`` and ``path``.
         self.packed = packed
         self.opened = properties if properties is not None or packed is not None else {}
         self.form = form
         self.extra = extra
+        self.path = path
         #: The broker's number.
         self.sequence = sequence
         #: What an advisory is about.
@@ -335,6 +338,7 @@ def as_dispatch(message: Message, consumer_id: str = "") -> MessageDispatch:
         form=message.form,
         packed=message.packed,
         extra=message.extra,
+        path=message.path,
     )
 
 

@@ -173,6 +173,15 @@ class Requests(Client):
         self.outbox.append(command)
         return self.last_command
 
+    def pass_on(self, message: Message) -> str:
+        """Send a message that another broker has given away as it is, as a network bridge does. It belongs to the
+        broker from here on. Returns the receipt's name.
+        """
+        command = ProducerMessage(message, self._number(), True, network=True)
+        command.producer_id = self._producer_id
+        self.outbox.append(command)
+        return self.last_command
+
     def with_delivery_time(
         self, properties: dict[str, Property] | None, delay_ms: int, deliver_at_ms: int, wall_ms: int
     ) -> dict[str, Property] | None:

@@ -43,7 +43,7 @@ FIELDS: Final[dict[str, object]] = {
     "sequence": 0,
 }
 #: attribute -> its name in the head, where the value is written in a way of its own.
-SPECIAL: Final = {"opened": "properties", "packed": "packed", "extra": "extra"}
+SPECIAL: Final = {"opened": "properties", "packed": "packed", "extra": "extra", "path": "path"}
 #: attribute -> why the head has none.
 NOT_KEPT: Final[dict[str, str]] = {
     "accepted_mono_ns": "elapsed time has no meaning in another process",
@@ -75,6 +75,8 @@ def encode_head(message: Message) -> str:
         head["properties"] = message.opened
     if message.extra:
         head["extra"] = b64encode(message.extra).decode()
+    if message.path:
+        head["path"] = message.path
     if head:
         parts.append(_dump(head)[1:-1])
     return "{" + ",".join(parts) + "}"
@@ -87,6 +89,7 @@ def decode(destination: str, message_id: str, head: str, body: bytes) -> Message
         properties = fields.pop("properties", None)
         packed = PackedProperties(b64decode(fields.pop("packed"), validate=True)) if "packed" in fields else None
         extra = b64decode(fields.pop("extra", ""), validate=True)
+        path = tuple(str(broker) for broker in fields.pop("path", ()))
         unknown = [name for name in fields if name not in FIELDS]
     except (ValueError, TypeError, AttributeError) as error:
         raise StorageError(f"message {message_id!r} on {destination} is damaged ({error}); restore a backup") from None
@@ -95,7 +98,8 @@ def decode(destination: str, message_id: str, head: str, body: bytes) -> Message
             f"message {message_id!r} on {destination} has unknown attributes {', '.join(unknown)}; "
             "open the storage with the release that wrote it"
         )
-    message = Message(message_id, destination, body, persistent=True, properties=properties, packed=packed, extra=extra)
+    kept: dict[str, Any] = {"properties": properties, "packed": packed, "extra": extra, "path": path}
+    message = Message(message_id, destination, body, persistent=True, **kept)
     for name, value in fields.items():
         setattr(message, name, value)
     return message

@@ -29,7 +29,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import HostSteps, Parallel, host_of
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
@@ -321,9 +321,20 @@ def _unsubscribe(state: WorldState, step: Unsubscribe) -> list[str] | None:
 def _restart(state: WorldState, step: Restart) -> list[str] | None:
     if step.normalise(state) is None:
         return None
+    broker = state.brokers[step.broker % len(state.brokers)]
     for client in state.clients:
-        client.vanish()
-    return ["the broker is killed and started again" if step.how == "kill" else "the broker is stopped and started"]
+        if client.spec.at in {broker.name, "" if broker is state.broker else broker.name}:
+            client.vanish()
+    name = f"broker {broker.name}" if len(state.brokers) > 1 else "broker"
+    return [f"the {name} is killed and started again" if step.how == "kill" else f"the {name} is stopped and started"]
+
+
+def _cut(state: WorldState, step: Cut) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    bridge = concrete.resolve(state).bridge.removesuffix("-far")
+    return [f"bridge {bridge} {'is killed' if step.how == 'kill' else 'loses its connections'}, and comes back"]
 
 
 def _operate(state: WorldState, step: Operate) -> list[str] | None:
@@ -398,6 +409,7 @@ WORDS: dict[str, Words] = {
     "clock": _clock,
     "stall": _stall,
     "resume": _resume,
+    "cut": _cut,
     "advance": _advance,
     "settle": _settle,
     "counters": _counters,
@@ -417,9 +429,11 @@ WORDS: dict[str, Words] = {
 def _host_words(program: Program, host: HostSpec) -> str:
     if host.role == "broker":
         return "broker"
+    if host.role == "bridge":
+        return f"bridge from {program.at(host)} to {host.to}"
     link: LinkSpec = program.link_of(host.name)
     words = [
-        f"client over {'JMS' if host.via == 'jms' else 'STOMP'}",
+        f"client over {'JMS' if host.via == 'jms' else 'STOMP'}{f' of {host.at}' if host.at else ''}",
         f"link latency {duration_text(link.latency_us * 1000)}",
     ]
     if host.via == "jms" and not host.expiry_check:

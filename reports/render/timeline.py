@@ -192,7 +192,7 @@ def _wall_ns(event: ClockSample) -> int:
 
 
 def _hosts(program: Program, events: list[Event], chosen: list[Event]) -> list[tuple[str, str]]:
-    roles = {spec.name: "broker" if spec.role == "broker" else f"client · {spec.via}" for spec in program.hosts}
+    roles = {spec.name: spec.role if spec.role != "client" else f"client · {spec.via}" for spec in program.hosts}
     sampled = {event.host for event in events if isinstance(event, ClockSample)}
     for event in chosen:
         if event.host and event.host not in roles:

@@ -20,6 +20,7 @@ from brokerproof.conformance.experiment.results import RunResult, run_digest
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.facts import marks, rows
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.network import histories
 from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.reports.store.schema import column_name
 from brokerproof.reports.store.tables import TABLES
@@ -100,7 +101,7 @@ def transposed(table: str, of: Iterable[Row]) -> dict[str, list[Any]]:
 
 def fact_rows(key: Row, history: History) -> Iterator[Row]:
     """The rows of ``facts`` of one history."""
-    facts = Facts(history)
+    facts = Facts(histories(history)[0])
     for row in (*_sends(facts), *_deliveries(facts), *_sessions(facts), *_readings(facts), *_injected(history)):
         yield {**key, **row}
 

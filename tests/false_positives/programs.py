@@ -1,8 +1,9 @@
 """Programs that people may write and no generator draws.
 
 ``mixed`` puts the rare steps (operators, restarts, probes, pauses, acknowledgements of any type) at any place of a
-seed's program; ``acknowledging`` is made of sends, takes and acknowledgements past the library; ``concurrent`` lets
-several hosts go on at once. Like every program they are right: what cannot be done is skipped.
+seed's program; ``networked`` plays it over two brokers, if it can be; ``acknowledging`` is made of sends, takes and
+acknowledgements past the library; ``concurrent`` lets several hosts go on at once. Like every program they are right:
+what cannot be done is skipped.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from brokerproof.conformance.experiment.steps import (
     Subscribe,
     Take,
 )
+from brokerproof.conformance.generate.networks import is_networkable, with_network, without_network
 from brokerproof.conformance.generate.programs import program_for_seed, shape_of
 
 #: Steps that few programs have.
@@ -40,7 +42,7 @@ _TTLS_MS: Final = (0, 120_000, 5, 20)
 
 def mixed(seed: int) -> Program:
     """A seed's program with up to ten rare steps in it."""
-    program = program_for_seed(seed)
+    program = without_network(program_for_seed(seed))
     chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
     chooser, shape = SeededChooser(seed + 1_000_000), shape_of(program)
     steps: list[AnyStep] = []
@@ -51,6 +53,12 @@ def mixed(seed: int) -> Program:
         kind = chance.choice(RARE)
         steps.insert(chance.randint(0, len(steps)), kind.draw(chooser, shape))
     return program.with_steps(steps)
+
+
+def networked(seed: int) -> Program:
+    """A seed's program over two brokers, if nothing in it belongs to one alone."""
+    program = program_for_seed(seed)
+    return with_network(SeededChooser(seed + 1_000_000), program) if is_networkable(program) else program
 
 
 def acknowledging(seed: int) -> Program:

@@ -40,7 +40,10 @@ def renamed(program: Program) -> Program:
             policies=[_entry(one, names) for one in program.broker.policies],
             mqsc=[_command(one, names) for one in program.broker.mqsc],
         ),
-        hosts=[msgspec.structs.replace(host, name=hosts[host.name]) for host in program.hosts],
+        hosts=[
+            msgspec.structs.replace(host, name=hosts[host.name], at=hosts.get(host.at, ""), to=hosts.get(host.to, ""))
+            for host in program.hosts
+        ],
         links=[msgspec.structs.replace(link, client=hosts[link.client]) for link in program.links],
         destinations=[_destination(dest, names, hosts) for dest in program.destinations],
         steps=[

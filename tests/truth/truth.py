@@ -17,6 +17,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import gone_ns
 from brokerproof.conformance.facts.rows import Session
 from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.generate.networks import without_network
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from brokerproof.reference_broker.core import events as core
 from brokerproof.reference_broker.core.broker import Broker
@@ -93,10 +94,10 @@ def _witness(truth: Truth) -> Iterator[None]:
 
 
 def played(program: Program, seed: int | None = None) -> tuple[History, Truth]:
-    """A program's run in the simulated world, and what really happened in it."""
+    """A program's run in the simulated world, and what really happened in it: on one broker, whose events these are."""
     truth = Truth()
     with _witness(truth):
-        history = SimulatedWorld(seed=seed).run(program)
+        history = SimulatedWorld(seed=seed).run(without_network(program))
     return history, truth
 
 

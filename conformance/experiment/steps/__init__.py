@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from brokerproof.conformance.experiment.steps.fault import Clock, Resume, Stall
+from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
@@ -37,6 +37,7 @@ AnyStep = (
     | Pause
     | Acknowledge
     | Parallel
+    | Cut
 )
 
 REGISTRY: tuple[type[AnyStep], ...] = (
@@ -62,6 +63,7 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Pause,
     Acknowledge,
     Parallel,
+    Cut,
 )
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "Clock",
     "Commit",
     "Counters",
+    "Cut",
     "Leave",
     "Nack",
     "Operate",

@@ -1,4 +1,4 @@
-"""``clock``, ``stall``, ``resume``: what goes wrong."""
+"""``clock``, ``stall``, ``resume``, ``cut``: what goes wrong."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Clock(Step, frozen=True, tag="clock"):
 
 
 class Stall(Step, frozen=True, tag="stall"):
-    """The link holds back what travels ``toward`` one end, silently: nothing is lost, nothing is closed, nothing
-    arrives.
+    """The link of a client, or of a bridge (they are counted first), holds back what travels ``toward`` one end,
+    silently: nothing is lost, nothing is closed, nothing arrives.
     """
 
     weight = 5
@@ -54,13 +54,13 @@ class Stall(Step, frozen=True, tag="stall"):
         )
 
     def normalise(self, state: WorldState) -> Stall | None:
-        open_links = [client for client in state.clients if not client.stalled]
+        open_links = [client for client in state.linked() if not client.stalled]
         if not open_links:
             return None
         return msgspec.structs.replace(self, link=self.link % len(open_links))
 
     def resolve(self, state: WorldState) -> ops.Stall:
-        open_links = [client for client in state.clients if not client.stalled]
+        open_links = [client for client in state.linked() if not client.stalled]
         return ops.Stall(link=open_links[self.link].name, toward=self.toward)
 
 
@@ -76,11 +76,33 @@ class Resume(Step, frozen=True, tag="resume"):
         return cls(link=chooser.below(shape.links))
 
     def normalise(self, state: WorldState) -> Resume | None:
-        stalled = [client for client in state.clients if client.stalled]
+        stalled = [client for client in state.linked() if client.stalled]
         if not stalled:
             return None
         return msgspec.structs.replace(self, link=self.link % len(stalled))
 
     def resolve(self, state: WorldState) -> ops.Resume:
-        client = [client for client in state.clients if client.stalled][self.link]
+        client = [client for client in state.linked() if client.stalled][self.link]
         return ops.Resume(link=client.name, toward=client.stalled)
+
+
+class Cut(Step, frozen=True, tag="cut"):
+    """A ``bridge`` loses its connection to the far broker (``how`` ``cut``), or its process is killed (``kill``): what
+    was not confirmed may have crossed or not. A second later it is there again.
+    """
+
+    weight = 5
+    feature = "networks"
+    bridge: Ordinal = 0
+    how: Literal["cut", "kill"] = "cut"
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Cut:  # noqa: ARG003 - nothing depends on the shape
+        return cls(bridge=chooser.below(2), how="kill" if chooser.flag(40) else "cut")
+
+    def normalise(self, state: WorldState) -> Cut | None:
+        count = len(state.bridges)
+        return msgspec.structs.replace(self, bridge=self.bridge % count) if count else None
+
+    def resolve(self, state: WorldState) -> ops.Cut:
+        return ops.Cut(bridge=state.bridges[self.bridge].name, how=self.how)

@@ -62,19 +62,20 @@ class Operate(Step, frozen=True, tag="operate"):
 
 class Restart(Step, frozen=True, tag="restart"):
     """The broker is stopped in an orderly way (``stop``) or killed (``kill``) and comes back with what it had stored.
-    Only for brokers that the program declares persistent.
+    Only for brokers that the program declares persistent. ``broker``: which one of several.
     """
 
     weight = 3
     feature = "restarts"
     how: Literal["stop", "kill"] = "stop"
+    broker: Ordinal = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Restart:  # noqa: ARG003 - nothing depends on the shape
         return cls(how="kill" if chooser.flag(60) else "stop")
 
     def normalise(self, state: WorldState) -> Restart | None:
-        return self if state.persistent else None
+        return msgspec.structs.replace(self, broker=self.broker % len(state.brokers)) if state.persistent else None
 
-    def resolve(self, state: WorldState) -> ops.Restart:  # noqa: ARG002 - there is one broker
-        return ops.Restart(how=self.how)
+    def resolve(self, state: WorldState) -> ops.Restart:
+        return ops.Restart(how=self.how, host=state.brokers[self.broker].name if self.broker else "")

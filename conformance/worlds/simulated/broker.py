@@ -93,7 +93,6 @@ class BrokerHost:
         "_answers",
         "_given_up",
         "_held",
-        "_journal",
         "_links",
         "_planned_ns",
         "_recorder",
@@ -104,6 +103,7 @@ class BrokerHost:
         "_writing",
         "clock",
         "down",
+        "journal",
         "name",
         "node",
     )
@@ -122,7 +122,7 @@ class BrokerHost:
         self.clock = clock
         self.name = name
         #: None: nothing outlives the broker's process.
-        self._journal = journal
+        self.journal = journal
         #: The process has ended, and no other was started yet.
         self.down = False
         #: What an operator was told of connections that were given up.
@@ -257,7 +257,7 @@ class BrokerHost:
 
     def go_down(self, how: str) -> dict[str, int]:
         """The process ends, in an orderly way (``stop``) or not (``kill``); what can be seen of it from outside."""
-        journal = self._journal
+        journal = self.journal
         assert journal is not None, "only a persistent broker is restarted"
         if how == "stop":
             journal.sync()
@@ -271,7 +271,7 @@ class BrokerHost:
         self._unread = {}
         for connection, link in links.items():
             link.end_to_client(connection, "the broker's process ended")
-        return self._journal.crash() if self._journal is not None else 0
+        return self.journal.crash() if self.journal is not None else 0
 
     def fail(self, how: str, evidence: str) -> None:
         """The process ends, and nobody had asked for it. One that hangs is killed, so that the run can go on."""
@@ -294,9 +294,9 @@ class BrokerHost:
             self._stopped_writes.append(sync)
             return
         self._agenda.moving -= 1
-        if sync.node is not self.node or self._journal is None or self.down:
+        if sync.node is not self.node or self.journal is None or self.down:
             return
-        self._journal.sync(sync.batches)
+        self.journal.sync(sync.batches)
         self.node.end_sync(sync.ticket, self.now())
         self.after()
 
@@ -396,8 +396,8 @@ class BrokerHost:
                 self._answers[action.request] = action
             elif kind is Sync:
                 self._agenda.moving += 1
-                assert self._journal is not None, "who syncs has one"
-                sync = Synced(self, self.node, len(self._journal.unsafe))
+                assert self.journal is not None, "who syncs has one"
+                sync = Synced(self, self.node, len(self.journal.unsafe))
                 self._agenda.plan(self._agenda.now_ns + SYNC_NS, sync)
             elif kind is Close:
                 assert isinstance(action, Close)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.state import ClientState, WorldState
     from brokerproof.conformance.worlds.port import Recorder
+    from brokerproof.conformance.worlds.simulated.broker import BrokerHost
 
 
 class HostTick(Action):
@@ -47,7 +48,9 @@ class HostTick(Action):
 
 
 class ClientHost:
-    """One client process."""
+    """One client process. Whoever makes it says which broker it uses."""
+
+    broker: BrokerHost
 
     def __init__(
         self, agenda: Agenda, recorder: Recorder, run: WorldState, state: ClientState, link: Link, names: Names

@@ -169,7 +169,6 @@ class Link:
     __slots__ = (
         "_free_down_ns",
         "_free_up_ns",
-        "_latency_ns",
         "_rate",
         "agenda",
         "broker_end",
@@ -179,6 +178,7 @@ class Link:
         "framings",
         "held_down",
         "held_up",
+        "latency_ns",
         "stalled_down",
         "stalled_up",
     )
@@ -193,7 +193,7 @@ class Link:
         self.agenda = agenda
         self.broker_end = broker_end
         self.client = client
-        self._latency_ns = latency_us * 1000
+        self.latency_ns = latency_us * 1000
         self._rate = bytes_per_second
         #: Until when each direction is busy with what was given to it.
         self._free_up_ns = 0
@@ -230,7 +230,7 @@ class Link:
         sent_ns = agenda.now_ns
         if self._rate:
             sent_ns = self._free_up_ns = self._transfer(connection, item, self._free_up_ns, up=True)
-        agenda.plan(sent_ns + self._latency_ns, TravelUp(self, connection, item))
+        agenda.plan(sent_ns + self.latency_ns, TravelUp(self, connection, item))
 
     def to_client(self, connection: int, frame: object) -> None:
         """A frame leaves the broker."""
@@ -258,7 +258,7 @@ class Link:
         sent_ns = agenda.now_ns
         if self._rate:
             sent_ns = self._free_down_ns = self._transfer(connection, frame, self._free_down_ns, up=False)
-        agenda.plan(sent_ns + self._latency_ns, TravelDown(self, connection, frame))
+        agenda.plan(sent_ns + self.latency_ns, TravelDown(self, connection, frame))
 
     def _transfer(self, connection: int, item: object, free_ns: int, *, up: bool) -> int:
         """Plan the arrival of an item's bytes; when the last one has been sent."""
@@ -267,7 +267,7 @@ class Link:
         end_ns = begin_ns + bytes_of(item) * 1_000_000_000 // self._rate
         times = (end_ns - begin_ns) // PROGRESS_NS
         if times > 0:
-            agenda.plan(begin_ns + self._latency_ns + PROGRESS_NS, Progress(self, connection, up, times - 1))
+            agenda.plan(begin_ns + self.latency_ns + PROGRESS_NS, Progress(self, connection, up, times - 1))
         return end_ns
 
     def clear(self) -> None:

@@ -12,7 +12,7 @@ Rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -27,6 +27,7 @@ from brokerproof.conformance.worlds.naming import address
 from brokerproof.conformance.worlds.port import Outcome
 from brokerproof.conformance.worlds.recording import RAW_PEER, record_connect
 from brokerproof.conformance.worlds.simulated.agenda import Agenda, fail
+from brokerproof.conformance.worlds.simulated.bridge import BridgeEnd, BridgeHost
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
 from brokerproof.conformance.worlds.simulated.host import ClientHost
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from brokerproof.conformance.agents.library import Library
-    from brokerproof.conformance.experiment.configuration import DeclaredSpec
+    from brokerproof.conformance.experiment.configuration import DeclaredSpec, HostSpec
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.experiment.state import ClientState, WorldState
@@ -72,36 +73,55 @@ class SimulatedPort:
         self._connections = 0
         self._lingered = False
         #: Hosts whose link is not stalled any more, as soon as that is written down.
-        self._resumed: list[ClientHost] = []
+        self._resumed: list[ClientHost | BridgeEnd] = []
         #: What the broker was built of; None: it could not be.
         self._parts: Build | None = None
         check_mutant(self._mutant)
-        #: What outlives the broker's process; None: nothing does.
-        self._journal = MemoryJournal() if program.broker.persistent else None
-        self.broker = BrokerHost(
-            self.agenda,
-            recorder,
-            state.broker.name,
-            clock=VirtualClock(program.broker_host().clock),
-            journal=self._journal,
-        )
-        try:
-            self._parts = build(self._mutant, broker_config(program))
-            self.broker.node = self._parts.node(self._journal)
-        except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
-            fail(self.broker, error)
+        self._brokers = {spec.name: self._make_broker(spec) for spec in program.brokers()}
+        #: The first one.
+        self.broker = self._brokers[state.broker.name]
         self._hosts: dict[str, ClientHost] = {}
         for client in state.clients:
             self.receive_guest(client)
+        self._bridges: dict[str, BridgeHost] = {}
+        for spec, bridge in zip(program.bridges(), state.bridges, strict=True):
+            self._make_bridge(spec, bridge)
+
+    def _make_broker(self, spec: HostSpec) -> BrokerHost:
+        """A broker with its storage: what outlives its process, if anything does."""
+        journal = MemoryJournal() if self._program.broker.persistent else None
+        broker = BrokerHost(self.agenda, self._recorder, spec.name, clock=VirtualClock(spec.clock), journal=journal)
+        try:
+            self._parts = build(self._mutant, broker_config(self._program, spec.name))
+            broker.node = self._parts.node(journal)
+        except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
+            fail(broker, error)
+        return broker
+
+    def _make_bridge(self, spec: HostSpec, state: ClientState) -> None:
+        if self._parts is None:
+            return
+        near, far = self._brokers[self._program.at(spec)], self._brokers[spec.to]
+        more: dict[str, Any] = {"names": self._names, "queues": self._state.queues(), "number": self._next_connection}
+        bridge = BridgeHost(self.agenda, self._recorder, spec, state, near=near, far=far, parts=self._parts, **more)
+        self._bridges[state.name] = bridge
+        bridge.begin()
+
+    def _next_connection(self) -> int:
+        self._connections += 1
+        return self._connections
 
     def receive_guest(self, client: ClientState) -> None:
-        spec = client.link
-        link = Link(self.agenda, self.broker, client.name, spec.latency_us, spec.bytes_per_second)
+        spec, broker = client.link, self._brokers[client.spec.at or self._state.broker.name]
+        link = Link(self.agenda, broker, client.name, spec.latency_us, spec.bytes_per_second)
         host = ClientHost(self.agenda, self._recorder, self._state, client, link, self._names)
+        host.broker = broker
         link.client_end = self._hosts[client.name] = host
 
     def shut(self, *, finished: bool) -> None:
         """Nothing to stop: no process, no socket, no thread."""
+        for bridge in self._bridges.values() if finished else ():
+            bridge.tell_doubts()
 
     def in_order(self, events: list[Event]) -> list[Event]:
         return events
@@ -110,7 +130,7 @@ class SimulatedPort:
         return "reference"
 
     def capabilities(self) -> list[str]:
-        return CAPABILITIES
+        return [*CAPABILITIES, "network"]
 
     def declared(self) -> DeclaredSpec:
         return self._program.declared()
@@ -124,7 +144,8 @@ class SimulatedPort:
         self._recorder.put(ClockSample, now_ns, now_ns, host, wall_ms=wall_ms, beyond_ns=beyond_ns)
 
     def _clock_of(self, host: str) -> VirtualClock:
-        return self.broker.clock if host == self.broker.name else self._hosts[host].clock
+        broker = self._brokers.get(host)
+        return self._hosts[host].clock if broker is None else broker.clock
 
     # -- waiting
 
@@ -132,11 +153,14 @@ class SimulatedPort:
         resumed, self._resumed = self._resumed, []
         for host in resumed:
             host.link.resume()
-            if host.connection and not self.broker.down:
-                self.broker.resume(host.connection)
+            broker = host.broker
+            if host.connection and not broker.down:
+                broker.resume(host.connection)
 
     def rest(self, deadline_ms: int) -> bool:
-        return self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
+        rested = self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
+        at_rest = [bridge.is_at_rest() for bridge in self._bridges.values()]
+        return rested and all(at_rest)
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:  # noqa: ARG002 - virtual time is free
         agenda, events = self.agenda, self._recorder.events
@@ -284,14 +308,14 @@ class SimulatedPort:
         if isinstance(operation, ops.Send) and operation.again:
             receipt = yield from self._come_back(host)
         result, refusal = yield from self._await(host, receipt)
-        due_ns = self._due_ns(operation, stamps.get("deliver_at_ms")) if isinstance(operation, ops.Send) else 0
+        due_ns = self._due_ns(host, operation, stamps.get("deliver_at_ms")) if isinstance(operation, ops.Send) else 0
         return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=refusal, stamps=stamps, due_ns=due_ns)
 
-    def _due_ns(self, operation: ops.Send, deliver_at_ms: int | None) -> int:
+    def _due_ns(self, host: ClientHost, operation: ops.Send, deliver_at_ms: int | None) -> int:
         """When the drain may expect it; 0: at once."""
         wait_ms = operation.delay_ms
         if deliver_at_ms is not None and not wait_ms:
-            wait_ms = deliver_at_ms - self.broker.now().wall_ms
+            wait_ms = deliver_at_ms - host.broker.now().wall_ms
         return self.agenda.now_ns + wait_ms * NS_PER_MS if wait_ms > 0 else 0
 
     def _come_back(self, host: ClientHost) -> Waiting[str]:
@@ -365,24 +389,30 @@ class SimulatedPort:
     def _enact(self, operation: ops.Operation, outcome: Outcome) -> None:
         match operation:
             case ops.ReadCounters():
-                outcome.counters = self._counters(operation.dest)
+                outcome.counters = self._counters(operation.dest, self._broker(operation.broker))
             case ops.ClockJump():
                 clock = self._clock_of(operation.host)
                 before_ms = clock.wall_ms(outcome.t0)
                 clock.jump(operation.jump_ms)
                 outcome.evidence = {"before_ms": before_ms, "after_ms": before_ms + operation.jump_ms}
             case ops.Stall():
-                self._hosts[operation.link].link.stall(operation.toward)
+                self._linked(operation.link).link.stall(operation.toward)
                 outcome.evidence = ENACTED
             case ops.Resume():
-                host = self._hosts[operation.link]
+                host = self._linked(operation.link)
                 outcome.evidence = {"held": host.link.held()}
                 self._resumed.append(host)
             case ops.Restart():
-                outcome.evidence = self.broker.go_down(operation.how)
+                broker = self._broker(operation.host)
+                outcome.evidence = broker.go_down(operation.how)
                 self.agenda.run_until(outcome.t0 + DOWN_NS)
-                self._parts = build(self._mutant, broker_config(self._program))
-                self.broker.come_up(self._parts.node(self._journal))
+                self._parts = build(self._mutant, broker_config(self._program, broker.name))
+                broker.come_up(self._parts.node(broker.journal))
+            case ops.Cut():
+                outcome.evidence = {"in_doubt": self._bridges[operation.bridge].cut()}
+            case ops.Rejoin():
+                if operation.bridge in self._bridges:
+                    self._bridges[operation.bridge].rejoin()
             case ops.Pause():
                 self.broker.stand_still()
                 self.agenda.run_until(outcome.t0 + operation.ms * NS_PER_MS)
@@ -392,13 +422,19 @@ class SimulatedPort:
             case ops.Probe():
                 self._probe(operation, outcome)
 
-    def _counters(self, dest: str | None) -> dict[str, int] | None:
-        if self.broker.down:
+    def _linked(self, name: str) -> ClientHost | BridgeEnd:
+        """Who has that link."""
+        bridge = self._bridges.get(name)
+        return self._hosts[name] if bridge is None else bridge.far
+
+    def _broker(self, name: str) -> BrokerHost:
+        return self._brokers[name] if name else self.broker
+
+    def _counters(self, dest: str | None, host: BrokerHost) -> dict[str, int] | None:
+        if host.down:
             return None
-        broker = self.broker.node.broker
-        found = (
-            broker.broker_counters() if dest is None else broker.counters(self._names.physical(dest), self.broker.now())
-        )
+        broker = host.node.broker
+        found = broker.broker_counters() if dest is None else broker.counters(self._names.physical(dest), host.now())
         return found or {}
 
     def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:

@@ -26,6 +26,7 @@ from brokerproof.reference_broker.openwire.translation.names import (
     message_data,
     message_text,
     number,
+    producer_data,
     text,
     transaction_text,
 )
@@ -156,7 +157,9 @@ def _write_ack(context: Context, ack: MessageAck) -> Data:
 def _write_message(context: Context, command: ProducerMessage) -> Data:
     data = context.renderer.message(written_message(command.message))
     data["transactionId"] = context.transaction(command.transaction)
-    if command.network:
+    if command.network and command.message.path:
+        data["producerId"] = producer_data(command.producer_id)  # the bridge's, though the message id is another's
+    elif command.network:
         # Whoever it was that passed it on: a broker only asks whether somebody did.
         data["brokerPath"] = [Data(ids.BROKER_ID, [context.connection_id])]
     return data

@@ -3,7 +3,7 @@
 * The body and the properties pass through untouched, compressed or not: ``content`` is the body, and its kind with the
   compression is ``form``. A null content is an empty body, which is the same to every reader.
 * Text that another protocol sent (``TEXT``) becomes a TextMessage, octets a BytesMessage.
-* Fields that the core has no name for (user id, text view, blob, droppable, paths …) are packed into ``extra`` if one
+* Fields that the core has no name for (user id, text view, blob, droppable …) are packed into ``extra`` if one
   of them says something, and come back from there.
 * The scheduler's properties become the message's delay and are gone, as in ActiveMQ. A delay that is not a whole number
   is refused, and so is the rest of the scheduler (period, repeat, cron): it is not offered.
@@ -21,13 +21,16 @@ from brokerproof.reference_broker.openwire.translation.advisories import data_st
 from brokerproof.reference_broker.openwire.translation.bodies import COMPRESSED, text_content
 from brokerproof.reference_broker.openwire.translation.names import (
     Destinations,
+    data_of,
     destination_name,
     message_data,
     message_text,
     number,
     producer_text,
+    text,
     transaction_text,
 )
+from brokerproof.reference_broker.openwire.wire import ids
 from brokerproof.reference_broker.openwire.wire import messages as kinds
 from brokerproof.reference_broker.openwire.wire.codec import Codec
 from brokerproof.reference_broker.openwire.wire.kinds import VERSION_MAX, Data, Kind
@@ -49,7 +52,6 @@ _EXTRA: Final[tuple[tuple[str, object], ...]] = (
     ("originalTransactionId", None),
     ("dataStructure", None),
     ("targetConsumerId", None),
-    ("brokerPath", None),
     ("userID", None),
     ("recievedByDFBridge", False),
     ("droppable", False),
@@ -99,7 +101,7 @@ def read_message(data: Data) -> ProducerMessage:
     message = core_message(data)
     command = ProducerMessage(message, transaction=transaction_text(values[_TRANSACTION]))
     command.producer_id = producer_text(values[_PRODUCER])
-    command.network = bool(values[_BROKER_PATH])
+    command.network = bool(message.path)
     message_id = values[_MESSAGE_ID]
     if isinstance(message_id, Data):
         command.number = number(message_id["producerSequenceId"])
@@ -133,10 +135,15 @@ def core_message(data: Data) -> Message:
         form=form,
         packed=packed,
         extra=_extra(data),
+        path=_path(values[_BROKER_PATH]) if values[_BROKER_PATH] else (),
     )
     if packed is not None and _SCHEDULER in packed.data:
         _schedule(message)
     return message
+
+
+def _path(brokers: list[object]) -> tuple[str, ...]:
+    return tuple(text(data_of(broker, ids.BROKER_ID)["value"]) for broker in brokers)
 
 
 def _schedule(message: Message) -> None:
@@ -211,6 +218,8 @@ class Renderer:
         values[_TIMESTAMP] = dispatch.timestamp_ms
         values[_PRIORITY] = dispatch.priority
         values[_REDELIVERIES] = dispatch.redelivery_count
+        if dispatch.path:
+            values[_BROKER_PATH] = [Data(ids.BROKER_ID, [broker]) for broker in dispatch.path]
         if dispatch.correlation_id:
             values[_CORRELATION_ID] = dispatch.correlation_id
         if dispatch.reply_to:

@@ -27,6 +27,7 @@ from brokerproof.conformance.experiment.steps.selecting import NONSENSE, draw_no
 from brokerproof.conformance.facts.selectors import read
 from brokerproof.conformance.generate.features import TEMPLATES_OF
 from brokerproof.conformance.generate.frame import GENERATIONS, IMPLIED, MEMORY_GENERATIONS, SETTINGS, draw_frame
+from brokerproof.conformance.generate.networks import FEATURE
 from brokerproof.conformance.generate.programs import draw_features, generate_program, program_for_seed, shape_of
 from brokerproof.conformance.generate.templates import TEMPLATES
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
@@ -85,7 +86,7 @@ def test_any_number_of_features_meets() -> None:
 def test_features_are_known_where_they_are_named() -> None:
     everything = {*FEATURES, *SETTINGS}
     named = {step.feature for step in REGISTRY} | set(TEMPLATES_OF) | set(TEMPLATES.values()) | set(IMPLIED)
-    assert named - {""} <= everything
+    assert named - {"", FEATURE} <= everything
     assert {needed for wanted in IMPLIED.values() for needed in wanted} <= everything
 
 
