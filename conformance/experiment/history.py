@@ -25,6 +25,7 @@ import msgspec
 from brokerproof.conformance.experiment.configuration import DeclaredSpec
 from brokerproof.conformance.experiment.destinations import Destination
 from brokerproof.conformance.experiment.peers import Heard, Said
+from brokerproof.conformance.experiment.schemas import schema_of
 from brokerproof.conformance.experiment.traits import Traits
 
 FORMAT = "brokerproof/history/2"
@@ -468,4 +469,4 @@ def json_schemas() -> dict[str, Any]:
     """JSON Schema of a header line and of an event line, keyed ``header`` and ``event``; written to
     docs/history.schema.json.
     """
-    return {"header": msgspec.json.schema(Header), "event": msgspec.json.schema(AnyEvent)}
+    return {"header": schema_of(Header), "event": schema_of(AnyEvent)}

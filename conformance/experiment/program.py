@@ -29,6 +29,7 @@ from brokerproof.conformance.experiment.configuration import (
 )
 from brokerproof.conformance.experiment.destinations import Destination, is_pattern, queues
 from brokerproof.conformance.experiment.nearest import suggestion
+from brokerproof.conformance.experiment.schemas import schema_of
 from brokerproof.conformance.experiment.steps import REGISTRY, AnyStep, ClientStep, Parallel
 from brokerproof.conformance.experiment.steps.parallel import each, hosts_of
 from brokerproof.conformance.experiment.versions import PROGRAM_1, program_2
@@ -247,4 +248,4 @@ def _check_destinations(program: Program, name: str) -> None:
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema of a program file, written to docs/program.schema.json."""
-    return msgspec.json.schema(Program)
+    return schema_of(Program)

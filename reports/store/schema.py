@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from brokerproof.conformance.experiment.results import Silence
+from brokerproof.conformance.experiment.schemas import schema_of
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Requirement
 
@@ -231,7 +232,7 @@ def write_report(folder: Path, report: Report) -> Path:
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema of ``report.json``, written to docs/report.schema.json."""
-    return msgspec.json.schema(Report)
+    return schema_of(Report)
 
 
 def _folders(report: Report) -> list[str]:
