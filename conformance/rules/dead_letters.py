@@ -145,7 +145,9 @@ def excluded(facts: Facts) -> list[Copy]:
             found += dest.copies
         elif not applied.keeps_dead_letter(persistent=False, expired=True):
             found += [copy for copy in dest.copies if not copy.send.event.persistent]
-    return found
+    # What a queue manager cannot put to its target when the delay is over has a dead letter by rules of its own.
+    managed = facts.declared.generation.get("delay") == "ibm-mq"
+    return [copy for copy in found if not (managed and copy.send.delayed)]
 
 
 def excluded_from_shared(facts: Facts) -> list[Copy]:

@@ -29,6 +29,8 @@ def kept_while_away(facts: Facts, subscription: Subscription) -> Findings:
     if begin is None or subscription.doubtful or sessions[0].wild:
         return
     dest = sessions[0].dest
+    if dest.kind == "advisory":
+        return  # who looks at what the broker tells of itself is not told what came of that
     until_ns = min(subscription.sure_ns, scarce_ns(facts, dest))
     rests = sorted(ns for session in sessions for ns in roomy_ns(facts, session)[-1:] if ns < until_ns)
     came_ns = [session.opened[0] for session in sessions]

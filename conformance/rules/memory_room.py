@@ -77,7 +77,8 @@ def unlimited(facts: Facts) -> list[Send | Reading]:
 def zero_is_no_limit(facts: Facts, row: Send | Reading) -> Findings:
     """A limit of 0 is no limit."""
     if isinstance(row, Send):
-        if not row.dest.applied.memory_limit_bytes and not _limited_by(facts, row.event.t1):
+        limited = any(dest.applied.memory_limit_bytes for dest in (row.dest, *facts.parts(row.event)))
+        if not limited and not _limited_by(facts, row.event.t1):
             yield broken("refused", row)
         return
     dest, event = row.dest, row.event
