@@ -30,12 +30,14 @@ from brokerproof.conformance.facts.tables import Tables
 class Requests:
     """Feed it events in order, before anything else has heard of them."""
 
-    __slots__ = ("_begun", "_kept", "_met", "_past", "_rolled_back", "tables")
+    __slots__ = ("_begun", "_kept", "_met", "_past", "_rolled_back", "_topics", "tables")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         #: Kinds with all that was special; kinds with one thing of that, each of which has its row.
         self._met: dict[tuple[object, ...], bool] = {}
+        #: What is a topic, of what was sent to.
+        self._topics: dict[str, bool] = {}
         self._kept: dict[tuple[type[Asked], str], bool] = {}
         #: Transactions that began for certain; host -> its connection on which one was rolled back.
         self._begun: dict[str, bool] = {}
@@ -49,27 +51,40 @@ class Requests:
             self._past = event
             return
         past = self._past
-        if past is not None and isinstance(event, Ack | Nack) and (past.t0, past.t1) == (event.t0, event.t1):
+        if past is not None and isinstance(event, (Ack, Nack)) and (past.t0, past.t1) == (event.t0, event.t1):
             return
-        client = None if isinstance(event, Operate) else self.tables.client(event.host)
+        client = None if type(event) is Operate else self.tables.client(event.host)
         if event.result == "ok":
             self._granted(event, client)
         elif not isinstance(event, Ack) or event.mode != "auto":  # that is no request
             self.tables.asked.append(self._request(event, client))
 
     def _granted(self, event: Asked, client: Client | None) -> None:
-        kind = type(event)
-        situations = [*self._options(event), self._after(client)]
-        if (met := (kind, *situations)) not in self._met:
+        kind, after = type(event), self._after(client)
+        met = (kind, after, *self._special(event))
+        if met not in self._met:
             self._met[met] = True
-            for situation in situations:
+            for situation in (*self._options(event), after):
                 if (kind, situation) not in self._kept:
                     self._kept[kind, situation] = True
                     self.tables.asked.append(Request(event, client, situation))
-        if isinstance(event, Begin):
-            self._begun[event.tx] = True
-        elif isinstance(event, Abort) and client is not None:
+        if kind is Begin:
+            self._begun[event.tx] = True  # type: ignore[union-attr] # as compared
+        elif kind is Abort and client is not None:
             self._rolled_back[client.name] = client.connection
+
+    def _special(self, event: Asked) -> tuple[object, ...]:
+        """All that its options depend on: most requests are as one before, whose options need not be spelled out."""
+        if isinstance(event, Send):
+            topic = self._topics.get(event.dest)
+            if topic is None:
+                topic = self._topics[event.dest] = self.tables.names.is_topic(event.dest)
+            delayed = event.delay_ms > 0 or event.deliver_at_ms is not None
+            mortal = event.expiration_ms > 0 or event.life_ms > 0
+            return event.tx is not None, mortal, delayed, event.group != "", topic
+        if isinstance(event, Ack):
+            return event.tx is not None, event.mode == "individual"
+        return tuple(self._options(event))
 
     def _after(self, client: Client | None) -> str:
         if self.tables.restarts:
