@@ -68,9 +68,9 @@ class Requests:
                 if (kind, situation) not in self._kept:
                     self._kept[kind, situation] = True
                     self.tables.asked.append(Request(event, client, situation))
-        if kind is Begin:
-            self._begun[event.tx] = True  # type: ignore[union-attr] # as compared
-        elif kind is Abort and client is not None:
+        if isinstance(event, Begin):
+            self._begun[event.tx] = True
+        elif isinstance(event, Abort) and client is not None:
             self._rolled_back[client.name] = client.connection
 
     def _special(self, event: Asked) -> tuple[object, ...]:
