@@ -118,11 +118,17 @@ class Marks:
 
     def on(self, dest: str, span: Span) -> int:
         """The bits of all marks on a destination that a span touches."""
+        if self.empty:
+            return 0
         bits = 0
         low, high = span
-        for lane in self._lanes(dest):
-            if lane.touches(low, high):
-                bits |= lane.kind
+        places = self._places
+        for place in ("", dest) if dest else ("",):
+            lanes = places.get(place)
+            if lanes is not None:
+                for lane in lanes.values():
+                    if lane.touches(low, high):
+                        bits |= lane.kind
         return bits
 
     def spans(self, kind: int, dest: str) -> list[Span]:

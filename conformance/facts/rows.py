@@ -152,11 +152,12 @@ class Delivery:
 
     # fmt: off
     __slots__ = ("assigned", "consumed", "copy", "dest", "event", "given", "marks", "place", "pledged",
-                 "rollbacks", "session", "settlement", "settlements", "state", "transaction")
+                 "rollbacks", "send", "session", "settlement", "settlements", "state", "transaction")
     # fmt: on
 
     def __init__(self, copy: Copy, dest: Destination, session: Session, event: Arrive, state: int) -> None:
         self.copy = copy
+        self.send = copy.send
         #: Where it came from: a dead-letter queue, another queue by an operator's hand, one of a wildcard's.
         self.dest = dest
         self.session = session
@@ -178,11 +179,6 @@ class Delivery:
         self.rollbacks = 0
         self.assigned: Span = (max(copy.send.event.t0, session.opened[0]), event.t1)
         self.marks = 0
-
-    @property
-    def send(self) -> Send:
-        """Its message."""
-        return self.copy.send
 
     @property
     def settled(self) -> Span | None:

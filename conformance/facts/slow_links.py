@@ -21,31 +21,35 @@ PART: Final = 8
 
 def mark_slow_links(tables: Tables, history: History) -> None:
     """Note when links were busy."""
+    if not any(rate > 0 for rate in tables.declared.bytes_per_second.values()):
+        return
+    sends = [event for event in history.events if isinstance(event, Send)]
+    arrivals = [event for event in history.events if isinstance(event, Arrive)]
     for host, rate in tables.declared.bytes_per_second.items():
         if rate > 0:
             client = tables.client(host)
-            spans = _upwards(history, host, rate) + _downwards(history, host, rate) + _in_vain(history, host, rate)
-            client.busy = _long(tables, spans, rate)
+            heard = [event for event in arrivals if event.host == host]
+            spans = _upwards(sends, host, rate) + _downwards(sends, heard, rate)
+            client.busy = _long(tables, spans + _in_vain(history, sends, arrivals, host, rate), rate)
 
 
-def _upwards(history: History, host: str, rate: int) -> list[Span]:
+def _upwards(sends: list[Send], host: str, rate: int) -> list[Span]:
     found: list[Span] = []
     free_ns = 0
-    for event in history.events:
-        if isinstance(event, Send) and event.host == host:
+    for event in sends:
+        if event.host == host:
             times = 2 if event.again else 1
             free_ns = max(free_ns, event.t0) + times * _takes_ns(event.size, rate)
             found.append((event.t0, max(free_ns, event.t1)))
     return found
 
 
-def _downwards(history: History, host: str, rate: int) -> list[Span]:
-    sizes = {event.message: event.size for event in history.events if isinstance(event, Send)}
-    arrivals = [event for event in history.events if isinstance(event, Arrive) and event.host == host]
+def _downwards(sends: list[Send], arrivals: list[Arrive], rate: int) -> list[Span]:
+    sizes = {event.message: event.size for event in sends}
     return [(event.t1 - _takes_ns(sizes.get(event.message, 0), rate), event.t1) for event in arrivals]
 
 
-def _in_vain(history: History, host: str, rate: int) -> list[Span]:
+def _in_vain(history: History, sends: list[Send], arrivals: list[Arrive], host: str, rate: int) -> list[Span]:
     """What may have been on its way to a consumer that left, and that nobody saw arrive."""
     found: list[Span] = []
     open_now: dict[str, Subscribe] = {}
@@ -57,17 +61,18 @@ def _in_vain(history: History, host: str, rate: int) -> list[Span]:
         elif isinstance(event, Leave):
             left = [event.consumer] if event.consumer is not None else list(open_now)
             gone = [one for name in left if (one := open_now.pop(name, None)) is not None]
-            took_ns = sum(_unseen_ns(history, one, event.t1, rate) for one in gone)
+            took_ns = sum(_unseen_ns(sends, arrivals, one, event.t1, rate) for one in gone)
             found.append((event.t0, event.t1 + took_ns))
     return found
 
 
-def _unseen_ns(history: History, subscribe: Subscribe, until_ns: int, rate: int) -> int:
-    seen = {event.message for event in history.events if isinstance(event, Arrive)
-            and event.consumer == subscribe.consumer}  # fmt: skip
-    sizes = [event.size for event in history.events if isinstance(event, Send) and event.t0 <= until_ns
-             and event.dest == subscribe.dest and event.message not in seen]  # fmt: skip
-    return sum(_takes_ns(size, rate) for size in sorted(sizes)[-subscribe.prefetch :]) if subscribe.prefetch else 0
+def _unseen_ns(sends: list[Send], arrivals: list[Arrive], subscribe: Subscribe, until_ns: int, rate: int) -> int:
+    if not subscribe.prefetch:
+        return 0
+    seen = {event.message for event in arrivals if event.consumer == subscribe.consumer}
+    sizes = [event.size for event in sends if event.t0 <= until_ns and event.dest == subscribe.dest
+             and event.message not in seen]  # fmt: skip
+    return sum(_takes_ns(size, rate) for size in sorted(sizes)[-subscribe.prefetch :])
 
 
 def longest_ns(tables: Tables, client: Client, dest: Destination) -> int:

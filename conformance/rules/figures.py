@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate
@@ -18,6 +19,7 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 #: The in-flight count has rules of its own.
 FIGURES: Final = ("size", "enqueued", "dequeued", "dispatched", "expired", "scheduled", "acknowledged", "wasted",
                   "consumers", "memory_bytes", "memory_percent")  # fmt: skip
+_figures_of: Final = attrgetter(*FIGURES)
 
 
 def measured(facts: Facts) -> list[tuple[Operate, Reading]]:
@@ -78,8 +80,8 @@ def all_readings(facts: Facts) -> list[Reading]:
 @rule("GEN-142", over=all_readings, handles=KINDS)
 def no_figure_is_negative(_facts: Facts, reading: Reading) -> Findings:
     """No counter but the in-flight one is ever negative."""
-    below = [name for name in FIGURES if (getattr(reading.event, name) or 0) < 0]
-    if below:
+    if min(filter(None, _figures_of(reading.event)), default=0) < 0:
+        below = [name for name in FIGURES if (getattr(reading.event, name) or 0) < 0]
         yield broken("negative", reading, why=f"{', '.join(below)} below 0")
     else:
         yield held("not-negative", "of a topic" if reading.dest is not None and reading.dest.topic else "")

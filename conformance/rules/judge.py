@@ -56,8 +56,6 @@ class Claim:
                 self.widest = finding
             return
         self.decided += 1
-        if finding is self.held:
-            return  # most rows say the same
         if finding.holds:
             self._hold(finding)
         elif self.broken is None or _is_worse(finding, self.broken):
@@ -184,9 +182,13 @@ def _claim(facts: Facts, rule: Rule, requirement: Requirement, rows: Sequence[An
     judge, unhandled = rule.judge, rule.unhandled
     for row in rows:
         for finding in judge(facts, row):
+            marked = getattr(row, "marks", 0) & unhandled if unhandled else 0
             if claim is None:
                 claim = Claim(requirement)
-            claim.add(finding, getattr(row, "marks", 0) & unhandled)
+            elif finding is claim.held and not marked:
+                claim.decided += 1  # most rows say the same
+                continue
+            claim.add(finding, marked)
     return claim
 
 

@@ -52,13 +52,15 @@ _HELD: Final[dict[tuple[str, str], Finding]] = {}
 
 def held(outcome: str = "", situation: str = "", *, slack_ns: int | None = None) -> Finding:
     """It held, whatever the instants. ``situation``: one of the catalogue's."""
-    finding = _HELD.get((outcome, situation)) if slack_ns is None else None
-    if finding is None:
-        finding = Finding(True, outcome, ())
-        finding.situation = situation
-        finding.slack_ns = slack_ns
-        if slack_ns is None:
-            _HELD[outcome, situation] = finding
+    if slack_ns is None:
+        shared = _HELD.get((outcome, situation))
+        if shared is not None:
+            return shared
+    finding = Finding(True, outcome, ())
+    finding.situation = situation
+    finding.slack_ns = slack_ns
+    if slack_ns is None:
+        _HELD[outcome, situation] = finding
     return finding
 
 

@@ -54,10 +54,6 @@ def test_the_rarest_come_first_and_flags_matter(
     assert told(capsys, "--programs", "20", "--guided").splitlines()[-1] != last
 
 
-def test_jobs_change_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, "--programs", "60") == told(capsys, "--programs", "60", "--jobs", "2")
-
-
 def test_nonsense_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for more in (["--programs", "0"], ["--jobs", "0"], ["--rarest", "-1"], ["--requirement", "XYZ-*"]):
         assert main([*SMALL, *more]) == USAGE

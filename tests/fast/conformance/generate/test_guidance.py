@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from brokerproof.conformance.experiment.program import parse_program
-from brokerproof.conformance.experiment.results import verdict_digest
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.generate.guidance import SLACK_NS, Drawn, Guidance, met_by
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.running import pool
-from brokerproof.conformance.running.pool import run_guided, run_seeds
 
 SEEDS = range(60)
 
@@ -54,17 +50,3 @@ def test_what_is_met() -> None:
     assert [what for _, what in met_by(near)] == ["satisfied dead", "a skew", "mark restart", "slack 1"]
     assert [what for _, what in met_by(far)] == ["satisfied dead", "a skew", "mark restart"]
     assert met_by(Verdict("EXP-001", VerdictKind.NOT_EXERCISED)) == []
-
-
-def test_jobs_do_not_change_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "ROUND", 40)
-    monkeypatch.setattr(pool, "CHUNK", 20)
-    found = [[result for _, result in run_guided(3, 80, jobs, None, ("EXP-001", "INF-001"))] for jobs in (1, 2)]
-    plain = list(run_seeds(3, 80, 1, None, ("EXP-001", "INF-001")))
-    digests = [
-        verdict_digest((one.run, one.program.digest(), one.verdicts) for one in runs) for runs in (*found, plain)
-    ]
-    assert digests[0] == digests[1] != digests[2]
-    assert {result.name.split("-")[0] for result in found[0][:40]} == {"seed"}
-    assert {result.name.split("-")[0] for result in found[0][40:]} == {"seed", "guided"}
-    assert all((result.seed is None) == result.name.startswith("guided") for result in found[0])

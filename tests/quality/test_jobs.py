@@ -1,0 +1,80 @@
+"""What plays hundreds of programs, or starts workers to play them: the number of jobs changes nothing, and few steps
+are impossible.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brokerproof.conformance.cli import main
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
+from brokerproof.conformance.experiment.history import Skipped
+from brokerproof.conformance.experiment.results import verdict_digest
+from brokerproof.conformance.experiment.steps.parallel import each
+from brokerproof.conformance.generate.programs import program_for_seed
+from brokerproof.conformance.running import pool
+from brokerproof.conformance.running.pool import run_guided, run_seeds
+from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
+from tests.fast.conformance.commands.test_cli import NAMED, SMALL, digest_of
+
+
+@pytest.fixture
+def short_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "brokerproof.conformance.running.suite.programs", lambda: dict(list(programs().items())[:NAMED])
+    )
+
+
+@pytest.fixture
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here reads pages: each run would draw one for every requirement."""
+    monkeypatch.setattr("brokerproof.reports.render.formats.write_html", lambda folder, *_: folder / "index.html")
+
+
+@pytest.mark.usefixtures("no_pages", "short_corpus")
+def test_jobs_do_not_change_the_digest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("brokerproof.conformance.running.pool.CHUNK", 4)
+    monkeypatch.setattr("brokerproof.conformance.running.pool.ROUND", 8)
+    digests, cruel = [], ["--chaos", "cruel"]
+    for more in (["1"], ["2"], ["1", "--guided"], ["2", "--guided"], ["1", *cruel], ["2", *cruel]):
+        code = main(["run", *SMALL[:2], "--programs", "20", "--seed", "6", "--out", str(tmp_path), "--jobs", *more])
+        assert code in {OK, INCONCLUSIVE}, "few programs leave much undecided"
+        digests.append(digest_of(capsys.readouterr().out))
+    assert digests[0] == digests[1] != digests[2] == digests[3] != digests[4] == digests[5] != digests[0]
+
+
+def test_jobs_do_not_change_what_guidance_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "ROUND", 40)
+    monkeypatch.setattr(pool, "CHUNK", 20)
+    found = [[result for _, result in run_guided(3, 80, jobs, None, ("EXP-001", "INF-001"))] for jobs in (1, 2)]
+    plain = list(run_seeds(3, 80, 1, None, ("EXP-001", "INF-001")))
+    digests = [
+        verdict_digest((one.run, one.program.digest(), one.verdicts) for one in runs) for runs in (*found, plain)
+    ]
+    assert digests[0] == digests[1] != digests[2]
+    assert {result.name.split("-")[0] for result in found[0][:40]} == {"seed"}
+    assert {result.name.split("-")[0] for result in found[0][40:]} == {"seed", "guided"}
+    assert all((result.seed is None) == result.name.startswith("guided") for result in found[0])
+
+
+def test_jobs_do_not_change_what_is_covered(capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for jobs in ("1", "2"):
+        assert main(["coverage", "--requirement", "EXP-*", "--programs", "60", "--jobs", jobs]) == OK
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+
+
+def test_few_steps_are_impossible() -> None:
+    steps = skipped = 0
+    for seed in range(200):
+        program = program_for_seed(seed)
+        history = SimulatedWorld().run(program)
+        steps += sum(1 for _ in each(program.steps))
+        skipped += sum(isinstance(event, Skipped) for event in history.events)
+    assert skipped <= 0.05 * steps
