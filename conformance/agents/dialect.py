@@ -25,6 +25,11 @@ class Dialect:
         self._out = {HEADERS[word]: header for word, header in names.headers.items()}
         self._in = {header: own for own, header in self._out.items() if header}
 
+    @property
+    def marks(self) -> bool:
+        """Whether this broker has a header for what it delivers again."""
+        return self._out.get(HEADERS["redelivered"]) != ""
+
     def outgoing(self, frame: Frame) -> Frame:
         """A frame of the library's in the broker's words."""
         headers = {self._out.get(name, name): value for name, value in frame.headers.items()}

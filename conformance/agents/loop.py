@@ -302,7 +302,7 @@ class Agent(ABC):
         if consumer in library.browsers:
             self.answers.say(Browse(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message))
         else:
-            told = arrival_of(item)
+            told = arrival_of(item) if library.marks else arrival_of(item) | {"redelivered": None}
             self.answers.say(Arrive(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message, **told))
         library.arrived(item, message, _now())
         if "take" not in self.capabilities:

@@ -145,12 +145,13 @@ class AgentEvent(msgspec.Struct, tag_field="event", kw_only=True, forbid_unknown
 class Arrive(AgentEvent, tag="arrive", kw_only=True):
     """A message reached this host. ``message`` is empty for one that the suite did not write.
 
-    ``dest`` is told where the consumer's own says too little (a wildcard).
+    ``dest`` is told where the consumer's own says too little (a wildcard). ``redelivered`` is null where this broker
+    marks nothing that it delivers again.
     """
 
     consumer: str
     message: str
-    redelivered: bool = False
+    redelivered: bool | None = False
     delivery_count: int | None = None
     expiration_ms: int = 0
     timestamp_ms: int = 0

@@ -39,8 +39,10 @@ class StompAgent(Agent):
             passcode=request.passcode,
             versions=request.versions or VERSIONS,
         )
-        framing = StompFraming() if request.names is None else DialectFraming(Dialect(request.names))
-        return Wire(sock, framing, StompLibrary(session))
+        if request.names is None:
+            return Wire(sock, StompFraming(), StompLibrary(session))
+        dialect = Dialect(request.names)
+        return Wire(sock, DialectFraming(dialect), StompLibrary(session, marks=dialect.marks))
 
     def last_of(self, frames: Sequence[object]) -> int:
         # A broker ends a frame with an end of line, which reads as a beat but came with the frame.

@@ -26,8 +26,9 @@ class StompLibrary(Library):
 
     traits = traits.STOMP
 
-    def __init__(self, session: ClientSession) -> None:
+    def __init__(self, session: ClientSession, *, marks: bool = True) -> None:
         super().__init__(session)
+        self.marks = marks
         self._stomp = session
         self._inboxes: dict[str, deque[tuple[Delivered, str]]] = {}
         #: Consumers that have been asked for on this connection; what is on its way to one that left still comes.

@@ -174,13 +174,14 @@ class Send(Event, tag="send"):
 
 class Arrive(Event, tag="arrive"):
     """The frame with this message reached the client's host. ``message_kind``, ``group`` and ``priority`` as the
-    consumer saw them, null where nobody looked.
+    consumer saw them, null where nobody looked. ``redelivered``: null where the broker's protocol, or its profile, has
+    no such mark.
     """
 
     consumer: str
     message: str
     dest: str
-    redelivered: bool = False
+    redelivered: bool | None = False
     delivery_count: int | None = None
     expiration_ms: int = 0
     timestamp_ms: int = 0

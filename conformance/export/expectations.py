@@ -149,7 +149,7 @@ def _again_marked(script: Script) -> list[Expectation]:
     """Of messages that exist once: a copy for somebody else is no redelivery, and the reference broker marks none."""
     marks: dict[str, list[bool]] = {}
     for event in script.arrivals():
-        marks.setdefault(event.message, []).append(event.redelivered)
+        marks.setdefault(event.message, []).append(bool(event.redelivered))
     names = [name for _, name in script.taken()]
     return [
         AgainMarked(f"{name} comes again marked redelivered", name)

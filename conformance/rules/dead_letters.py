@@ -258,5 +258,5 @@ def _misplaced(facts: Facts, copy: Copy, letter: Delivery, first: Delivery) -> s
         return "it names another origin"
     if event.expiration_ms > 0 and not gets_expiration(facts.declared):
         return "it expires"
-    once_more = letter is not first and not event.redelivered and letter.session is first.session
+    once_more = letter is not first and event.redelivered is False and letter.session is first.session
     return "it came twice" if once_more and not copy.dest.topic else ""

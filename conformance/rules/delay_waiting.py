@@ -198,6 +198,18 @@ def mortals(facts: Facts) -> list[Copy]:
 SEEN_DEAD = ("restart", "wildcard", "browser", "selective", "priority", "pause", "memory", "limit", "redelivery")
 
 
+def _letters(copy: Copy) -> list[Delivery]:
+    """Its dead letters but for those that may have come again: the last holder left it unused, a mark says so, or this
+    broker marks none.
+    """
+    found: list[Delivery] = []
+    for place, one in enumerate(copy.dead_letters):
+        unused = place > 0 and copy.dead_letters[place - 1].state in GONE
+        if not (unused or one.event.redelivered or (place > 0 and one.event.redelivered is None)):
+            found.append(one)
+    return found
+
+
 @rule("DLY-017", over=mortals, handles=SEEN_DEAD, faults=FAULTS)
 def one_death(facts: Facts, copy: Copy) -> Findings:
     """A message that expires while it waits has exactly one expiry outcome, which shows the original message."""
@@ -206,8 +218,7 @@ def one_death(facts: Facts, copy: Copy) -> Findings:
         return
     if not dead(facts, death, due.span[0], facts.end_ns):
         return
-    again = [False, *(before.state in GONE for before in copy.dead_letters)]  # its last holder left it, unused
-    letters = [one for one, back in zip(copy.dead_letters, again, strict=False) if not (back or one.event.redelivered)]
+    letters = _letters(copy)
     if not letters and not letter_is_due(facts, copy):
         return
     if not letters:

@@ -119,7 +119,7 @@ def marked_when_it_comes_again(facts: Facts, copy: Copy) -> Findings:
             continue
         if other.event.redelivered:
             yield held("marked-again")
-        else:
+        elif other.event.redelivered is False:
             yield broken("unmarked", one, other)
 
 

@@ -196,7 +196,7 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
         yield broken("uninvited", copy, letters[0], why="the strategy keeps no such dead letter there")
     elif event.expiration_ms > 0 or event.original_dest is None or names_another(letters[0]):
         yield broken("wrong-fields", copy, letters[0])
-    elif len(letters) > 1 and not letters[1].event.redelivered and not _is_back(letters[0]):
+    elif len(letters) > 1 and letters[1].event.redelivered is False and not _is_back(letters[0]):
         yield broken("duplicate", copy, *letters[:2])
     else:
         yield held("one-copy", died)

@@ -105,7 +105,7 @@ def _comes_after(copy: Copy, delivery: Delivery) -> bool:
     one, other = copy.send.event, delivery.send.event
     alike = (one.host, one.persistent, one.priority) == (other.host, other.persistent, other.priority)
     waits = one.delay_ms or other.delay_ms or one.deliver_at_ms or other.deliver_at_ms
-    again = delivery.event.redelivered or delivery.copy.deliveries[0] is not delivery
+    again = delivery.event.redelivered is not False or delivery.copy.deliveries[0] is not delivery
     return alike and other.t0 >= one.t1 and not waits and not again and delivery.dest is copy.dest
 
 

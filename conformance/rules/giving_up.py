@@ -33,7 +33,7 @@ def rolled_back(facts: Facts) -> list[Delivery]:
                 continue
             alone = len(copy.deliveries) == 1 and copy.deliveries[0] is delivery and not moves(copy)
             # A consumer that never saw it may have been given it before, and that counts.
-            alone = alone and not delivery.event.redelivered
+            alone = alone and delivery.event.redelivered is False
             if alone and applied.entry.redelivery is None and not may_die(facts, copy.send):
                 found.append(delivery)
     return found
@@ -182,14 +182,14 @@ def not_before_the_pause(_facts: Facts, copy: Copy) -> Findings:
     """A rejected message that the broker itself redelivers comes again marked, and not before its pause has passed."""
     policy = copy.dest.applied.entry.redelivery
     rejections = _rejections(copy)
-    if policy is None or not rejections or copy.deliveries[0].event.redelivered:
+    if policy is None or not rejections or copy.deliveries[0].event.redelivered is not False:
         return  # marked at first: its first pause is not the policy's first
     wanted = zip(rejections, pauses(policy, len(rejections)), copy.deliveries[1:], strict=False)
     for number, (rejection, pause_ms, delivery) in enumerate(wanted):
         slack_ns = delivery.event.t1 - rejection.t0 - pause_ms * NS_PER_MS
         if slack_ns < 0:
             yield broken("early", rejection, delivery, why=f"the pause is {pause_ms} ms", slack_ns=slack_ns)
-        elif not delivery.event.redelivered:
+        elif delivery.event.redelivered is False:
             yield broken("unmarked", rejection, delivery)
         else:
             yield held("after-the-pause", "a later time" if number else "the first time", slack_ns=slack_ns)
@@ -259,7 +259,7 @@ def _is_due(facts: Facts, rejection: Nack, pause_ms: int) -> int:
 def comes_again_in_time(facts: Facts, copy: Copy) -> Findings:
     """A rejected message that the broker itself redelivers comes again when its pause is over, and is not lost."""
     policy, rejections = copy.dest.applied.entry.redelivery, _rejections(copy)
-    if policy is None or not rejections or copy.deliveries[0].event.redelivered:
+    if policy is None or not rejections or copy.deliveries[0].event.redelivered is not False:
         return
     waits, again = pauses(policy, len(rejections)), copy.deliveries[1:]
     late_ns = facts.declared.lateness_ms * NS_PER_MS

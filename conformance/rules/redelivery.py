@@ -24,6 +24,11 @@ def _looks_first(delivery: Delivery) -> bool:
     return not event.redelivered and event.delivery_count in {None, 1}
 
 
+def _says_so(delivery: Delivery) -> bool:
+    """Whether this broker says of any message that it was delivered before, in a mark or a count."""
+    return delivery.event.redelivered is not None or delivery.event.delivery_count is not None
+
+
 def _had_before(facts: Facts, delivery: Delivery) -> bool:
     """Whether somebody may have had it before. Bytes for a session that had left say nothing: ActiveMQ marks what it
     takes back before it has written the rest (seen on 5.17.2), and no application is given it.
@@ -34,7 +39,7 @@ def _had_before(facts: Facts, delivery: Delivery) -> bool:
 @rule("RDL-001", over=firsts, handles=KINDS)
 def first_is_unmarked(facts: Facts, delivery: Delivery) -> Findings:
     """The first delivery of a message is not marked as a redelivery, and its delivery count is 1."""
-    if delivery.send.event.forged:
+    if delivery.send.event.forged or not _says_so(delivery):
         return  # RDL-015
     if _looks_first(delivery):
         yield held("unmarked", "its consumer was the first of all" if len(delivery.dest.sessions) == 1 else "")
@@ -50,7 +55,7 @@ def forged(facts: Facts) -> list[Delivery]:
 @rule("RDL-015", over=forged, handles=KINDS)
 def count_cannot_be_forged(facts: Facts, delivery: Delivery) -> Findings:
     """Headers of a STOMP SEND cannot forge the delivery count."""
-    if _had_before(facts, delivery):
+    if _had_before(facts, delivery) or not _says_so(delivery):
         return
     if _looks_first(delivery):
         yield held("ignored", f"to a {'STOMP' if delivery.event.delivery_count is None else 'JMS'} consumer")
@@ -85,9 +90,10 @@ def unsettled_comes_back(facts: Facts, copy: Copy) -> Findings:
 
 
 def _marked(facts: Facts, first: Delivery, second: Delivery) -> Findings:
-    """The delivery after one that the application saw is marked, if it was made after it: a mark does not survive a
-    restart, nor a move; an expired-ack says that no application has seen it; a broker may answer a rejection with
-    another delivery; a consumer of several queues tells the last message of one of them alone.
+    """The delivery after one that the application saw is marked, if it was made after it and this broker marks
+    anything: a mark does not survive a restart, nor a move; an expired-ack says that no application has seen it; a
+    broker may answer a rejection with another delivery; a consumer of several queues tells the last message of one of
+    them alone.
     """
     refused, session = first.settlement, first.session
     if first.consumed is None or not (at_home(first) and at_home(second)):
@@ -96,7 +102,11 @@ def _marked(facts: Facts, first: Delivery, second: Delivery) -> Findings:
         return
     if session.wild and session.end in {"", "close"} and session.traits.tells_given:  # or may have said goodbye
         return
-    if second.session.lost_ns <= first.event.t1 or facts.restarted(first.assigned[0], second.event.t1):
+    if (
+        second.event.redelivered is None
+        or second.session.lost_ns <= first.event.t1
+        or facts.restarted(first.assigned[0], second.event.t1)
+    ):
         return
     if second.event.redelivered:
         yield held("marked", departure(first.session))

@@ -1,4 +1,7 @@
-"""Which messages come back marked as redelivered, and with what count (RDL-008 to RDL-011, RDL-016)."""
+"""Which messages come back marked as redelivered, and with what count (RDL-008 to RDL-011, RDL-016).
+
+Where no mark exists on the wire (``Arrive.redelivered`` is null) none is missing.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,13 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 UNBROKEN = tuple(kind for kind in KINDS if kind != "restart")
 
 
+def _told_twice(delivery: Delivery) -> bool:
+    return delivery.event.delivery_count is not None and delivery.event.redelivered is not None
+
+
 def counted(facts: Facts) -> list[Delivery]:
-    """Deliveries whose protocol shows a count."""
-    return [delivery for delivery in facts.deliveries if delivery.event.delivery_count is not None]
+    """Deliveries whose protocol shows a count and a mark."""
+    return [delivery for delivery in facts.deliveries if _told_twice(delivery)]
 
 
 @rule("RDL-008", over=counted, handles=KINDS)
@@ -31,6 +38,11 @@ def mark_is_the_count(_facts: Facts, delivery: Delivery) -> Findings:
         yield broken("disagree", delivery, why=f"delivery count {event.delivery_count}")
 
 
+def marked_or_not(facts: Facts) -> list[Redelivery]:
+    """Redeliveries that a mark, or its absence, says something about."""
+    return [row for row in facts.rows(redeliveries) if row.second.event.redelivered is not None]
+
+
 def last_given(facts: Facts) -> dict[str, int]:
     """Consumers that closed, telling what was given -> place of the last delivery that the application had got."""
     closed = [s for s in facts.sessions.values() if s.end == "close" and s.traits.tells_given and not s.dest.topic]
@@ -41,7 +53,7 @@ def closed_telling(facts: Facts) -> list[Redelivery]:
     """Redeliveries on queues after a consumer closed that told what its application had been given: neither the message
     nor any that came after it.
     """
-    rows = [row for row in facts.rows(redeliveries) if not row.first.event.redelivered and not row.first.dest.topic]
+    rows = [row for row in marked_or_not(facts) if not row.first.event.redelivered and not row.first.dest.topic]
     given = facts.rows(last_given) if rows else {}
     return [row for row in rows if row.first.place > given.get(row.first.session.name, NEVER)]
 
@@ -64,7 +76,7 @@ def close_marks_what_was_given(facts: Facts, row: Redelivery) -> Findings:
 
 def untold(facts: Facts) -> list[Redelivery]:
     """Redeliveries on queues where the broker was not told what the application had been given."""
-    return [row for row in facts.rows(redeliveries) if not row.first.dest.topic and row.unsaid()]
+    return [row for row in marked_or_not(facts) if not row.first.dest.topic and row.unsaid()]
 
 
 @rule("RDL-010", over=untold, handles=UNBROKEN)
@@ -103,7 +115,7 @@ def loss_marks_all_consumers(_facts: Facts, row: Redelivery) -> Findings:
 def reconnected(facts: Facts) -> list[Redelivery]:
     """Redeliveries of durable subscriptions after a lost connection."""
     found: list[Redelivery] = []
-    for row in facts.rows(redeliveries):
+    for row in marked_or_not(facts):
         subscription = row.first.copy.subscription
         if subscription is not None and subscription.durable and row.unsaid():
             found.append(row)

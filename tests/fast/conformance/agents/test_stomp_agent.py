@@ -17,6 +17,7 @@ from brokerproof.conformance.agents.message import make_body
 from brokerproof.conformance.agents.protocol import AnyAgentEvent, Reply, encode, parse_answer
 from brokerproof.conformance.agents.stomp_agent import StompAgent
 from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.reference_broker.stomp.codec import FrameDecoder
 from brokerproof.reference_broker.stomp.codec import encode as encode_frame
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -162,6 +163,17 @@ def test_arrivals_come_unasked_and_are_acknowledged_by_name(desk: Desk) -> None:
     frame = desk.receipt()
     assert (frame.command, frame.headers["id"]) == ("NACK", "a1")
     assert desk.reply().ok is not None
+
+
+def test_where_no_header_marks_what_comes_again_nobody_knows_whether_it_does(desk: Desk) -> None:
+    assert desk.connect(names=WireNames(headers={"redelivered": ""})).ok is not None
+    desk.post(ops.Subscribe(dest="queue://q0", consumer="c0/1"))
+    desk.receipt()
+    desk.reply()
+    desk.tell("MESSAGE", {"subscription": "c0/1", "message-id": "m1", "destination": "/queue/q0"}, b"run:p0/1\n")
+    event = desk.said()
+    assert isinstance(event, protocol.Arrive)
+    assert event.redelivered is None
 
 
 def test_a_foreign_message_has_no_name(desk: Desk) -> None:

@@ -29,7 +29,7 @@ def held(via: str = "stomp", **fields: Any) -> Builder:
     return story.subscribe("c0/1", **fields).arrive("c0/1", "p0/1", "p0/2").consume("c0/1", "p0/1")
 
 
-def back(story: Builder, *, marked: bool, message: str = "p0/2") -> Builder:
+def back(story: Builder, *, marked: bool | None, message: str = "p0/2") -> Builder:
     return story.subscribe("c1/1").arrive("c1/1", message, redelivered=marked)
 
 
@@ -125,3 +125,31 @@ def test_all_consumers_of_a_lost_connection_give_back_marked() -> None:
     assert kind(two_lost(), "RDL-011") is HOLDS
     assert kind(two_lost(marked=False), "RDL-011") is FAILS
     assert kind(two_lost(given=1, marked=False), "RDL-011") is SILENT
+
+
+# -- no mark on this wire (``redelivered`` is null)
+
+
+@pytest.mark.parametrize("requirement", ["RDL-001", "RDL-008", "RDL-009", "RDL-010", "RDL-011", "RDL-016"])
+@pytest.mark.parametrize("end", ["unsubscribe", "jms close", "lost"])
+def test_where_no_mark_exists_none_is_missing_and_none_is_right(requirement: str, end: str) -> None:
+    story = Builder().connect("p0").connect("c0", "jms" if end == "jms close" else "stomp").connect("c1")
+    story.send("p0/1").send("p0/2").subscribe("c0/1").arrive("c0/1", "p0/1", "p0/2", redelivered=None)
+    story = story.consume("c0/1", "p0/1")
+    story = story.lose("c0") if end == "lost" else story.leave("c0/1")
+    assert kind(back(story, marked=None), requirement) is SILENT
+
+
+def test_a_message_that_is_lost_is_missed_without_any_mark() -> None:
+    def story() -> Builder:
+        found = Builder().connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c0/1")
+        return found.arrive("c0/1", "p0/1", redelivered=None).consume("c0/1", "p0/1").lose("c0")
+
+    assert outcome(story().subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=None), "RDL-002") == (
+        HOLDS,
+        "came-back",
+    )
+    assert outcome(story().subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=False), "RDL-002") == (
+        FAILS,
+        "unmarked",
+    )
