@@ -20,6 +20,7 @@ from tests.guards.tree import ROOT
 CLI = "tests/fast/conformance/commands/test_cli.py"
 RELEASES = "tests/fast/reports/commands/test_releases.py"
 AUTOMATIC = "tests/fast/conformance/commands/test_automatic.py"
+JOBS = "tests/quality/test_jobs.py"
 COVERAGE = "tests/fast/conformance/commands/test_coverage.py"
 QUICK = "tests/fast/conformance/running/test_quick.py"
 PLAN = "tests/fast/conformance/running/test_live_plan.py"
@@ -40,12 +41,12 @@ TESTS: dict[str, dict[str, str]] = {
         "--tier": f"{CLI}::test_tier_chooses_the_worlds",
         "--seed": f"{CLI}::test_seed_and_programs_choose_what_runs",
         "--programs": f"{CLI}::test_seed_and_programs_choose_what_runs",
-        "--guided": f"{CLI}::test_jobs_do_not_change_the_digest",
+        "--guided": f"{JOBS}::test_jobs_do_not_change_the_digest",
         "--budget": f"{CLI}::test_budget_cuts_seeds_short",
-        "--chaos": f"{CLI}::test_jobs_do_not_change_the_digest",
+        "--chaos": f"{JOBS}::test_jobs_do_not_change_the_digest",
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
         "--out": f"{CLI}::test_run_writes_its_report_where_out_says",
-        "--jobs": f"{CLI}::test_jobs_do_not_change_the_digest",
+        "--jobs": f"{JOBS}::test_jobs_do_not_change_the_digest",
         "--mutant": f"{CLI}::test_a_planted_defect_turns_the_run_red",
         "--inconclusive-max": f"{CLI}::test_inconclusive_max_decides_between_0_and_3",
         "--json": f"{CLI}::test_json_output_is_json",
@@ -110,7 +111,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--guided": f"{COVERAGE}::test_the_rarest_come_first_and_flags_matter",
         "--requirement": f"{COVERAGE}::test_counts_are_those_of_the_runs",
         "--rarest": f"{COVERAGE}::test_the_rarest_come_first_and_flags_matter",
-        "--jobs": f"{COVERAGE}::test_jobs_change_nothing",
+        "--jobs": f"{JOBS}::test_jobs_do_not_change_what_is_covered",
         "--json": f"{COVERAGE}::test_counts_are_those_of_the_runs",
     },
     "parity": {
