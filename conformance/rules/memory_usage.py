@@ -77,7 +77,7 @@ def drained_readings(facts: Facts) -> list[Reading]:
 def _is_drained(facts: Facts, reading: Reading) -> bool:
     dest, event = reading.dest, reading.event
     if dest is None:
-        return reading.empty and facts.sent_bytes > 0
+        return reading.empty and not event.in_flight and facts.sent_bytes > 0  # a topic's consumer may hold something
     empty = event.size == 0 and event.in_flight == 0 and not event.scheduled
     return empty and not dest.topic and reading.sent_here_bytes > 0
 

@@ -194,7 +194,7 @@ class BridgeHost:
         #: How many times it was begun; 0: not yet.
         self.life = 0
         self.bridge: Bridge | None = None
-        self._begun_ns = 0
+        self._begun_ns = self._open_ns = 0
         self._pause_ns = RETRY_NS
         #: Consumers of the near session -> their names in the history.
         self._consumers: dict[str, str] = {}
@@ -305,6 +305,7 @@ class BridgeHost:
         notices = bridge.receive(end.side, item, self.now())
         if bridge.is_open and not before:
             self._pause_ns = RETRY_NS
+            self._open_ns = self.agenda.now_ns  # only now it asks for its consumers
             for one in (self.near, self.far):
                 one.connected = True
                 one.put(Connect, self._begun_ns, result="ok", via="jms", traits=_TRAITS)
@@ -341,7 +342,7 @@ class BridgeHost:
         """A consumer is there, or may be."""
         name = self._named(notice.consumer)
         options = {"dest": self._names.logical(notice.queue), "prefetch": PREFETCH, "ack": "individual"}
-        self.near.put(Subscribe, self._begun_ns, result=result, consumer=name, dispatch="async", **options)
+        self.near.put(Subscribe, self._open_ns, result=result, consumer=name, dispatch="async", **options)
 
     def _named(self, consumer: str) -> str:
         """What the history calls a consumer of the near session; messages may come before it is known to be there."""

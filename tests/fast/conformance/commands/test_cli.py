@@ -435,7 +435,9 @@ def test_a_reader_that_leaves_changes_no_exit_code(printing: str) -> None:
 @pytest.mark.usefixtures("no_pages")
 def test_a_build_server_gets_a_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    assert run("run", *SMALL, "--programs", "20", "--mutant", "delay-1ms-early", out=tmp_path / "out") == VIOLATED
+    assert (
+        run("run", *SMALL, "--seed", "35", "--programs", "3", "--mutant", "delay-1ms-early", out=tmp_path) == VIOLATED
+    )
     text = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert re.search(r"\*\*DLY-0\d\d.*\*\* violated: ", text)
     assert "| |" not in text, "the matrix stays in report.md"

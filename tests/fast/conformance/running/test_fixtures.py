@@ -64,11 +64,6 @@ def test_the_summary_says_which_requirement_and_what_was_observed(pytester: pyte
     assert str(saved.name) in done.stdout.str()
 
 
-def test_what_a_worker_tells_is_the_same(pytester: pytest.Pytester) -> None:
-    done = run(pytester, EXPIRY, "--brokerproof-mutant", "expiry-never", "-n", "1")
-    done.stdout.fnmatch_lines(["EXP-004 (MUST) *", "FAILED*::test_expiry - EXP-004: *"])
-
-
 def test_clocks_links_and_the_history(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
@@ -150,7 +145,7 @@ class Orders(brokerproof_machine(requirements=("EXP-004",), mutant=MUTANT)):
         self.broker.client("c0").subscribe("q0", prefetch=1000)
 
 TestOrders = Orders.TestCase
-TestOrders.settings = settings(max_examples=25, stateful_step_count=8, database=None, derandomize=True)
+TestOrders.settings = settings(max_examples=25, stateful_step_count=5, database=None, derandomize=True)
 """
 
 
