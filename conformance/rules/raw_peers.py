@@ -332,6 +332,9 @@ def write_timeout_ends_it(_facts: Facts, probe: Probe) -> Findings:
     refusing = limited and any(entry.send_fail_if_no_space for entry in entries)
     if refusing or any(entry.pending_message_limit is not None for entry in entries):
         return  # what it sends to its temporary topic may be refused, or dropped before it fills a buffer
+    terms, ended_ns = probe.terms, probe.heard.ended_ns
+    if terms is not None and terms.read_ns > 0 and (ended_ns or 0) >= said.last_ns[0] + terms.low_ns(said.says):
+        return  # it had said nothing for so long that the monitor may have ended it
     # It notices the end when it next says something; the buffers are full as soon as it has written all.
     high_ns = said.flooded_ns + timeout_ns + WRITE_CHECK_NS + said.every_ms * NS_PER_MS
     if probe.heard.ended_ns is not None or high_ns <= said.last_ns[1]:
