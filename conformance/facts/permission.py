@@ -56,7 +56,10 @@ def forbidden(tables: Tables, request: Request) -> str:
     if isinstance(event, Begin):
         return "" if request.clear else "a transaction is open"
     if isinstance(event, Commit | Abort):
-        mixed = _is_mixed(tables.transactions.get(event.tx))
+        transaction = tables.transactions.get(event.tx)
+        mixed = _is_mixed(transaction)
+        if transaction is not None and any(send.event.deliver_at_ms is not None for send in transaction.sends):
+            return "by now a delivery time may be too far away"
         return "" if request.begun and not mixed else "the transaction may not be open, or not whole"
     if isinstance(event, Unsubscribe):
         return "" if _is_free(tables, request, event.durable, sure=True) else "it may be in use, or not be there"

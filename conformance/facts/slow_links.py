@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Arrive, History, Leave, Send, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Browse, History, Leave, Send, Subscribe
 from brokerproof.conformance.facts.rows import Client, Destination
 from brokerproof.conformance.facts.spans import NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
@@ -25,10 +25,12 @@ def mark_slow_links(tables: Tables, history: History) -> None:
         return
     sends = [event for event in history.events if isinstance(event, Send)]
     arrivals = [event for event in history.events if isinstance(event, Arrive)]
+    browses = [event for event in history.events if isinstance(event, Browse)]
     for host, rate in tables.declared.bytes_per_second.items():
         if rate > 0:
             client = tables.client(host)
-            heard = [event for event in arrivals if event.host == host]
+            heard = [(event.message, event.t1) for event in arrivals if event.host == host]
+            heard += [(name, event.t1) for event in browses if event.host == host for name in event.messages]
             spans = _upwards(sends, host, rate) + _downwards(sends, heard, rate)
             client.busy = _long(tables, spans + _in_vain(history, sends, arrivals, host, rate), rate)
 
@@ -44,9 +46,9 @@ def _upwards(sends: list[Send], host: str, rate: int) -> list[Span]:
     return found
 
 
-def _downwards(sends: list[Send], arrivals: list[Arrive], rate: int) -> list[Span]:
+def _downwards(sends: list[Send], heard: list[tuple[str, int]], rate: int) -> list[Span]:
     sizes = {event.message: event.size for event in sends}
-    return [(event.t1 - _takes_ns(sizes.get(event.message, 0), rate), event.t1) for event in arrivals]
+    return [(at_ns - _takes_ns(sizes.get(message, 0), rate), at_ns) for message, at_ns in heard]
 
 
 def _in_vain(history: History, sends: list[Send], arrivals: list[Arrive], host: str, rate: int) -> list[Span]:
