@@ -102,7 +102,8 @@ class AgentHost:
                 elif not 0 < answer.id <= self._last_id:
                     raise AgentError(self.name, f"answers request {answer.id}, which was never made")
         except ChannelError as error:
-            raise self._broken(str(error)) from error
+            if not events and not self._replies:  # what it said before it ended comes first
+                raise self._broken(str(error)) from error
         return events
 
     def ask_alone(self, operation: AnyOperation, deadline_ms: int = OWN_MS) -> Reply:
