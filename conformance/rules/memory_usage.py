@@ -236,7 +236,7 @@ def charges(facts: Facts) -> list[Reading]:
     all of them must be in memory.
     """
     # It may have been written one that nobody saw, in whose place one of unknown result may stand.
-    unseen = {dest.name for dest in facts.destinations.values() if any(s.auto and s.end for s in dest.sessions)}
+    unseen = {d.name for d in facts.destinations.values() if any(s.auto and (s.end or not s.known) for s in d.sessions)}
     found: list[Reading] = []
     for reading in facts.queue_readings:
         event, dest = reading.event, reading.dest
