@@ -18,6 +18,7 @@ from brokerproof.conformance.experiment.destinations import ADVISORIES
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep, Leave, Settle, Shape
 from brokerproof.conformance.experiment.steps.waiting import Counters
+from brokerproof.conformance.generate.epilogues import topics_of, with_dying_backlog
 from brokerproof.conformance.generate.features import TEMPLATES_OF, crossed
 from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame
 from brokerproof.conformance.generate.networks import is_networkable, with_network
@@ -41,6 +42,8 @@ FAVOURITES = 4
 MANAGED_PERCENT = 6
 #: How many of 100 programs that could be networks of brokers are some.
 NETWORK_PERCENT = 6
+#: How many of 100 other programs with durable subscriptions end with one that stays away for too long.
+BACKLOG_PERCENT = 20
 #: Steps of no feature that a swarm may leave out; the others always stay, or nothing would happen.
 _OPTIONAL = (Leave, Settle, Counters)
 #: What a message weighs beside its body, in the reference broker's sums.
@@ -73,8 +76,11 @@ def generate_program(chooser: Chooser) -> Program:
     program = extended(chooser, draw_frame(chooser, features), features)
     if managed:
         return with_queue_manager(chooser, program)
-    # Last of all: a program that is no network stays the one that it was before there were any.
-    return with_network(chooser, program) if is_networkable(program) and chooser.flag(NETWORK_PERCENT) else program
+    # Last of all: a program that is no network, and has no epilogue, stays the one that it was before there were any.
+    if is_networkable(program) and chooser.flag(NETWORK_PERCENT):
+        return with_network(chooser, program)
+    dies = "durables" in features and topics_of(program) and chooser.flag(BACKLOG_PERCENT)
+    return with_dying_backlog(chooser, program) if dies else program
 
 
 def extended(chooser: Chooser, frame: Program, features: tuple[str, ...]) -> Program:

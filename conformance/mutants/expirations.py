@@ -24,7 +24,7 @@ from brokerproof.reference_broker.core.events import (
 )
 from brokerproof.reference_broker.core.expiry import Expiry
 from brokerproof.reference_broker.core.instant import Now
-from brokerproof.reference_broker.core.message import Message
+from brokerproof.reference_broker.core.message import TOPIC, Message
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.redelivery import Redelivery
 from brokerproof.reference_broker.core.reference import WAITING, Reference
@@ -265,6 +265,13 @@ class AcceptsAll(DeadLetter):
         return own or super().eligible(message, source, expired)
 
 
+class ForgetsBacklogs(DeadLetter):
+    """What expires on a topic gets no dead letter."""
+
+    def eligible(self, message: Message, source: str, expired: bool) -> bool:
+        return super().eligible(message, source, expired) and not (expired and source.startswith(TOPIC))
+
+
 class Unspoken(AdvisoryPolicy):
     """Nobody is told what expired."""
 
@@ -399,6 +406,8 @@ ALL = (
     Mutant("browser-takes", "EXP-018", "What a browser acknowledges expires.", "browsing", fresh(TakesWhatItLooksAt)),
     Mutant("expired-for-one-durable", "EXP-019", "What one durable subscription lets die the next one gets.", "expiry",
            expiry(OneLook)),
+    Mutant("backlog-dies-unseen", "EXP-026", "What expires on a topic gets no dead letter.", "dead_letter",
+           ForgetsBacklogs),
     Mutant("body-cut", "GEN-011", "A body loses its last byte.", broker=CutsBodies),
     Mutant("properties-lost", "GEN-011", "Properties that are texts are lost.", broker=LosesProperties),
     Mutant("letter-without-expiration", "EXP-015", "A dead letter does not say when it expired.", "dead_letter",

@@ -71,6 +71,7 @@ BASELINE: tuple[str, ...] = (
     "EXP-023",
     "EXP-024",
     "EXP-025",
+    "EXP-026",
     "GEN-001",
     "GEN-002",
     "GEN-003",

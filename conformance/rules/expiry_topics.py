@@ -1,0 +1,109 @@
+"""Expiry on topics: what a durable subscription's backlog lets die leaves a dead letter (EXP-026).
+
+A claim exists only where it is certain that the subscription had the message and nobody was given it alive: each of its
+sessions had gone before the message was sent, or came when it was dead, and one of these came to rest with room. Of one
+publication one letter is due, whoever let it die: one that has another reason is not told from it, and counts.
+"""
+
+from __future__ import annotations
+
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.facts.absence import drained, is_stuck
+from brokerproof.conformance.facts.dead_letters import maybe_rejected, names_another
+from brokerproof.conformance.facts.deaths import given_up
+from brokerproof.conformance.facts.expiration import maybe_restamped, surely_expired
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.policy import gets_expiration
+from brokerproof.conformance.facts.presence import gone_ns, roomy_ns
+from brokerproof.conformance.facts.pressure import scarce_ns
+from brokerproof.conformance.facts.publishing import taken
+from brokerproof.conformance.facts.rows import Destination, Send, Session, Subscription
+from brokerproof.conformance.facts.selectors import surely_wants
+from brokerproof.conformance.facts.spans import NEVER, ms
+from brokerproof.conformance.rules.expiry import CLOCKS
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+#: What an observer of a backlog can see past: others take nothing from it, and who chooses is asked what it wants.
+PAST = ("restart", "wildcard", "browser", "selective", "priority", "stall", "pause", "repeated")
+
+
+def left_to_die(facts: Facts) -> list[Send]:
+    """Messages to topics with an expiration of their own, of which a dead letter is kept wherever they die."""
+    found: list[Send] = []
+    for send in facts.dying:
+        dest, event = send.dest, send.event
+        if dest.kind != "topic" or send.delayed or event.again or maybe_restamped(facts, send):
+            continue
+        if taken(send) and dest.applied.keeps_dead_letter(persistent=event.persistent, expired=True):
+            found.append(send)
+    return found
+
+
+@rule("EXP-026", over=left_to_die, handles=PAST, faults=CLOCKS)
+def a_letter_from_a_backlog(facts: Facts, send: Send) -> Findings:
+    """A persistent message that expires in the backlog of a durable subscription is copied to the dead-letter queue of
+    its topic, without expiration and with the topic as its origin, once for all of the topic's subscriptions.
+    """
+    letters = [letter for copy in send.copies.values() for letter in copy.dead_letters]
+    place = DEAD_LETTERS if send.dest.applied.is_shared() else send.dest.applied.own_dead_letters()
+    due = next((one for one in send.dest.subscriptions if _let_it_die(facts, send, one) < NEVER), None)
+    if due is None:
+        return
+    if not letters:
+        at_ns = _let_it_die(facts, send, due)
+        if _is_kept(facts, send) and _was_collected(facts, facts.destination(place), at_ns):
+            why = f"it was dead, and its subscriber had come, at {ms(at_ns)}; nobody found a letter of it on {place}"
+            yield broken("missing", send, due, why=why)
+        return
+    letter = letters[0]
+    if any(given_up(copy) or maybe_rejected(copy) for copy in send.copies.values()):
+        return  # it may have died twice
+    if letter.event.expiration_ms > 0 and not gets_expiration(facts.declared):
+        yield broken("wrong-fields", send, letter, why="the letter expires, too")
+    elif letter.event.original_dest is None or names_another(letter) or letter.dest.name != place:
+        yield broken("wrong-fields", send, letter, why=f"a letter of {send.dest.name} belongs on {place}")
+    else:
+        several = sum(_let_it_die(facts, send, one) < NEVER for one in send.dest.subscriptions) > 1
+        yield held("one-letter", "several subscriptions let it die" if several else "one subscription let it die")
+
+
+def _let_it_die(facts: Facts, send: Send, subscription: Subscription) -> int:
+    """By when a durable subscription that nobody had used while it lived had let a message die; ``NEVER``: unknown."""
+    begin, sessions = subscription.begin, subscription.sessions
+    if not subscription.durable or begin is None or subscription.doubtful or begin.result != "ok" or not sessions:
+        return NEVER
+    if begin.t1 > send.event.t0 or sessions[0].wild or not surely_wants(sessions[0], send):
+        return NEVER
+    until_ns, found_ns = min(subscription.sure_ns, scarce_ns(facts, send.dest)), NEVER
+    for session in sessions:
+        if send.message in session.seen:
+            return NEVER
+        if gone_ns(facts, session) < send.event.t0:
+            continue
+        if not _came_late(facts, send, session):
+            return NEVER
+        rests = roomy_ns(facts, session)[-1:]
+        if rests and rests[0] < until_ns:
+            found_ns = min(found_ns, rests[0])
+    return found_ns
+
+
+def _came_late(facts: Facts, send: Send, session: Session) -> bool:
+    """Whether the message was dead when a session came, and ever after: no clock was set back before its end."""
+    if session.opened[0] <= send.accepted[1] or facts.end_ns <= session.opened[0]:
+        return False
+    return surely_expired(facts, send.event.expiration_ms, session.opened[0], facts.end_ns)
+
+
+def _is_kept(facts: Facts, send: Send) -> bool:
+    """Whether nothing but its expiry can have taken the message, or its letter, from the broker."""
+    if facts.paged or send.dest.purges:
+        return False
+    return (send.event.persistent and facts.remembers) or not facts.restarted(send.event.t0, NEVER)
+
+
+def _was_collected(facts: Facts, letters: Destination, made_ns: int) -> bool:
+    """Whether whatever lay on a dead-letter queue was found, and one that was made by ``made_ns`` with it."""
+    if made_ns > facts.end_ns or letters.purges or is_stuck(facts, letters) or not drained(facts, letters):
+        return False
+    return not any(one.ack == "auto" and not one.traits.settles_by_itself and one.end for one in letters.sessions)

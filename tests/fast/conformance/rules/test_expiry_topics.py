@@ -1,0 +1,76 @@
+"""Dead letters of what expires in the backlogs of durable subscriptions (EXP-026), on hand-written histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from tests.fast.conformance.rules.clocked_history import PLUGIN, Clocked
+from tests.fast.conformance.rules.history_builder import DLQ
+
+VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
+
+
+def away(*names: str, back_ms: float = 5000, **declared: Any) -> Clocked:
+    """Durable subscribers leave, ``p0/1`` with a life of 100 ms is sent to their topic, and they come back."""
+    persistent = declared.pop("sent_persistent", True)
+    run = Clocked(**declared).connect("p0")
+    for name in names:
+        run.connect(name).subscribe(f"{name}/1", "t0", durable="d1").leave(f"{name}/1")
+    run.rest("t0").at(10).post("p0/1", "t0", ttl_ms=100, persistent=persistent).at(back_ms)
+    for name in names:
+        run.subscribe(f"{name}/2", "t0", durable="d1")
+    return run.rest("t0")
+
+
+def judged(run: Clocked, **letter: Any) -> Verdict:
+    """The end; ``letter``: what its dead letter looks like, nothing if there is none."""
+    run.at(6000).close()
+    if letter:
+        run.dead_letter("p0/1", **letter)
+    return run.finish().verdicts("EXP-026")["EXP-026"]
+
+
+@pytest.mark.parametrize("names", [("c0",), ("c0", "c1")])
+def test_one_letter_of_a_publication(names: tuple[str, ...]) -> None:
+    verdict = judged(away(*names), original_dest="t0")
+    assert verdict.verdict is SATISFIED
+
+
+def test_no_letter_is_a_violation() -> None:
+    verdict = judged(away("c0"))
+    assert (verdict.verdict, verdict.outcome) == (VIOLATED, "missing")
+
+
+@pytest.mark.parametrize(
+    "letter", [{"original_dest": None}, {"original_dest": "t1"}, {"original_dest": "t0", "expiration_ms": 10**15}]
+)
+def test_a_letter_that_says_something_else_is_a_violation(letter: dict[str, Any]) -> None:
+    verdict = judged(away("c0"), **letter)
+    assert (verdict.verdict, verdict.outcome) == (VIOLATED, "wrong-fields")
+
+
+def test_who_was_not_away_proves_nothing() -> None:
+    assert judged(away()).verdict is NOT_EXERCISED
+    assert judged(away("c0", back_ms=50)).verdict is NOT_EXERCISED
+
+
+def test_no_letter_is_due_of_what_need_not_be_kept() -> None:
+    assert judged(away("c0", sent_persistent=False)).verdict is NOT_EXERCISED
+    assert judged(away("c0", timestamping=PLUGIN)).verdict is NOT_EXERCISED
+
+
+def test_a_subscription_that_ended_owes_nothing() -> None:
+    run = Clocked().connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d1").leave("c0/1")
+    run.at(10).post("p0/1", "t0", ttl_ms=100)
+    assert judged(run).verdict is NOT_EXERCISED
+
+
+def test_an_operator_may_have_taken_the_letter() -> None:
+    assert judged(away("c0").operate("purge", DLQ)).verdict is not VIOLATED
+
+
+def test_a_clock_that_is_set_back_decides_nothing() -> None:
+    assert judged(away("c0").step("b", -10_000)).verdict is not VIOLATED
