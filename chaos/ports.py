@@ -17,7 +17,9 @@ import sys
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
-_IN_USE = re.compile(r"address already in use|address in use|port \d+ on \S+ is in use|BindException", re.IGNORECASE)
+_IN_USE = re.compile(
+    r"address already in use|address in use|port \d+ on \S+ is in use|BindException|eaddrinuse", re.IGNORECASE
+)
 _LISTEN_STATE = "0A"
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from brokerproof.chaos.brokers.debian import extract
 from brokerproof.chaos.brokers.stomp import handshake
 from brokerproof.chaos.clocks import scrubbed
-from brokerproof.chaos.ports import LOOPBACK, free_ports
-from brokerproof.chaos.processes import READY_TIMEOUT_MS, Process, Supervisor
+from brokerproof.chaos.ports import LOOPBACK, free_ports, says_port_in_use
+from brokerproof.chaos.processes import READY_TIMEOUT_MS, Process, ProcessDiedAtStart, Supervisor
 from brokerproof.chaos.tools import ToolFailed, cache_folder
 
 _ERLANG = (
@@ -26,6 +26,7 @@ _ERLANG = (
     *("runtime-tools", "snmp", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
 )
 PACKAGES = (*(f"erlang-{part}" for part in _ERLANG), "rabbitmq-server", "libwrap0")
+_START_TRIES = 3  # with other ports, where one was taken meanwhile
 _FIXED = "/usr/lib/erlang"  # the one path in Debian's `erl` that must be ours
 _CONFIG = """\
 listeners.tcp.1 = {host}:{amqp}
@@ -78,6 +79,17 @@ class RabbitMQ:
 
     def start(self, timeout_ms: int = READY_TIMEOUT_MS) -> None:
         """Start and wait until it serves; raises `ProcessDiedAtStart` or `NotReady`, and then no process is left."""
+        for _ in range(_START_TRIES - 1):
+            try:
+                self._start_once(timeout_ms)
+            except ProcessDiedAtStart as error:
+                if not says_port_in_use(error.log_tail):
+                    raise
+            else:
+                return
+        self._start_once(timeout_ms)
+
+    def _start_once(self, timeout_ms: int) -> None:
         self.stomp_port, self.amqp_port, epmd, distribution = free_ports(4)
         amqp = self.amqp_port
         for part in ("home", "mnesia"):

@@ -6,6 +6,7 @@ Rules
 * An ``auto`` consumer asks for settled deliveries, so the broker settles what it writes. All others settle one by one.
 * A send is answered by the broker's outcome; ``released`` and ``modified`` are refusals. A disposition that settles has
   no answer in AMQP: it is done when it is written, so no receipt is promised.
+* A broker may refuse an idle timeout that is too short for it (2.4.5); then none is asked for.
 * A time to live is an absolute expiry time, a life by the broker's clock is the header's ``ttl``; a message has one of
   them.
 """
@@ -18,6 +19,7 @@ import time
 from collections.abc import Hashable
 from typing import Any
 
+import msgspec
 from proton import (
     Collector,
     Connection,
@@ -73,6 +75,8 @@ class AmqpAgent(AsyncAgent):
         self._senders: dict[str, Sender] = {}
         self._receivers: dict[str, Receiver] = {}
         self._tags = 0
+        #: The request to connect once more, without an idle timeout.
+        self._again: ops.Connect | None = None
 
     # -- the connection
 
@@ -87,7 +91,8 @@ class AmqpAgent(AsyncAgent):
         if request.login:
             self._connection.user, self._connection.password = request.login, request.passcode
         sends_ms, wants_ms = request.heartbeat_ms
-        if sends_ms or wants_ms:
+        self._again = msgspec.structs.replace(request, heartbeat_ms=(0, 0)) if sends_ms or wants_ms else None
+        if self._again is not None:
             self._transport.idle_timeout = (wants_ms or sends_ms) / 1000
         self._socket = self.dial(request)
         self._transport.bind(self._connection)
@@ -149,7 +154,18 @@ class AmqpAgent(AsyncAgent):
 
     def _ended(self, reason: str) -> None:
         condition = self._connection.remote_condition or self._transport.condition
+        again, self._again = self._again, None
+        if condition and again is not None and not self.connected and "idle" in str(condition.description).lower():
+            self.drop()
+            self.loop.call_soon(self._redial, again)
+            return
         self.lost("broker", f"{reason} ({condition.name}: {condition.description})" if condition else reason)
+
+    def _redial(self, request: ops.Connect) -> None:
+        try:
+            self.open(request)
+        except RefusedError as error:
+            self.lost("broker", str(error))
 
     def farewell(self) -> None:
         self._connection.close()
@@ -167,6 +183,8 @@ class AmqpAgent(AsyncAgent):
     # -- what the engine finds out
 
     def _happened(self, event: Any) -> None:
+        if self._socket is None:
+            return
         kind = event.type
         if kind == Event.CONNECTION_REMOTE_OPEN:
             # A broker that refuses opens and closes at once.
@@ -241,7 +259,8 @@ class AmqpAgent(AsyncAgent):
         origin = annotations.get(self.words["original_destination"])
         count = int(message.delivery_count)
         return {
-            "redelivered": count > 0,
+            # A link that ends with a delivery unsettled need not count it: AMQP 1.0, 3.2.1, delivery-count.
+            "redelivered": True if count else None,
             "delivery_count": count + 1,
             "expiration_ms": round(message.expiry_time * 1000) if message.expiry_time else 0,
             "timestamp_ms": round(message.creation_time * 1000) if message.creation_time else 0,

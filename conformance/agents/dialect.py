@@ -1,11 +1,12 @@
 """STOMP with a broker's own words: destinations and headers renamed on their way out and back.
 
 Rule: the library speaks as it always does; only here are its words another broker's. A header that does not exist there
-is left out.
+is left out, both ways: what a broker hands on as it came, or calls by the same name, is not what the suite means.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from brokerproof.conformance.experiment.wire_names import HEADERS, WireNames
@@ -13,6 +14,8 @@ from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 _PLAIN = WireNames()
+#: A literal of a selector, which stays as it is, or a word.
+_WORD = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*")
 #: Headers that hold a destination.
 _PLACES = ("destination", "reply-to", "original-destination")
 
@@ -23,16 +26,17 @@ class Dialect:
     def __init__(self, names: WireNames) -> None:
         self._names = names
         self._out = {HEADERS[word]: header for word, header in names.headers.items()}
-        self._in = {header: own for own, header in self._out.items() if header}
-
-    @property
-    def marks(self) -> bool:
-        """Whether this broker has a header for what it delivers again."""
-        return self._out.get(HEADERS["redelivered"]) != ""
+        self._in = {own: "" for own, header in self._out.items() if not header}
+        self._in |= {header: own for own, header in self._out.items() if header}
+        #: What this broker has no header for, in the suite's words.
+        self.lacks = frozenset(word for word, header in names.headers.items() if not header)
 
     def outgoing(self, frame: Frame) -> Frame:
         """A frame of the library's in the broker's words."""
-        headers = {self._out.get(name, name): value for name, value in frame.headers.items()}
+        plain = dict(frame.headers)
+        if "selector" in plain:
+            plain["selector"] = self._selector(plain["selector"])
+        headers = {self._out.get(name, name): value for name, value in plain.items()}
         headers.pop("", None)
         for name in _PLACES:
             if name in headers:
@@ -42,10 +46,15 @@ class Dialect:
     def incoming(self, frame: Frame) -> Frame:
         """A frame of the broker's in the library's words."""
         headers = {self._in.get(name, name): value for name, value in frame.headers.items()}
+        headers.pop("", None)
         for name in _PLACES:
             if name in headers:
                 headers[name] = self._plain(headers[name])
         return Frame(frame.command, headers, frame.body)
+
+    def _selector(self, text: str) -> str:
+        words = self._names.identifiers
+        return _WORD.sub(lambda found: words.get(found[0], found[0]), text) if words else text
 
     def address(self, destination: str) -> str:
         """``/queue/q0`` as the broker writes it."""

@@ -36,8 +36,8 @@ class Library(ABC):
     traits: Traits
     #: Under which receipt the answer to its hello comes.
     hello = "connect"
-    #: Whether this broker says of a message that it delivered it before.
-    marks = True
+    #: What this broker has no word for, in the suite's words.
+    lacks: frozenset[str] = frozenset()
 
     def __init__(self, session: Client) -> None:
         self.session = session

@@ -31,7 +31,7 @@ import msgspec
 
 from brokerproof.conformance.agents.answers import Answers
 from brokerproof.conformance.agents.library import RefusedError
-from brokerproof.conformance.agents.message import arrival_of, read_body
+from brokerproof.conformance.agents.message import UNTOLD, arrival_of, read_body
 from brokerproof.conformance.agents.protocol import (
     PROTOCOL,
     UNSUPPORTED,
@@ -302,7 +302,7 @@ class Agent(ABC):
         if consumer in library.browsers:
             self.answers.say(Browse(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message))
         else:
-            told = arrival_of(item) if library.marks else arrival_of(item) | {"redelivered": None}
+            told = arrival_of(item) | dict.fromkeys(library.lacks & UNTOLD)
             self.answers.say(Arrive(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message, **told))
         library.arrived(item, message, _now())
         if "take" not in self.capabilities:

@@ -59,6 +59,10 @@ def properties_of(operation: Send) -> dict[str, str | bool | int | float]:
     return properties
 
 
+#: What an arrival does not tell where the broker has no word for it; there is no value that means the same.
+UNTOLD = frozenset({"priority", "redelivered"})
+
+
 def arrival_of(item: Delivered) -> dict[str, Any]:
     """What is told of a message that reached its consumer's host, in the words of an agent's ``arrive``."""
     dead = item.properties if item.original_destination else {}

@@ -54,6 +54,8 @@ class MqttAgent(AsyncAgent):
         self._sending: mqtt.Client | None = None
         self._clients: dict[str, mqtt.Client] = {}
         self._numbers = itertools.count(1)
+        #: Session of a durable subscription -> what it is subscribed to.
+        self._durables: dict[str, str] = {}
 
     # -- connections
 
@@ -175,7 +177,11 @@ class MqttAgent(AsyncAgent):
         name, durable = operation.consumer, operation.durable
         window = 0 if operation.prefetch is None else max(1, operation.prefetch)
         own_id = f"{self._own_id}-{durable or next(self._numbers)}"
-        client = self._clients[name] = self._dialled(own_id, window=window, keeps=bool(durable), clean=not durable)
+        # A session keeps what it is subscribed to: a name that turns to another topic begins afresh, as in JMS.
+        clean = not durable or self._durables.get(own_id, operation.dest) != operation.dest
+        if durable:
+            self._durables[own_id] = operation.dest
+        client = self._clients[name] = self._dialled(own_id, window=window, keeps=bool(durable), clean=clean)
         key = ("consumer", name)
 
         def greeted(*told: Any) -> None:
@@ -224,7 +230,9 @@ class MqttAgent(AsyncAgent):
         if not isinstance(operation, ops.Unsubscribe):
             return super().other(operation)
         # A session ends when its name connects afresh and leaves.
-        client = self._dialled(f"{self._own_id}-{operation.durable}")
+        own_id = f"{self._own_id}-{operation.durable}"
+        self._durables.pop(own_id, None)
+        client = self._dialled(own_id)
         key = ("unsubscribe", operation.durable)
 
         def greeted(*_: Any) -> None:

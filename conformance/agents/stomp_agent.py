@@ -42,7 +42,7 @@ class StompAgent(Agent):
         if request.names is None:
             return Wire(sock, StompFraming(), StompLibrary(session))
         dialect = Dialect(request.names)
-        return Wire(sock, DialectFraming(dialect), StompLibrary(session, marks=dialect.marks))
+        return Wire(sock, DialectFraming(dialect), StompLibrary(session, lacks=dialect.lacks))
 
     def last_of(self, frames: Sequence[object]) -> int:
         # A broker ends a frame with an end of line, which reads as a beat but came with the frame.

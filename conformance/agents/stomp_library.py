@@ -26,9 +26,9 @@ class StompLibrary(Library):
 
     traits = traits.STOMP
 
-    def __init__(self, session: ClientSession, *, marks: bool = True) -> None:
+    def __init__(self, session: ClientSession, *, lacks: frozenset[str] = frozenset()) -> None:
         super().__init__(session)
-        self.marks = marks
+        self.lacks = lacks
         self._stomp = session
         self._inboxes: dict[str, deque[tuple[Delivered, str]]] = {}
         #: Consumers that have been asked for on this connection; what is on its way to one that left still comes.
@@ -40,6 +40,8 @@ class StompLibrary(Library):
         ttl_ms = operation.ttl_ms
         expiration_ms = LAST_MS if operation.endless else now.wall_ms + ttl_ms if ttl_ms else 0
         timestamp_ms = {"client": now.wall_ms, "none": None, "zero": 0}[operation.stamp]
+        if "timestamp" in self.lacks:
+            timestamp_ms = None
         body = make_body(operation.message, operation.size)
         receipt = self._stomp.send(
             operation.dest,

@@ -14,7 +14,22 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from brokerproof.conformance.experiment.steps import AnyStep, Begin, Clock, Commit, Nack, Rollback, Send, Subscribe
+from brokerproof.conformance.experiment.configuration import BrokerSpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.steps import (
+    AnyStep,
+    Begin,
+    Clock,
+    Commit,
+    Nack,
+    Operate,
+    Pause,
+    Probe,
+    Restart,
+    Rollback,
+    Send,
+    Subscribe,
+)
 from brokerproof.conformance.experiment.steps.parallel import mapped
 
 if TYPE_CHECKING:
@@ -109,3 +124,17 @@ def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:
             plain |= fields
     changed = {name: value for name, value in plain.items() if getattr(step, name) != value}
     return msgspec.structs.replace(step, **changed) if changed else step
+
+
+def owns(program: Program) -> bool:
+    """Whether a program must have the broker to itself."""
+    hosts = len(program.hosts)
+    broker = program.hosts.index(program.broker_host())
+    if program.broker.memory_limit_bytes != BrokerSpec().memory_limit_bytes:
+        return True
+    if any(spec.name == DEAD_LETTERS for spec in program.destinations):
+        return True  # what it sends there would be drained by others
+    return any(
+        isinstance(step, Restart | Pause | Operate | Probe) or (isinstance(step, Clock) and step.host % hosts == broker)
+        for step in program.steps
+    )

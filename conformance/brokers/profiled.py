@@ -39,7 +39,6 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.operations import shared
-from brokerproof.conformance.experiment.steps import Clock, Operate, Pause, Probe, Restart
 from brokerproof.conformance.experiment.wire_names import WORDS, WireNames
 from brokerproof.conformance.known import Known, load_known, parse_known
 from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
@@ -183,7 +182,9 @@ class ProfileAdapter(Adapter):
             _class_of(located, "counters.kind", profile.counters.kind, KINDS)
         start = profile.start
         skewed = start is not None and start.clock == "libfaketime"
-        self._shares = profile.promises.reject in {"redeliver", "drop"}
+        # What expires may become a dead letter, whatever is promised of a rejection.
+        dying = {"ttl", "broker-ttl"}.intersection(profile.promises.capabilities or ["ttl"])
+        self._shares = profile.promises.reject in {"redeliver", "drop"} and not dying
         self.servers = Servers(profile.name, skewed=skewed, shared=self._shares)
         alone = start is None and not self._shares
         # A JVM for each host: several programs at once keep a broker's answers waiting in front of the library.
@@ -327,15 +328,7 @@ class ProfileAdapter(Adapter):
     # -- what is played on it
 
     def owns(self, program: Program) -> bool:
-        hosts = len(program.hosts)
-        broker = program.hosts.index(program.broker_host())
-        if program.broker.memory_limit_bytes != BrokerSpec().memory_limit_bytes:
-            return True
-        return any(
-            isinstance(step, Restart | Pause | Operate | Probe)
-            or (isinstance(step, Clock) and step.host % hosts == broker)
-            for step in program.steps
-        )
+        return casting.owns(program)
 
     def cast(self, program: Program) -> Program:
         plays = self._plays

@@ -65,6 +65,7 @@ _DEAD = "queue://ActiveMQ.DLQ"
 
 class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """``headers``: the suite's word (``HEADERS``) -> the broker's header; one that is "" does not exist there.
+    ``identifiers``: JMS header field -> what STOMP's selectors call it there.
     ``arguments``: what AMQP 0-9-1 declares every queue with. ``queue`` "": there are none. ``reject``: AMQP 1.0's
     outcome, or 0-9-1's ``requeue``, of a NACK.
     """
@@ -73,6 +74,7 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     topic: str = "/topic/{name}"
     dead_letters: str = "/queue/ActiveMQ.DLQ"
     headers: dict[str, str] = {}
+    identifiers: dict[str, str] = {}
     arguments: dict[str, str | int | bool] = {}
     reject: Literal["rejected", "released", "modified", "requeue", "discard"] = "rejected"
 

@@ -26,10 +26,11 @@ ISOLATION_MS: Final = 1000
 
 
 def with_windows(facts: Facts) -> list[Session]:
-    """Consumers that got a window full or more, whose library does not widen it by itself. How large a real broker
-    makes the window of who asked for none is another requirement's affair (PRE-004).
+    """Consumers that got a window full or more, whose library neither widens it nor settles at a moment of its own. How
+    large a real broker makes the window of who asked for none is another requirement's affair (PRE-004).
     """
     known = [one for one in facts.rows(sessions) if one.known and not one.auto and not one.traits.widens_window]
+    known = [one for one in known if one.ack != "auto" or not one.traits.settles_by_itself]
     asked = [one for one in known if facts.simulated or one.event is None or one.event.asked != UNASKED]
     return [session for session in asked if 0 < session.prefetch <= len(session.deliveries)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,4 +75,13 @@ def test_the_template_in_javascript_passes(capsys: pytest.CaptureFixture[str]) -
     if shutil.which("node") is None:
         pytest.skip("Node is not there (20.15 or newer)")
     assert main(["agent", "check", "node", str(ROOT / "docs/agents/agent.js")]) == OK
+    assert capsys.readouterr().out.count("ok ") == 11
+
+
+def test_the_template_in_go_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    if shutil.which("go") is None or shutil.which("cc") is None:
+        pytest.skip("Go, or the C compiler that it needs for libc's clock, is not there")
+    agent = tmp_path / "agent"
+    subprocess.run(["go", "build", "-o", agent, ROOT / "docs/agents/agent.go"], check=True, cwd=tmp_path, timeout=120)
+    assert main(["agent", "check", str(agent)]) == OK
     assert capsys.readouterr().out.count("ok ") == 11

@@ -52,6 +52,7 @@ def test_the_listener_of_a_port_is_told_from_others() -> None:
         "listen tcp 127.0.0.1:8474: bind: address already in use",
         "OSError: [Errno 98] Address already in use",
         "could not bind: Address in use",
+        "{listen_error,{acceptor,{127,0,0,1},42015},eaddrinuse}",
     ],
 )
 def test_all_the_ways_of_saying_that_a_port_is_taken(line: str) -> None:

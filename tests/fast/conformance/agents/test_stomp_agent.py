@@ -176,6 +176,28 @@ def test_where_no_header_marks_what_comes_again_nobody_knows_whether_it_does(des
     assert event.redelivered is None
 
 
+def test_what_a_broker_has_no_word_for_is_neither_said_nor_believed(desk: Desk) -> None:
+    assert desk.connect(names=WireNames(headers={"priority": "", "timestamp": ""})).ok is not None
+    desk.post(ops.Send(dest="queue://q0", message="run:p0/1", priority=7))
+    sent = desk.receipt()
+    assert not {"priority", "timestamp"} & set(sent.headers)
+    assert (desk.reply().ok or {})["timestamp_ms"] is None
+    desk.post(ops.Subscribe(dest="queue://q0", consumer="c0/1"))
+    desk.receipt()
+    desk.reply()
+    headers = {"subscription": "c0/1", "message-id": "m1", "destination": "/queue/q0", "timestamp": "55"}
+    desk.tell("MESSAGE", headers, b"run:p0/1\n")
+    event = desk.said()
+    assert isinstance(event, protocol.Arrive)
+    assert (event.priority, event.timestamp_ms) == (None, 0)
+
+
+def test_a_selector_names_header_fields_as_the_broker_does(desk: Desk) -> None:
+    assert desk.connect(names=WireNames(identifiers={"JMSPriority": "AMQPriority"})).ok is not None
+    desk.post(ops.Subscribe(dest="queue://q0", consumer="c0/1", selector="JMSPriority > 4 AND kind = 'JMSPriority'"))
+    assert desk.receipt().headers["selector"] == "AMQPriority > 4 AND kind = 'JMSPriority'"
+
+
 def test_a_foreign_message_has_no_name(desk: Desk) -> None:
     desk.connect()
     desk.post(ops.Subscribe(dest="queue://q0", consumer="c0/1"))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from brokerproof.conformance.experiment.history import Connect
+from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder
 
@@ -66,6 +69,14 @@ def test_unknown_and_refused_settlements_count_in_the_brokers_favour() -> None:
 def test_libraries_that_widen_their_window_are_not_judged() -> None:
     assert kinds(stocked(prefetch=1, via="jms").arrive("c0/1", "p0/1", "p0/2"))["PRE-001"] is SILENT
     assert kinds(stocked(prefetch=1, ack="auto").arrive("c0/1", "p0/1", "p0/2"))["PRE-001"] is SILENT
+
+
+def test_a_library_that_settles_at_a_moment_of_its_own_is_not_judged() -> None:
+    story = stocked(prefetch=2, ack="auto").arrive("c0/1", "p0/1", "p0/2", "p0/3")
+    assert kinds(story)["PRE-001"] is SILENT  # STOMP: the broker settles what it writes
+    own = Traits(settles_by_itself=True)  # Paho's PUBACK goes out with the arrival
+    story.events = [replace(one, traits=own) if isinstance(one, Connect) else one for one in story.events]
+    assert kinds(story)["PRE-001"] is SILENT
 
 
 def test_what_may_have_expired_may_have_been_taken_back() -> None:
