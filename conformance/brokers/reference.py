@@ -175,7 +175,7 @@ class ReferenceAdapter(Adapter):
         return cls(chosen.mutant)
 
     def capabilities(self) -> list[str]:
-        return list(CAPABILITIES)
+        return [*CAPABILITIES, "network"]
 
     def effective(self, program: Program) -> Program:
         generation = resolve_generation(program.broker.generation)

@@ -58,6 +58,8 @@ class Crossings:
         #: What was sent and not confirmed: (queue, message) -> attempts; acknowledgements that are under way.
         self._attempts: dict[tuple[str, str], Attempt] = {}
         self._telling: dict[tuple[str, str], tuple[int, type[Ack | Nack]]] = {}
+        #: Messages that this life has sent and that are not answered.
+        self._under_way: dict[tuple[str, str], None] = {}
 
     def begun(self, now_ns: int) -> None:
         """A new life: two sockets are being opened."""
@@ -79,11 +81,14 @@ class Crossings:
         options = {"consumer": self._named(consumer), "dest": dest, "prefetch": PREFETCH, "ack": "individual"}
         self._recorder.put(Subscribe, self._open_ns, now_ns, self.near, result=result, dispatch="async", **options)
 
-    def passed_on(self, consumer: str, message: str, told: dict[str, Any], sent: dict[str, Any], t0: int, t1: int) -> None:
+    def passed_on(
+        self, consumer: str, message: str, told: dict[str, Any], sent: dict[str, Any], t0: int, t1: int
+    ) -> None:
         """A message has come, within an interval, and is sent on after it; ``told`` and ``sent`` as below."""
         name = self._named(consumer)
         self._recorder.put(Arrive, t0, t1, self.near, consumer=name, message=message, **told)
         self._recorder.put(Consume, t1, t1, self.near, consumer=name, message=message)
+        self._under_way[told["dest"], message] = None
         attempt = self._attempts.get((told["dest"], message))
         if attempt is None:
             self._attempts[told["dest"], message] = Attempt(t1, sent)
@@ -92,6 +97,7 @@ class Crossings:
 
     def answered(self, consumer: str, message: str, dest: str, now_ns: int, refusal: str | None = None) -> None:
         """The far broker has said what becomes of a message; the near one is told."""
+        self._under_way.pop((dest, message), None)
         attempt = self._attempts.pop((dest, message), None)
         if attempt is not None:
             result = "ok" if refusal is None else "fail"
@@ -108,15 +114,20 @@ class Crossings:
         mode = {"mode": "individual"} if kind is Ack else {}
         self._recorder.put(kind, t0, t1, self.near, result=result, consumer=name, messages=[message], **mode)
 
-    def ended(self, now_ns: int) -> None:
-        """This life is over: what was not confirmed is in doubt, and so is what was not heard of again."""
+    def ended(self, now_ns: int) -> int:
+        """This life is over: what was not confirmed is in doubt (how many messages), and so is what was not heard of
+        again.
+        """
         for (name, message), (since_ns, kind) in self._telling.items():
             self._settled(kind, name, message, "unknown", since_ns, now_ns)
+        doubtful = len(self._under_way)
         self._telling.clear()
+        self._under_way.clear()
+        return doubtful
 
-    def in_doubt(self) -> int:
-        """How many messages were sent, in this life or an earlier one, and never confirmed."""
-        return len(self._attempts)
+    def is_waiting(self) -> bool:
+        """Whether one of the brokers owes this life an answer about a message."""
+        return bool(self._under_way or self._telling)
 
     def tell_doubts(self, now_ns: int) -> None:
         """What was never confirmed may be there or not."""

@@ -10,6 +10,8 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -56,10 +58,10 @@ class LiveBridge:
         #: How often it was begun; it has sockets; both brokers have let it in.
         self.life = 0
         self.dialled = self.is_open = False
-        #: Ends whose connection was seen to begin and to end.
+        #: Ends that are connected for certain.
         self._joined: list[str] = []
-        #: The life in which its link was stalled.
-        self.stalled_in = 0
+        #: Messages that were in doubt when the last life ended; the life in which its link was stalled.
+        self._doubtful = self.stalled_in = 0
 
     @property
     def channel(self) -> Channel | None:
@@ -86,7 +88,7 @@ class LiveBridge:
         path = hosts.paths[self.state.name]
         near, far = hosts.endpoints[self._near], hosts.endpoints[self._far]
         names = {"name": f"{hosts.names.run}-{self.name}", "near_name": self._near, "far_name": self._far}
-        ends = {"near": _connecting(near, None), "far": _connecting(far, path.proxy and path.port(0))}
+        ends = {"near": _connecting(near, None), "far": _connecting(far, None if path.proxy is None else path.port(0))}
         self._ask({"do": "dial", **ends, **names, "queues": self._queues})
         self._due_ns = time.monotonic_ns() + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, RETRY_MAX_NS)
@@ -108,6 +110,13 @@ class LiveBridge:
         """When ``tick`` is wanted."""
         return None if self.is_open or not self._due_ns else self._due_ns
 
+    def enact(self, how: str) -> dict[str, int] | None:
+        """``cut`` or ``kill`` it, with the evidence; "": let it try again at once."""
+        if how:
+            return self.cut(how)
+        self.rejoin()
+        return None
+
     def rejoin(self) -> None:
         """Do not wait."""
         self.drain()
@@ -119,16 +128,21 @@ class LiveBridge:
     def cut(self, how: str) -> dict[str, int]:
         """Both sockets vanish, or the process ends; the evidence."""
         self.drain()
+        self._doubtful = 0
         process = self._process
         if how == "kill" and process is not None:
             since_ns = self._hosts.now_ns()
-            code = process.kill()
-            self.drain()
-            if self._process is not None:
-                self._gone(since_ns)
-            return {"in_doubt": self._log.in_doubt(), "exit_code": code}
+            process.signal(signal.SIGKILL)
+            process.wait(OWN_MS)
+            self._process = None
+            with contextlib.suppress(ChannelClosed):
+                while True:
+                    self._heard(process.channel.receive(OWN_MS))
+            if self.dialled:
+                self._over(since_ns)
+            return {"in_doubt": self._doubtful, "exit_code": process.kill()}
         self._drop()
-        return {"in_doubt": self._log.in_doubt()}
+        return {"in_doubt": self._doubtful}
 
     def _drop(self) -> None:
         """Let both sockets vanish, and take in what was told before that."""
@@ -155,22 +169,14 @@ class LiveBridge:
         self._due_ns = time.monotonic_ns() + self._pause_ns
         hosts, log = self._hosts, self._log
         now_ns = hosts.now_ns()
-        log.ended(now_ns)
+        self._doubtful = log.ended(now_ns)
         for name in (log.near, log.far):
-            if name not in self._joined:
-                log.connected(name, "unknown", now_ns)
             if name != closed_by:
+                if name not in self._joined:
+                    log.connected(name, "unknown", now_ns)
                 held = name == log.far and self.state.stalled in {"broker", "both"}
-                hosts.recorder.put(
-                    events.Leave, since_ns, now_ns, name, result="unknown" if held else "ok", how="drop"
-                )
+                hosts.recorder.put(events.Leave, since_ns, now_ns, name, result="unknown" if held else "ok", how="drop")
         self._joined.clear()
-
-    def _gone(self, since_ns: int) -> None:
-        """Its process has ended."""
-        self._process = None
-        if self.dialled:
-            self._over(since_ns)
 
     def _fall(self) -> None:
         """Its process has ended by itself."""
@@ -179,11 +185,13 @@ class LiveBridge:
             return
         if process.wait(OWN_MS) is None:
             raise AgentError(self.name, f"tells nothing any more\n{process.log_tail()}")
+        self._process = None
         now_ns = hosts.now_ns()
         hosts.recorder.put(
             events.Crash, now_ns, now_ns, self.name, target=self.name, how="exited", evidence=process.state()
         )
-        self._gone(now_ns)
+        if self.dialled:
+            self._over(now_ns)
 
     # -- what it tells
 
@@ -194,8 +202,6 @@ class LiveBridge:
             while process is not None and process is self._process and process.channel.has_line():
                 self._heard(process.channel.receive(0))
         except ChannelClosed:
-            if process is not None and process.killed:
-                return
             self._fall()
 
     def _heard(self, told: dict[str, Any]) -> None:
@@ -218,7 +224,8 @@ class LiveBridge:
         if name:
             put = self._hosts.recorder.put
             put(events.Closed, t0, t1, name, who="broker", reason=told["reason"], link=name)
-            put(events.Leave, t0, t1, name, result="ok", how="drop")
+            if name in self._joined:
+                put(events.Leave, t0, t1, name, result="ok", how="drop")
         self._over(t0, name)
 
     def _about(self, event: str, told: dict[str, Any], message: str, t0: int, t1: int) -> None:
@@ -239,7 +246,7 @@ class LiveBridge:
         """Whether messages can cross, and none waits for an answer in this life. What an earlier life left in doubt,
         and the near broker has not given again by now, is told by ``tell_doubts``.
         """
-        return self.is_open and not self._log.waiting()
+        return self.is_open and not self._log.is_waiting()
 
     def tell_doubts(self) -> None:
         """What was never confirmed may be there or not."""

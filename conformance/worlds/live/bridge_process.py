@@ -230,8 +230,8 @@ def main() -> int:
     """Serve stdin and stdout."""
     kind = Bridge
     if len(sys.argv) > 1:
-        from brokerproof.conformance.mutants import build  # noqa: PLC0415 - only where one is planted
-        from brokerproof.reference_broker.core.config import BrokerConfig  # noqa: PLC0415
+        from brokerproof.conformance.mutants import build
+        from brokerproof.reference_broker.core.config import BrokerConfig
 
         kind = build(sys.argv[1], BrokerConfig()).bridge
     BridgeProcess(kind).run()
