@@ -126,8 +126,8 @@ class Crossings:
         return doubtful
 
     def is_waiting(self) -> bool:
-        """Whether one of the brokers owes this life an answer about a message."""
-        return bool(self._under_way or self._telling)
+        """Whether the far broker owes this life an answer about a message."""
+        return bool(self._under_way)
 
     def tell_doubts(self, now_ns: int) -> None:
         """What was never confirmed may be there or not."""
