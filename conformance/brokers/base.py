@@ -183,6 +183,8 @@ class Adapter(ABC):
     lanes: int = 1
     #: Whether a run may get the broker of an earlier one; then the order of runs matters.
     shares: bool = True
+    #: A defect that is planted in it, and in the bridges beside it.
+    mutant: str | None = None
     #: The options of a command by which it was chosen.
     chosen: tuple[str, ...] = ()
     #: The releases to choose from (``NAME@RELEASE``), oldest first, and whether it can be started from a home folder.
@@ -200,7 +202,8 @@ class Adapter(ABC):
 
     def refusal(self, program: Program) -> str:
         """Why this broker cannot run the program at all; "" if it can."""
-        return "it is about several brokers, which only virtual time has" if len(program.brokers()) > 1 else ""
+        several = len(program.brokers()) > 1 and "network" not in self.capabilities()
+        return f"it is about several brokers, and nobody starts more than one {self.label} for a run" if several else ""
 
     def cast(self, program: Program) -> Program:
         """The program as it is played here: its hosts may be played by another client library."""

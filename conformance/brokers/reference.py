@@ -175,7 +175,7 @@ class ReferenceAdapter(Adapter):
         return cls(chosen.mutant)
 
     def capabilities(self) -> list[str]:
-        return list(CAPABILITIES)
+        return [*CAPABILITIES, "network"]
 
     def effective(self, program: Program) -> Program:
         generation = resolve_generation(program.broker.generation)
@@ -184,7 +184,7 @@ class ReferenceAdapter(Adapter):
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         name = laboratory.fresh_name("reference")
         config = laboratory.folder / f"{name}.toml"
-        config.write_text(configuration(program.broker), encoding="utf-8")
+        config.write_text(configuration(program.broker, program.broker_host().name), encoding="utf-8")
         clock, env = laboratory.clock(name, program.broker_host().clock.offset_ms)
         start = (
             ["brokerproof.reference_broker.server"]
@@ -201,10 +201,13 @@ class ReferenceAdapter(Adapter):
         return ReferenceEndpoint(spawn, clock)
 
 
-def configuration(broker: BrokerSpec) -> str:
-    """A program's broker settings as the server's configuration file."""
+def configuration(broker: BrokerSpec, name: str = "b") -> str:
+    """A program's broker settings as the server's configuration file; ``name`` is the broker's, which no two in a
+    network share.
+    """
     lines = [
         "[broker]",
+        f"name = {_toml(name)}",
         f"memory_limit_bytes = {broker.memory_limit_bytes}",
         f"store_limit_bytes = {broker.store_limit_bytes}",
         f"temp_limit_bytes = {broker.temp_limit_bytes}",

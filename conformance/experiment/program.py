@@ -93,6 +93,10 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The broker that a client uses, or beside which a bridge runs."""
         return host.at or self.broker_host().name
 
+    def seen_from(self, broker: HostSpec) -> Program:
+        """The same program with another of its brokers as the first."""
+        return msgspec.structs.replace(self, hosts=[broker, *(host for host in self.hosts if host is not broker)])
+
     def link_of(self, client: str) -> LinkSpec:
         """The link of a client; the default link where the program names none."""
         return next((link for link in self.links if link.client == client), LinkSpec(client))

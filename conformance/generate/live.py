@@ -5,6 +5,7 @@ Rules
   all: what is before what stays so.
 * Nine of ten share brokers: their broker has its default settings and a clock of its own, all other clocks are told
   relative to it, and nobody stops, skews or operates it. The tenth owns its broker.
+* Several brokers are asked for: then a program that is a network stays one, on brokers of its own.
 * A program of fewer than ``OPERATIONS_MIN`` steps of clients is not worth a run: the next one is drawn.
 """
 
@@ -52,15 +53,20 @@ _OF_CLIENTS = (Send, Subscribe, Take, Ack, Nack)
 _OF_BROKER = (Operate, Pause, Probe, Restart)
 
 
-def live_program(seed: int) -> Program:
+def live_program(seed: int, *, networks: bool = False) -> Program:
     """The program of a seed, for the live world."""
-    program, draw = without_network(program_for_seed(seed)), seed
+    program, draw = _drawn(seed, networks=networks), seed
     while sum(isinstance(step, _OF_CLIENTS) for step in program.each_step()) < OPERATIONS_MIN:
         draw += _STRIDE
-        program = without_network(program_for_seed(draw))
-    if seed % OWNERS != OWNERS - 1:
+        program = _drawn(draw, networks=networks)
+    if seed % OWNERS != OWNERS - 1 and len(program.brokers()) == 1:
         program = shared(program)
     return quick(program)
+
+
+def _drawn(seed: int, *, networks: bool) -> Program:
+    program = program_for_seed(seed)
+    return program if networks else without_network(program)
 
 
 def shared(program: Program) -> Program:

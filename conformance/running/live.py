@@ -142,11 +142,13 @@ def _applicable(adapter: Adapter, wanted: tuple[str, ...]) -> list[str]:
 def random_plan(adapter: Adapter, options: SuiteOptions) -> Iterator[tuple[str, Program]]:
     """Random programs that fit a broker, until there are as many as were asked for, or the budget is spent."""
     started, found, seed = time.monotonic(), 0, options.seed
+    # Faults are drawn into programs of one broker.
+    networks = "network" in adapter.capabilities() and options.chaos is None
     # A broker that fits none of so many fits none at all.
     while found < options.live_programs and seed < options.seed + MISFITS * (options.live_programs + 1):
         if options.budget_s is not None and time.monotonic() - started > options.budget_s:
             return
-        program, name = live_program(seed), f"live-seed-{seed}"
+        program, name = live_program(seed, networks=networks), f"live-seed-{seed}"
         if options.chaos is not None:
             program, name = chaotic(program, options.chaos, seed), f"chaos-{options.chaos}-{seed}"
         program = adapter.cast(program)

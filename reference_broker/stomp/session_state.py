@@ -86,7 +86,7 @@ class SessionState:
     def next_message_id(self) -> str:
         """An id that no other message has."""
         self._messages += 1
-        return f"ID-{self.connection}-{self._messages}"
+        return f"ID-{self.config.name}-{self.connection}-{self._messages}"
 
     def take_receipt(self, request: int) -> str | None:
         """The receipt that a request's frame asked for, once; None if there is none."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from brokerproof.chaos.channels import ChannelError
 from brokerproof.conformance.agents.protocol import (
@@ -159,13 +159,23 @@ class AgentHost:
         return AgentError(self.name, f"{text}{how}\nend of its log:\n{self.process.log_tail().strip() or '(empty)'}")
 
 
-def await_lines(agents: Iterable[AgentHost], deadline_ns: int) -> bool:
+class Telling(Protocol):
+    """Somebody with a channel, or without one just now."""
+
+    @property
+    def channel(self) -> Channel | None:
+        """Where its lines come from."""
+
+
+def await_lines(agents: Iterable[Telling], deadline_ns: int) -> bool:
     """Wait until any of the agents has written something, or until the deadline; whether one has."""
     poller = select.poll()
     for agent in agents:
-        if agent.channel.has_line():
+        if (channel := agent.channel) is None:
+            continue
+        if channel.has_line():
             return True
-        poller.register(agent.channel, select.POLLIN)
+        poller.register(channel, select.POLLIN)
     left_ns = deadline_ns - time.monotonic_ns()
     # Rounded up: a wait that ends just before its deadline would be called again and spin.
     return bool(poller.poll(max(0, -(-left_ns // NS_PER_MS))))

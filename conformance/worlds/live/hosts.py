@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.base import Endpoint
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.state import ClientState, HostState, WorldState
+    from brokerproof.conformance.worlds.live.bridge import LiveBridge
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
     from brokerproof.conformance.worlds.port import Recorder, Waiting
 
@@ -56,14 +57,15 @@ SAMPLE_EVERY_MS = 100
 class Hosts:
     """One run's. Times are the machine's monotonic nanoseconds unless they are said to be the run's."""
 
-    endpoint: Endpoint
-
     def __init__(self, laboratory: Laboratory, state: WorldState, recorder: Recorder) -> None:
         self.laboratory = laboratory
         self.state = state
         self.recorder = recorder
         self.names = RunNames(state.destinations)
         self.start_ns = time.monotonic_ns()
+        #: Broker -> its process; bridge -> its host.
+        self.endpoints: dict[str, Endpoint] = {}
+        self.bridges: dict[str, LiveBridge] = {}
         self.agents: dict[str, AgentHost] = {}
         self.paths: dict[str, Path] = {}
         self.clocks: dict[str, HostClock] = {}
@@ -71,12 +73,21 @@ class Hosts:
         self.inboxes: dict[str, deque[str]] = {}
         self.dest_of: dict[str, str] = {}
         self.last_arrival_ns = self.start_ns
-        #: The broker's process has ended, and nobody had asked it to.
-        self.crashed = False
+        #: Brokers whose process has ended, and nobody had asked it to.
+        self.crashed: list[str] = []
         #: Client -> when the broker ended its connection, where a tap saw it.
         self._ended_ns: dict[str, int] = {}
         #: Clients whose last request on their connection was not answered.
         self._unanswered: set[str] = set()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The first broker's."""
+        return self.endpoints[self.state.broker.name]
+
+    def broker_of(self, client: ClientState) -> str:
+        """The broker that a client uses."""
+        return client.spec.at or self.state.broker.name
 
     def run_ns(self, at_ns: int) -> int:
         """A time of the run."""
@@ -94,7 +105,7 @@ class Hosts:
 
     def hire(self, client: ClientState, offset_ms: int) -> AgentHost:
         """A process for a host, by the library that plays it on this broker."""
-        endpoint = self.endpoint
+        endpoint = self.endpoints[self.broker_of(client)]
         agent = self.agents[client.name] = self.laboratory.hire(
             endpoint.library(client.via), offset_ms, endpoint.words(client.via)
         )
@@ -125,6 +136,9 @@ class Hosts:
         """Give everything back; safe to call twice."""
         agents, self.agents = self.agents, {}
         paths, self.paths = self.paths, {}
+        bridges, self.bridges = self.bridges, {}
+        for bridge in bridges.values():
+            bridge.shut()
         for path in paths.values():
             path.close()
         for agent in agents.values():
@@ -140,13 +154,16 @@ class Hosts:
         come.
         """
         now_ns, until_ns = time.monotonic_ns(), self.start_ns + until_ns
+        for bridge in self.bridges.values():
+            bridge.drain()
+            bridge.tick(now_ns)
         if now_ns < until_ns:
-            wake_ns = until_ns
+            wake_ns = min([until_ns, *(due for bridge in self.bridges.values() if (due := bridge.next_due_ns()))])
             for clock in self.clocks.values():
                 clock.tick(now_ns)
                 tick_ns = clock.next_tick_ns()
                 wake_ns = wake_ns if tick_ns is None else min(wake_ns, tick_ns)
-            await_lines(self.agents.values(), wake_ns)
+            await_lines([*self.agents.values(), *self.bridges.values()], wake_ns)
         for name, agent in list(self.agents.items()):
             for event in agent.drain():
                 self._heard(name, event)
@@ -199,7 +216,9 @@ class Hosts:
         outcome = Outcome(t0=self.run_ns(reply.t0), t1=self.run_ns(reply.t1))
         if reply.fail is not None:
             if reply.fail.code.startswith(PROFILE):
-                raise self.endpoint.blamed(reply.fail.code.removeprefix(PROFILE), reply.fail.text)
+                raise self.endpoints[self.broker_of(client)].blamed(
+                    reply.fail.code.removeprefix(PROFILE), reply.fail.text
+                )
             outcome.result, outcome.refusal = "fail", f"{reply.fail.code}: {reply.fail.text}"
         elif reply.ok is None:
             outcome.result = "unknown"
@@ -274,49 +293,52 @@ class Hosts:
         for client, path in self.paths.items():
             for end in path.broker_ends():
                 self._ended_ns[client] = end.at_ns
-                fields = {"reason": self._closing_reason() or end.how, "idle_ns": path.idle_ns(end.at_ns)}
-                broker = self.state.broker.name
+                broker = self.broker_of(self.state.client(client))
+                fields = {"reason": self._closing_reason(broker) or end.how, "idle_ns": path.idle_ns(end.at_ns)}
                 self.put(events.Closed, end.at_ns, end.at_ns, broker, who="broker", link=client, **fields)
 
-    def _closing_reason(self) -> str:
-        """What the broker says about the connection that it has just ended; its log may come a little later."""
+    def _closing_reason(self, broker: str) -> str:
+        """What a broker says about the connection that it has just ended; its log may come a little later."""
         deadline_ns = time.monotonic_ns() + LOG_MS * NS_PER_MS
         while True:
-            reasons = self.of_broker(self.endpoint.closings, list[str]())
+            reasons = self.of_broker(self.endpoints[broker].closings, list[str](), broker)
             if reasons or time.monotonic_ns() > deadline_ns:
                 return reasons[-1] if reasons else ""
             time.sleep(0.002)
 
     # -- the broker's process
 
-    def of_broker(self, ask: Callable[[], T], otherwise: T) -> T:
-        """What the broker's side says; ``otherwise`` where its process has ended by itself."""
-        if not self.crashed:
+    def of_broker(self, ask: Callable[[], T], otherwise: T, broker: str = "") -> T:
+        """What a broker's side says, the first one's where none is named; ``otherwise`` where its process has ended by
+        itself.
+        """
+        if (broker or self.state.broker.name) not in self.crashed:
             try:
                 answer = ask()
             except Exception:
-                if not self.has_crashed(END_MS):
+                if not self.has_crashed(END_MS, broker):
                     raise
             else:
-                if answer is not None or not self.has_crashed():
+                if answer is not None or not self.has_crashed(0, broker):
                     return answer
         return otherwise
 
-    def has_crashed(self, patience_ms: int = 0) -> bool:
-        """Whether the broker's process has ended by itself, which is written down once."""
-        process = None if self.crashed else self.endpoint.process()
+    def has_crashed(self, patience_ms: int = 0, broker: str = "") -> bool:
+        """Whether a broker's process has ended by itself, which is written down once."""
+        broker = broker or self.state.broker.name
+        process = None if broker in self.crashed else self.endpoints[broker].process()
         if process is not None and process.wait(patience_ms) is not None:
-            self.crashed = True
-            now_ns, broker = time.monotonic_ns(), self.state.broker.name
+            self.crashed.append(broker)
+            now_ns = time.monotonic_ns()
             self.put(events.Crash, now_ns, now_ns, broker, target=broker, how="exited", evidence=process.state())
-        return self.crashed
+        return broker in self.crashed
 
     # -- clocks
 
     def read_wall(self, host: str) -> Sample | None:
         """What a host's own clock shows now; None: it cannot be asked, or its process was killed."""
-        if host == self.state.broker.name:
-            found = self.of_broker(self.endpoint.read_clock, None)
+        if host in self.endpoints:
+            found = self.of_broker(self.endpoints[host].read_clock, None, host)
             return None if found is None else clocks.of_reading(found)
         if host not in self.agents:
             return None

@@ -4,7 +4,8 @@ Rules
 * Events are ordered by ``t1``; what agents and taps told late finds its place here.
 * An effect proves its cause. A message that arrived had been accepted by then, a consumer at which one arrived had been
   attached: so a ``send`` or ``subscribe`` whose receipt came later than that ends its interval there, and stands first.
-  So does an arrival that was told later than the application had it.
+  So does an arrival that was told later than the application had it. What came over a bridge had arrived elsewhere
+  before; its interval stays.
   Results stay what they were: *unknown* means that nobody was told.
 """
 
@@ -25,7 +26,7 @@ def put_in_order(events: list[Event]) -> list[Event]:
             arrived[event.message] = min(event.t1, arrived.get(event.message, event.t1))
             attached[event.consumer] = min(event.t1, attached.get(event.consumer, event.t1))
     for event in events:
-        if isinstance(event, Send):
+        if isinstance(event, Send) and not event.network:
             event.t1 = _narrowed(event, arrived.get(event.message))
         elif isinstance(event, Subscribe):
             event.t1 = _narrowed(event, attached.get(event.consumer))

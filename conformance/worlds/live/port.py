@@ -23,17 +23,17 @@ import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.conformance.agents.kinds import JMS, STOMP
-from brokerproof.conformance.agents.protocol import UNSUPPORTED, AgentError
+from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
-from brokerproof.conformance.experiment.destinations import Destinations, is_pattern
-from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.steps.fault import Stall
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.worlds.live import clocks
+from brokerproof.conformance.worlds.live.bridge import LiveBridge
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock
 from brokerproof.conformance.worlds.live.hosts import Hosts
 from brokerproof.conformance.worlds.live.links import Path
+from brokerproof.conformance.worlds.live.offers import check_asked, needs
 from brokerproof.conformance.worlds.live.ordering import put_in_order
 from brokerproof.conformance.worlds.live.raw_peers import GROUP_MAX, probe
 from brokerproof.conformance.worlds.naming import address
@@ -77,11 +77,10 @@ class LivePort:
         self._laboratory = laboratory
         self._proxied = proxied
         self._budget_ns = budget_ms * NS_PER_MS
-        self._endpoint: Endpoint | None = None
         #: Hosts whose last connection may have come about after all: nobody waited any longer.
         self._doubted: set[str] = set()
-        #: A later run must not use this broker again.
-        self.broker_spoilt = False
+        #: Brokers that a later run must not use again.
+        self._spoilt: list[str] = []
 
     # -- the run
 
@@ -101,26 +100,41 @@ class LivePort:
         for client in clients:
             if self._adapter.library(client.via) == STOMP:
                 hosts.agents[client.name] = self._laboratory.hire(STOMP, client.spec.clock.offset_ms)
-        self._endpoint = hosts.endpoint = endpoint = self._adapter.open(program, self._laboratory)
+        for spec, bridge in zip(program.bridges(), self._state.bridges, strict=True):
+            one = LiveBridge(hosts, spec, bridge, near=program.at(spec), mutant=self._adapter.mutant)
+            hosts.bridges[bridge.name] = one
+            one.start()
+        for place in program.brokers():
+            hosts.endpoints[place.name] = self._adapter.open(program.seen_from(place), self._laboratory)
         for client in clients:
             if client.name not in hosts.agents:
                 hosts.hire(client, client.spec.clock.offset_ms)
-        proxied = self._proxied
-        if proxied is None:
-            proxied = any(isinstance(step, Stall) for step in program.steps)
+        for client in self._state.linked():
+            hosts.paths[client.name] = self._path(client)
         for client in clients:
-            access = endpoint.access(client.via)
-            rate = client.link.bytes_per_second
-            line = self._laboratory.link(client.name, access.port, access.host) if proxied or rate else None
-            if line is not None:
-                line.limit(rate)
-            hosts.settle_in(client, Path(line))
-        broker = self._state.broker
-        hosts.clocks[broker.name] = HostClock(broker.spec.clock, endpoint.clock_file, time.monotonic_ns())
+            hosts.settle_in(client, hosts.paths[client.name])
+        for broker in self._state.brokers:
+            file = hosts.endpoints[broker.name].clock_file
+            hosts.clocks[broker.name] = HostClock(broker.spec.clock, file, time.monotonic_ns())
         for agent in hosts.agents.values():
             agent.greet()
         for host in self._state.hosts:
             hosts.check_skew(host)
+        for one in hosts.bridges.values():
+            one.begin()
+
+    def _path(self, client: ClientState) -> Path:
+        """A client's, or a bridge's, to its broker."""
+        proxied = self._proxied
+        if proxied is None:
+            proxied = any(isinstance(step, Stall) for step in self._program.steps)
+        rate = client.link.bytes_per_second
+        if not proxied and not rate:
+            return Path(None)
+        access = self.hosts.endpoints[self.hosts.broker_of(client)].access(client.via)
+        line = self._laboratory.link(client.name, access.port, access.host)
+        line.limit(rate)
+        return Path(line)
 
     def receive_guest(self, client: ClientState) -> None:
         agent = self.hosts.hire(client, 0)
@@ -128,21 +142,23 @@ class LivePort:
         agent.greet()
 
     def shut(self, *, finished: bool) -> None:
-        endpoint, self._endpoint = self._endpoint, None
+        if not hasattr(self, "hosts"):
+            return
+        hosts = self.hosts
+        for bridge in hosts.bridges.values() if finished else ():
+            bridge.tell_doubts()
+        endpoints, hosts.endpoints = hosts.endpoints, {}
         try:
-            if hasattr(self, "hosts"):
-                self.hosts.shut()
+            hosts.shut()
         finally:
-            if endpoint is not None:
+            for name, endpoint in endpoints.items():
                 # A run that broke off may have left anything behind.
-                endpoint.dispose(spoilt=self.broker_spoilt or self.hosts.crashed or not finished)
+                endpoint.dispose(spoilt=name in [*self._spoilt, *hosts.crashed] or not finished)
 
     @property
     def endpoint(self) -> Endpoint:
-        """The open broker."""
-        if self._endpoint is None:
-            raise SuiteProblem("the live world was used while it was not open")
-        return self._endpoint
+        """The open broker, the first of several."""
+        return self.hosts.endpoint
 
     def in_order(self, events: list[Event]) -> list[Event]:
         return put_in_order(events)
@@ -176,14 +192,14 @@ class LivePort:
         elif isinstance(operation, ops.ClockJump):
             if self.hosts.clocks[operation.host].file is None:
                 raise NotOfferedError(f"the clock of {operation.host} cannot be skewed")
-            if operation.host != self._state.broker.name:
+            if operation.host not in self.hosts.endpoints:
                 self.hosts.agent_of(self._state.client(operation.host))
         elif isinstance(operation, ops.ClientOperation):
             client = self._state.client(operation.host)
             offered = self.hosts.agent_of(client).capabilities
             lacking = [
                 word
-                for word, asked in _needs(operation, self._state.destinations).items()
+                for word, asked in needs(operation, self._state.destinations).items()
                 if asked and word not in offered
             ]
             if lacking:
@@ -205,7 +221,7 @@ class LivePort:
     def connect(self, client: ClientState) -> Waiting[Outcome]:
         hosts, spec = self.hosts, client.spec
         agent = hosts.agent_of(client)
-        access = self.endpoint.access(client.via)
+        access = hosts.endpoints[hosts.broker_of(client)].access(client.via)
         path = hosts.paths[client.name]
         port = path.port(access.port)
         host = access.host if path.proxy is None else LOOPBACK
@@ -225,7 +241,7 @@ class LivePort:
             yield from hosts.ask(client.name, ops.Leave(host=client.name, how="drop"), hosts.patience_ms(client))
             self._doubted.discard(client.name)
         outcome, told = yield from hosts.ask_broker(client, request)
-        _check_asked(outcome)
+        check_asked(outcome)
         agent.connected = outcome.result == "ok"
         if outcome.result == "unknown":
             self._doubted.add(client.name)
@@ -244,7 +260,7 @@ class LivePort:
             self.hosts.inboxes[operation.consumer] = deque()
         outcome, told = yield from self.hosts.ask_broker(client, self._on_wire(operation))
         if isinstance(operation, ops.Nack):
-            _check_asked(outcome)
+            check_asked(outcome)
         if isinstance(operation, ops.Send) and outcome.result != "fail":
             if not told:
                 # It may arrive, and then nobody could say what it should look like.
@@ -324,18 +340,24 @@ class LivePort:
         match operation:
             case ops.ReadCounters():
                 dest = operation.dest
-                outcome.counters = self._counters(None if dest is None else hosts.names.physical(dest))
+                name = None if dest is None else hosts.names.physical(dest)
+                outcome.counters = self._counters(name, operation.broker or self._state.broker.name)
             case ops.ClockJump():
                 outcome.evidence = self._jump(operation)
                 outcome.t1 = self.true_ns()
                 hosts.pump_for(_CLEAR_MS)
             case ops.Stall():
                 hosts.paths[operation.link].stall(operation.toward)
+                if operation.link in hosts.bridges:
+                    hosts.bridges[operation.link].stalled_in = hosts.bridges[operation.link].life
             case ops.Resume():
-                alive = self.is_connected(self._state.client(operation.link))
+                alive = self._is_alive(operation.link)
                 outcome.stall, outcome.evidence = hosts.paths[operation.link].resume(alive=alive)
             case ops.Restart():
-                outcome.evidence = self._restart(operation.how)
+                outcome.evidence = self._restart(operation.how, operation.host or self._state.broker.name)
+            case ops.Cut() | ops.Rejoin():
+                how = operation.how if isinstance(operation, ops.Cut) else ""
+                outcome.evidence = hosts.bridges[operation.bridge].enact(how)
             case ops.Pause():
                 if not hosts.of_broker(lambda: self.endpoint.stand_still(paused=True), otherwise=False):
                     raise NotOfferedError("this broker is not ours to stop")
@@ -350,12 +372,19 @@ class LivePort:
         outcome.t1 = outcome.t1 or self.true_ns()
         return outcome
 
+    def _is_alive(self, link: str) -> bool:
+        """Whether the connection on which bytes were held back is still wanted."""
+        bridge = self.hosts.bridges.get(link)
+        if bridge is None:
+            return self.is_connected(self._state.client(link))
+        return bridge.dialled and bridge.stalled_in == bridge.life
+
     def _jump(self, operation: ops.ClockJump) -> dict[str, int] | None:
         """Step a clock, and read it until it has jumped; None if it does not in time."""
         hosts, host, jump_ms = self.hosts, operation.host, operation.jump_ms
-        if host == self._state.broker.name and jump_ms < 0:
+        if host in hosts.endpoints and jump_ms < 0:
             # Timers of a JVM stand still for the length of a step back: no later run may inherit that.
-            self.broker_spoilt = True
+            self._spoilt.append(host)
         before = hosts.read_wall(host)
         hosts.clocks[host].step(jump_ms, time.monotonic_ns())
         if before is None:
@@ -370,12 +399,14 @@ class LivePort:
             hosts.pump_for(_POLL_MS)
         return None
 
-    def _restart(self, how: str) -> dict[str, int]:
-        connected = [agent for agent in self.hosts.agents.values() if agent.connected]
-        evidence = self.endpoint.restart(how)
+    def _restart(self, how: str, broker: str) -> dict[str, int]:
+        hosts = self.hosts
+        there = [name for name in hosts.agents if hosts.broker_of(self._state.client(name)) == broker]
+        connected = [hosts.agents[name] for name in there if hosts.agents[name].connected]
+        evidence = hosts.endpoints[broker].restart(how)
         if evidence is None:
             raise NotOfferedError("this broker is not ours to restart")
-        self.hosts.crashed = False
+        hosts.crashed = [name for name in hosts.crashed if name != broker]
         # Their sockets tell them; one behind a stalled link learns it later.
         until_ns = time.monotonic_ns() + NOTICE_MS * NS_PER_MS
         self.hosts.pump(until_ns, lambda: not any(agent.connected for agent in connected))
@@ -386,7 +417,7 @@ class LivePort:
         dest, to = operation.dest and name(operation.dest), operation.to and name(operation.to)
         ask = partial(self.endpoint.operate, operation.op, dest, to or operation.command, operation.limit_bytes)
         answer = self.hosts.of_broker(ask, None)
-        if self.hosts.crashed:
+        if self._state.broker.name in self.hosts.crashed:
             outcome.result = "unknown"
             return
         if answer is None:
@@ -411,6 +442,7 @@ class LivePort:
         slow = any(client.link.bytes_per_second for client in self._state.clients)
         quiet_ns = (SILENT_MS if slow or seen[0] is None else QUIET_MS) * NS_PER_MS
         since_ns = time.monotonic_ns()
+        bridges = self.hosts.bridges.values()
         while True:
             self.hosts.pump_for(_POLL_MS)
             now = self._figures(), self._passed()
@@ -418,18 +450,24 @@ class LivePort:
             if now != seen:
                 seen, since_ns = now, now_ns
             if now_ns - max(since_ns, self.hosts.last_arrival_ns) >= quiet_ns:
-                return True
+                at_rest = [bridge.is_at_rest() for bridge in bridges]
+                for bridge in bridges if all(at_rest) else ():
+                    bridge.tell_doubts()
+                # Behind a stalled link nothing more is to be expected.
+                if all(at_rest) or any(bridge.state.stalled for bridge in bridges):
+                    return all(at_rest)
             if now_ns > deadline_ns:
                 return False
 
     def _figures(self) -> list[dict[str, int] | None] | None:
-        """What the broker counts for every queue; None if it cannot be asked."""
-        name = self.hosts.names.physical
-        found = [self._counters(name(dest)) for dest in self._state.left_behind()]
+        """What the brokers count for every queue; None if they cannot be asked."""
+        names = [self.hosts.names.physical(dest) for dest in self._state.left_behind()]
+        found = [self._counters(name, broker.name) for broker in self._state.brokers for name in names]
         return None if all(figures is None for figures in found) else found
 
-    def _counters(self, dest: str | None) -> dict[str, int] | None:
-        return self.hosts.of_broker(lambda: self.endpoint.counters(dest), None)
+    def _counters(self, dest: str | None, broker: str) -> dict[str, int] | None:
+        endpoint = self.hosts.endpoints[broker]
+        return self.hosts.of_broker(lambda: endpoint.counters(dest), None, broker)
 
     def _passed(self) -> list[int]:
         """What has come out of every link: a slow one may be all that moves."""
@@ -446,43 +484,3 @@ class LivePort:
             return False
         self.hosts.pump_for(_TURN_MS)
         return True
-
-
-def _check_asked(outcome: Outcome) -> None:
-    """Raises ``NotOfferedError`` for what the agent's library cannot do: the broker was not even asked."""
-    if (outcome.refusal or "").startswith(f"{UNSUPPORTED}: "):
-        raise NotOfferedError(outcome.refusal)
-
-
-def _needs(operation: ops.ClientOperation, known: Destinations) -> dict[str, bool]:
-    """Capability of an agent -> whether it is needed."""
-    match operation:
-        case ops.Send():
-            return {
-                "absolute-delay": operation.deliver_in_ms != 0 or operation.preset_in_ms != 0,
-                "bridges": operation.network,
-                "endless": operation.endless,
-                "forgeries": operation.forged != 0,
-                "groups": bool(operation.group),
-                "headers": bool(operation.headers),
-                "lifetimes": operation.life_ms != 0,
-                "repeats": operation.again,
-                "temporaries": operation.reply or known.kind(operation.dest) == "temporary",
-            }
-        case ops.Subscribe():
-            return {
-                "selectors": bool(operation.selector),
-                "durables": bool(operation.durable),
-                "browsers": operation.browser,
-                "default-prefetch": operation.prefetch is None,
-                "exclusive": operation.exclusive or operation.priority != 0,
-                "wildcards": is_pattern(operation.dest),
-                "temporaries": known.kind(operation.dest) == "temporary",
-            }
-        case ops.Begin():
-            return {"transactions": True}
-        case ops.Unsubscribe():
-            return {"durables": True}
-        case ops.Acknowledge():
-            return {"acknowledgements": True}
-    return {}

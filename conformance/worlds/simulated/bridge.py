@@ -4,8 +4,7 @@ It runs beside the near broker and has one link that matters, to the far one. It
 broker, by what passes on its two connections.
 
 Rules
-* What a bridge sends is told when it is confirmed, or, if that is not to be expected any more, when the world is at
-  rest or the run ends: with the first attempt as its beginning, and ``again`` if it was sent more than once.
+* What it is seen to do is told as ``worlds/crossings.py`` says.
 * A bridge that ends comes back after ``RETRY_NS``, then after twice as long, and so on up to ``RETRY_MAX_NS``, until
   both brokers have let it in; ``rejoin`` does not wait.
 """
@@ -13,25 +12,10 @@ Rules
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-from zlib import crc32
 
-import msgspec
-
-from brokerproof.conformance.agents.message import LIFE, arrival_of, number_in, read_body
-from brokerproof.conformance.experiment import traits
-from brokerproof.conformance.experiment.history import (
-    Ack,
-    Arrive,
-    Closed,
-    Connect,
-    Consume,
-    Crash,
-    Event,
-    Leave,
-    Nack,
-    Send,
-    Subscribe,
-)
+from brokerproof.conformance.agents.message import read_body
+from brokerproof.conformance.experiment.history import Closed, Crash, Event, Leave
+from brokerproof.conformance.worlds.crossings import PREFETCH, RETRY_MAX_NS, RETRY_NS, Crossings, as_told
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.framings import Framings
 from brokerproof.conformance.worlds.simulated.link import SOME, Ended, Link, Opened
@@ -46,28 +30,21 @@ from brokerproof.reference_broker.openwire.bridge import (
     PassedOn,
     Settled,
 )
-from brokerproof.reference_broker.openwire.consumer import as_delivered
-from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.configuration import HostSpec
-    from brokerproof.conformance.experiment.history import Result
     from brokerproof.conformance.experiment.state import ClientState
     from brokerproof.conformance.mutants import Build
     from brokerproof.conformance.worlds.port import Recorder
     from brokerproof.conformance.worlds.simulated.broker import BrokerHost
     from brokerproof.reference_broker.openwire.client import ClientSession
-    from brokerproof.reference_broker.session.notice import Delivered, Notice
+    from brokerproof.reference_broker.session.notice import Notice
 
-RETRY_NS: Final = 1_000_000_000
-RETRY_MAX_NS: Final = 3600 * RETRY_NS
 #: Between the near broker and the bridge beside it.
 NEAR_LATENCY_US: Final = 10
-#: Messages of one queue that may be on their way at once.
-PREFETCH: Final = 10
 
 
 class Redial(Action):
@@ -100,17 +77,6 @@ class Gone(Action):
 
     def party(self) -> Party:
         return self._end
-
-
-class Attempt:
-    """A message that was sent to the far broker, once or more often; ``sent`` is as it was first sent."""
-
-    __slots__ = ("begun_ns", "fields", "times")
-
-    def __init__(self, begun_ns: int, fields: dict[str, object]) -> None:
-        self.begun_ns = begun_ns
-        self.fields = fields
-        self.times = 1
 
 
 class BridgeEnd:
@@ -194,22 +160,15 @@ class BridgeHost:
         #: How many times it was begun; 0: not yet.
         self.life = 0
         self.bridge: Bridge | None = None
-        self._begun_ns = self._open_ns = 0
         self._pause_ns = RETRY_NS
-        #: Consumers of the near session -> their names in the history.
-        self._consumers: dict[str, str] = {}
-        self._numbers = 0
-        #: What was sent and not confirmed: (queue, message) -> attempts; acknowledgements that are under way.
-        self._attempts: dict[tuple[str, str], Attempt] = {}
-        self._telling: dict[str, tuple[int, type[Ack | Nack]]] = {}
+        self._log = Crossings(recorder, spec.name, state.name)
 
     # -- connections
 
     def _dial(self, connections: tuple[int, int]) -> None:
         """Begin, over two new sockets."""
         self.life += 1
-        self._consumers.clear()
-        self._begun_ns = self.agenda.now_ns
+        self._log.begun(self.agenda.now_ns)
         sessions: list[ClientSession] = []
         for end, connection in zip((self.near, self.far), connections, strict=True):
             end.connection = connection
@@ -270,15 +229,13 @@ class BridgeHost:
         if bridge is None:
             return
         bridge.lost(FAR, reason)
-        for message, (since_ns, kind) in self._telling.items():
-            consumer, name = message.split(" ", 1)
-            self.near.put(kind, since_ns, result="unknown", consumer=consumer, messages=[name], **_mode(kind))
-        self._telling.clear()
+        now_ns = self.agenda.now_ns
+        self._log.ended(now_ns)
         for notice in bridge.wanted():
-            self._subscribed(notice, "unknown")
+            self._log.subscribed(notice.consumer, self._names.logical(notice.queue), "unknown", now_ns)
         for end in (self.near, self.far):
             if not end.connected and end.connection:
-                end.put(Connect, self._begun_ns, result="unknown", via="jms", traits=_TRAITS)
+                self._log.connected(end.name, "unknown", now_ns)
             end.hang_up()
             end.connected = False
         self.agenda.plan(self.agenda.now_ns + self._pause_ns, Redial(self))
@@ -305,10 +262,8 @@ class BridgeHost:
         notices = bridge.receive(end.side, item, self.now())
         if bridge.is_open and not before:
             self._pause_ns = RETRY_NS
-            self._open_ns = self.agenda.now_ns  # only now it asks for its consumers
-            for one in (self.near, self.far):
-                one.connected = True
-                one.put(Connect, self._begun_ns, result="ok", via="jms", traits=_TRAITS)
+            self.near.connected = self.far.connected = True
+            self._log.opened(self.agenda.now_ns)
         for notice in notices:
             self._heed(notice)
         self._flush()
@@ -324,67 +279,21 @@ class BridgeHost:
                 end.link.to_broker(end.connection, frame)
 
     def _heed(self, notice: Notice) -> None:
-        now_ns = self.agenda.now_ns
+        now_ns, log, logical = self.agenda.now_ns, self._log, self._names.logical
         if isinstance(notice, Listening):
-            self._subscribed(notice, "ok")
-        elif isinstance(notice, Settled):
-            consumer, message = self._where(notice)
-            since_ns, kind = self._telling.pop(f"{consumer} {message}", (now_ns, Ack))
-            self.near.put(kind, since_ns, result="ok", consumer=consumer, messages=[message], **_mode(kind))
-        elif isinstance(notice, Confirmed | GivenUp):
-            self._answered(notice)
-            consumer, message = self._where(notice)
-            self._telling[f"{consumer} {message}"] = now_ns, Nack if isinstance(notice, GivenUp) else Ack
+            log.subscribed(notice.consumer, logical(notice.queue), "ok", now_ns)
         elif isinstance(notice, PassedOn):
-            self._passed_on(notice)
-
-    def _subscribed(self, notice: Listening, result: Result) -> None:
-        """A consumer is there, or may be."""
-        name = self._named(notice.consumer)
-        options = {"dest": self._names.logical(notice.queue), "prefetch": PREFETCH, "ack": "individual"}
-        self.near.put(Subscribe, self._open_ns, result=result, consumer=name, dispatch="async", **options)
-
-    def _named(self, consumer: str) -> str:
-        """What the history calls a consumer of the near session; messages may come before it is known to be there."""
-        found = self._consumers.get(consumer)
-        if found is None:
-            self._numbers += 1
-            found = self._consumers[consumer] = f"{self.name}/{self._numbers}"
-        return found
-
-    def _where(self, notice: PassedOn) -> tuple[str, str]:
-        """The consumer's name in the history, and the message's."""
-        dispatch = notice.dispatch
-        return self._named(dispatch.consumer_id), read_body(dispatch.body)
-
-    def _passed_on(self, notice: PassedOn) -> None:
-        consumer, message = self._where(notice)
-        delivered = as_delivered(notice.dispatch, notice.dispatch.message_id)
-        told = arrival_of(delivered)
-        del told["reply_to"]
-        dest = told["dest"] = self._names.logical(delivered.destination)
-        told["original_dest"] = self._names.logical(delivered.original_destination) or None
-        told["message_kind"] = told.pop("kind")
-        now_ns = self.agenda.now_ns
-        self.near.put(Arrive, now_ns, consumer=consumer, message=message, **told)
-        self.near.put(Consume, now_ns, consumer=consumer, message=message)
-        attempt = self._attempts.get((dest, message))
-        if attempt is None:
-            self._attempts[dest, message] = Attempt(now_ns, _sent(notice, delivered, told))
-        else:
-            attempt.times += 1
-
-    def _answered(self, notice: PassedOn) -> None:
-        """The far broker has said what becomes of a message."""
-        dest, message = self._names.logical(notice.dispatch.destination), self._where(notice)[1]
-        attempt = self._attempts.pop((dest, message), None)
-        if attempt is not None:
-            refusal = notice.text if isinstance(notice, GivenUp) else None
-            self._tell(attempt, dest, message, result="ok" if refusal is None else "fail", refusal=refusal)
-
-    def _tell(self, attempt: Attempt, dest: str, message: str, **fields: object) -> None:
-        fields |= attempt.fields
-        self.far.put(Send, attempt.begun_ns, dest=dest, message=message, again=attempt.times > 1, **fields)
+            consumer, message = notice.dispatch.consumer_id, read_body(notice.dispatch.body)
+            if isinstance(notice, Settled):
+                log.settled(consumer, message, now_ns)
+            elif isinstance(notice, Confirmed | GivenUp):
+                refusal = notice.text if isinstance(notice, GivenUp) else None
+                log.answered(consumer, message, logical(notice.dispatch.destination), now_ns, refusal)
+            else:
+                told, sent = as_told(notice)
+                told["dest"] = logical(told["dest"] or "")
+                told["original_dest"] = logical(told["original_dest"] or "") or None
+                log.passed_on(consumer, message, told, sent, now_ns, now_ns)
 
     def is_at_rest(self) -> bool:
         """Whether no cut is in force and nothing waits for a confirmation. What an earlier life left in doubt, and the
@@ -397,33 +306,4 @@ class BridgeHost:
 
     def tell_doubts(self) -> None:
         """What was never confirmed may be there or not."""
-        for (dest, message), attempt in self._attempts.items():
-            self._tell(attempt, dest, message, result="unknown")
-        self._attempts.clear()
-
-
-#: A bridge looks at no expiration.
-_TRAITS: Final = msgspec.structs.replace(traits.JMS, checks_expiry=False)
-
-
-def _mode(kind: type[Ack | Nack]) -> dict[str, object]:
-    return {"mode": "individual"} if kind is Ack else {}
-
-
-def _sent(notice: PassedOn, delivered: Delivered, told: dict[str, object]) -> dict[str, object]:
-    """What a history tells of a message as the bridge sends it."""
-    message = notice.message
-    return {
-        "expiration_ms": message.expiration_ms,
-        "timestamp_ms": message.timestamp_ms,
-        "persistent": message.persistent,
-        "priority": message.priority,
-        "size": len(message.body),
-        "message_kind": told["message_kind"] or "",
-        "group": message.group_id,
-        "life_ms": number_in(delivered.properties, LIFE) or 0,
-        "body": crc32(message.body),
-        "network": True,
-        "delivery_time_ms": number_in(delivered.properties, DELIVERY_TIME),
-        "headers": told["headers"] or {},
-    }
+        self._log.tell_doubts(self.agenda.now_ns)

@@ -64,7 +64,7 @@ def test_a_queue_is_browsed_in_its_order_and_nothing_is_taken() -> None:
     messages = port.ask(do="browse", dest="queue://q")["ok"]["messages"]
     assert [one["body"] for one in messages] == ["0", "1", "2"]
     assert messages[0] == {
-        "message_id": "ID-1-1",
+        "message_id": "ID-b-1-1",
         "body": "0",
         "expiration_ms": 0,
         "timestamp_ms": pair.wall_ms,

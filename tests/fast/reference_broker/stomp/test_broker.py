@@ -100,7 +100,7 @@ def test_every_header_of_a_send_arrives() -> None:
     assert (got.expiration_ms, got.timestamp_ms) == (WALL_MS + 5000, WALL_MS - 7)
     assert (got.persistent, got.priority, got.redelivered, got.original_destination) == (True, 7, False, "")
     assert got.properties == {"colour": "re:d\nblue", "content-type": "text/plain"}
-    assert (got.message_id, got.ack_id) == ("ID-1-1", "1-1")
+    assert (got.message_id, got.ack_id) == ("ID-b-1-1", "1-1")
 
 
 def test_what_a_send_leaves_out() -> None:
@@ -112,7 +112,7 @@ def test_what_a_send_leaves_out() -> None:
     pair.run()
     (frame,) = written(pair, "MESSAGE")
     assert frame.headers == {
-        "message-id": "ID-1-1",
+        "message-id": "ID-b-1-1",
         "destination": "/topic/t",
         "expires": "0",
         "timestamp": str(WALL_MS),
@@ -147,7 +147,7 @@ def test_a_property_cannot_pose_as_a_header_of_the_broker() -> None:
     spoof = {"subscription": "other", "message-id": "fake", "redelivered": "true", "ack": "fake"}
     inject(pair, "SEND", {"destination": "/queue/q", **spoof})
     (got,) = pair.delivered()
-    assert (got.consumer, got.message_id, got.redelivered, got.ack_id) == ("s", "ID-1-1", False, "1-1")
+    assert (got.consumer, got.message_id, got.redelivered, got.ack_id) == ("s", "ID-b-1-1", False, "1-1")
 
 
 def test_neither_can_a_property_of_a_jms_client() -> None:

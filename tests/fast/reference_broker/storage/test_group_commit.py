@@ -247,7 +247,7 @@ def test_a_storage_in_trouble_is_heard_and_said_once() -> None:
     send(node, "again", 2)
     sync(node, journal)
     assert said(node, 2) == ["again"]
-    assert Recovered(journal.replay()).messages.keys() == {("queue://q", "ID-1-1"), ("queue://q", "ID-2-1")}
+    assert Recovered(journal.replay()).messages.keys() == {("queue://q", "ID-b-1-1"), ("queue://q", "ID-b-2-1")}
 
 
 # -- against a storage that keeps no more than it must
