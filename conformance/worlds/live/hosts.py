@@ -27,7 +27,7 @@ from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, await_l
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.names import RunNames
-from brokerproof.conformance.worlds.port import Outcome
+from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
 from brokerproof.conformance.worlds.scheduler import lock_step
 
 if TYPE_CHECKING:
@@ -277,6 +277,23 @@ class Hosts:
                 fields = {"reason": self._closing_reason() or end.how, "idle_ns": path.idle_ns(end.at_ns)}
                 broker = self.state.broker.name
                 self.put(events.Closed, end.at_ns, end.at_ns, broker, who="broker", link=client, **fields)
+
+    def reset(self, link: str, patience_ms: int) -> dict[str, int] | None:
+        """The network ends a client's connection, which the broker sees at once, as its tap tells; wait until the
+        client has noticed, too. The evidence; None: nothing was ended.
+        """
+        agent, path = self.agents.get(link), self.paths[link]
+        if agent is None or not agent.connected or path.proxy is None:
+            raise NotOfferedError(f"{link} has no connection through a proxy")
+        self.pump(0)
+        evidence = path.proxy.reset()
+        if evidence is None:
+            return None
+        self._ended_ns[link] = evidence.t0_ns
+        fields = {"who": "unknown", "reason": events.NETWORK_ENDED, "link": link}
+        self.put(events.Closed, evidence.t0_ns, evidence.t1_ns, self.state.broker.name, **fields)
+        self.pump(time.monotonic_ns() + patience_ms * NS_PER_MS, lambda: not agent.connected)
+        return evidence.as_dict()
 
     def _closing_reason(self) -> str:
         """What the broker says about the connection that it has just ended; its log may come a little later."""

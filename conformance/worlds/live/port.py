@@ -28,7 +28,7 @@ from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.destinations import Destinations, is_pattern
 from brokerproof.conformance.experiment.exits import SuiteProblem
-from brokerproof.conformance.experiment.steps.fault import Stall
+from brokerproof.conformance.experiment.steps.fault import Reset, Stall
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock
@@ -66,7 +66,7 @@ _TURN_MS = 20
 
 
 class LivePort:
-    """See the module's header. ``proxied`` None: links get a proxy when the program's steps stall one."""
+    """See the module's header. ``proxied`` None: links get a proxy when a step stalls or resets one."""
 
     kind = "live"
 
@@ -107,7 +107,7 @@ class LivePort:
                 hosts.hire(client, client.spec.clock.offset_ms)
         proxied = self._proxied
         if proxied is None:
-            proxied = any(isinstance(step, Stall) for step in program.steps)
+            proxied = any(isinstance(step, Stall | Reset) for step in program.steps)
         for client in clients:
             access = endpoint.access(client.via)
             rate = client.link.bytes_per_second
@@ -334,6 +334,8 @@ class LivePort:
             case ops.Resume():
                 alive = self.is_connected(self._state.client(operation.link))
                 outcome.stall, outcome.evidence = hosts.paths[operation.link].resume(alive=alive)
+            case ops.Reset():
+                outcome.evidence = hosts.reset(operation.link, NOTICE_MS)
             case ops.Restart():
                 outcome.evidence = self._restart(operation.how)
             case ops.Pause():
