@@ -342,6 +342,8 @@ class Counters(Event, tag="counters"):
 
 
 #: How the reason of an end begins for which the broker is to blame; what was wrong follows.
+#: Why a connection has ended that neither end closed.
+NETWORK_ENDED: Final = "reset by the network"
 PROTOCOL_BROKEN: Final = "the broker broke the protocol: "
 
 
@@ -404,8 +406,9 @@ class Fault(Event, tag="fault"):
     """A fault took effect (or was lifted). ``evidence`` comes from another channel than the request; null makes
     verdicts that depend on it *not run*.
 
-    ``fault``: ``stall`` and ``resume`` (link, toward), ``clock`` (target, jump_ms), ``restart`` (target; ``how``:
-    ``stop`` or ``kill``), ``cut`` (target: a bridge; ``how``: ``cut`` or ``kill``).
+    ``fault``: ``stall`` and ``resume`` (link, toward), ``reset`` (link: the network ended the connection), ``clock``
+    (target, jump_ms), ``restart`` (target; ``how``: ``stop`` or ``kill``), ``cut`` (target: a bridge; ``how``: ``cut``
+    or ``kill``).
     """
 
     fault: str

@@ -276,6 +276,12 @@ class Resume(Operation, frozen=True, kw_only=True):
     toward: str
 
 
+class Reset(Operation, frozen=True, kw_only=True):
+    """The network ends a client's connection; what was on its way is lost."""
+
+    link: str
+
+
 class Restart(Operation, frozen=True, kw_only=True):
     """A broker (``host``; "" is the first) is stopped or killed and comes back with what it had stored."""
 

@@ -195,6 +195,8 @@ class Attachments:
                 self._suspect(session, event.t0)
         elif event.link is not None and event.fault == "resume":
             self._resume(self.tables.client(event.link), event)
+        elif event.link is not None and event.fault == "reset":
+            self.tables.client(event.link).resets.append(event)
 
     def _resume(self, client: Client, event: Fault) -> None:
         if client.stall is None:

@@ -21,6 +21,7 @@ from brokerproof.conformance.experiment.history import (
     Counters,
     Discard,
     Event,
+    Fault,
     Nack,
     Operate,
     Subscribe,
@@ -315,7 +316,7 @@ class Client:
 
     # fmt: off
     __slots__ = ("behind", "busy", "closes", "connected", "connection", "connects", "ends", "goodbyes",
-                 "last_heard_ns", "last_request_ns", "name", "open", "refused_ns", "stall", "stalls",
+                 "last_heard_ns", "last_request_ns", "name", "open", "refused_ns", "resets", "stall", "stalls",
                  "suspected", "traits", "transaction", "unanswered", "unanswered_ns", "via")
     # fmt: on
 
@@ -328,6 +329,8 @@ class Client:
         self.connects: list[Connect] = []
         self.closes: list[Closed] = []
         self.ends: list[Event] = []
+        #: Ends by the network.
+        self.resets: list[Fault] = []
         self.connected = True  # not seen to end, or nobody told of any
         #: Rises with every connection and every end of one.
         self.connection = 0

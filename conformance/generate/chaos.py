@@ -18,7 +18,18 @@ import msgspec
 
 from brokerproof.conformance.experiment.chooser import Chooser, SeededChooser
 from brokerproof.conformance.experiment.exits import UsageError
-from brokerproof.conformance.experiment.steps import Advance, AnyStep, Clock, Leave, Pause, Restart, Resume, Send, Stall
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Clock,
+    Leave,
+    Pause,
+    Reset,
+    Restart,
+    Resume,
+    Send,
+    Stall,
+)
 from brokerproof.conformance.generate.frame import one_of
 from brokerproof.conformance.generate.sketch import Sketch
 
@@ -26,7 +37,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
 
 #: Faults that end at once, or by themselves, and those that last to the end of the program.
-_SHORT: Final = ("pause", "stop", "kill", "drop", "crash")
+_SHORT: Final = ("pause", "stop", "kill", "drop", "reset", "crash")
 _ENDLESS: Final = ("drift", "slow")
 #: Steps during which a fault lasts, at most.
 _SPAN: Final = 8
@@ -51,11 +62,12 @@ class Profile(NamedTuple):
 
 
 #: ``skew`` (from the beginning), ``jump``, ``drift`` of a clock · ``stall`` of a client's link, ``one-way`` (silence in
-#: one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth) · ``drop``
-#: of a client's socket, ``crash`` of its process · ``pause``, ``stop`` and ``kill`` of the broker, which comes back.
+#: one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth) · ``reset``
+#: by the network, ``drop`` of a client's socket, ``crash`` of its process · ``pause``, ``stop`` and ``kill`` of the
+#: broker, which comes back.
 # fmt: off
 _EVERYTHING: Final = {"skew": 3, "jump": 4, "drift": 1, "stall": 4, "one-way": 4, "half-open": 2, "slow": 2,
-                      "drop": 2, "crash": 2, "pause": 2, "stop": 1, "kill": 2}
+                      "drop": 2, "reset": 3, "crash": 2, "pause": 2, "stop": 1, "kill": 2}
 # fmt: on
 PROFILES: Final = {
     "calm": Profile(
@@ -214,6 +226,11 @@ class _Composer:
                 self._add(Pause(ms=fault.ms))
             case "stop" | "kill":
                 self._add(Restart(how=fault.kind))
+            case "reset":
+                client = self._sketch.clients[fault.who]
+                flowing = [one for one in self._sketch.clients if not one.stalled]
+                if client in flowing:
+                    self._add(Reset(link=flowing.index(client)))
             case _:
                 self._lose(fault.who, "drop" if fault.kind == "drop" else "kill")
 

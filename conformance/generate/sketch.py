@@ -21,6 +21,7 @@ from brokerproof.conformance.experiment.steps import (
     Nack,
     Operate,
     Parallel,
+    Reset,
     Restart,
     Resume,
     Rollback,
@@ -156,7 +157,7 @@ class Sketch:
         match step:
             case Resume():
                 return any(client.stalled for client in self.clients)
-            case Stall():
+            case Stall() | Reset():
                 return not all(client.stalled for client in self.clients)
             case Commit() | Rollback():
                 return any(client.in_transaction for client in self.clients)
@@ -252,6 +253,9 @@ class Sketch:
             case Restart():
                 for client in self.clients:
                     client.vanish()
+            case Reset():
+                flowing = [client for client in self.clients if not client.stalled]
+                flowing[step.link % len(flowing)].vanish()
             case Parallel():
                 for one in (one for steps in step.of for one in steps):
                     self.follow(self.place(one))

@@ -141,8 +141,9 @@ class Recording:
 
     # -- the environment
 
-    def fault(self, operation: ops.ClockJump | ops.Stall | ops.Resume | ops.Restart) -> Event:
-        target = {ops.ClockJump: "clock", ops.Restart: "restart", ops.Stall: "stall", ops.Resume: "resume"}
+    def fault(self, operation: ops.ClockJump | ops.Stall | ops.Resume | ops.Reset | ops.Restart) -> Event:
+        target = {ops.ClockJump: "clock", ops.Restart: "restart", ops.Stall: "stall", ops.Resume: "resume",
+                  ops.Reset: "reset"}  # fmt: skip
         fields: dict[str, object] = ops.shared(operation, events.Fault, "host")
         if isinstance(operation, ops.ClockJump):
             fields["target"] = operation.host
@@ -201,6 +202,7 @@ _RECORDED: Final[dict[type[ops.Operation], Callable[[Recording, Any], Event | No
     ops.ClockJump: Recording.fault,
     ops.Stall: Recording.fault,
     ops.Resume: Recording.fault,
+    ops.Reset: Recording.fault,
     ops.Restart: Recording.fault,
     ops.Cut: Recording.cut,
     ops.Rejoin: Recording.nothing,

@@ -29,7 +29,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Resume, Stall
+from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Reset, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import HostSteps, Parallel, host_of
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
@@ -329,6 +329,15 @@ def _restart(state: WorldState, step: Restart) -> list[str] | None:
     return [f"the {name} is killed and started again" if step.how == "kill" else f"the {name} is stopped and started"]
 
 
+def _reset(state: WorldState, step: Reset) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    client = state.client(concrete.resolve(state).link)
+    client.vanish()
+    return [f"the network ends the connection of {client.name}; what was on its way is lost"]
+
+
 def _cut(state: WorldState, step: Cut) -> list[str] | None:
     concrete = step.normalise(state)
     if concrete is None:
@@ -410,6 +419,7 @@ WORDS: dict[str, Words] = {
     "stall": _stall,
     "resume": _resume,
     "cut": _cut,
+    "reset": _reset,
     "advance": _advance,
     "settle": _settle,
     "counters": _counters,

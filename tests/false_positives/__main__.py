@@ -22,7 +22,7 @@ from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import expected
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
-from tests.false_positives.programs import acknowledging, concurrent, mixed, networked
+from tests.false_positives.programs import acknowledging, chaos, concurrent, mixed, networked
 from tests.false_positives.weakening import WEAKENINGS, weakened
 
 MAKERS: Final[dict[str, Callable[[int], Program]]] = {
@@ -31,6 +31,7 @@ MAKERS: Final[dict[str, Callable[[int], Program]]] = {
     "concurrent": concurrent,
     "plain": program_for_seed,
     "networked": networked,
+    "chaos": chaos,
 }
 SHARP: Final = "sharp"
 

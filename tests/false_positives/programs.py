@@ -1,9 +1,9 @@
 """Programs that people may write and no generator draws.
 
 ``mixed`` puts the rare steps (operators, restarts, probes, pauses, acknowledgements of any type) at any place of a
-seed's program; ``networked`` plays it over two brokers, if it can be; ``acknowledging`` is made of sends, takes and
-acknowledgements past the library; ``concurrent`` lets several hosts go on at once. Like every program they are right:
-what cannot be done is skipped.
+seed's program; ``networked`` plays it over two brokers, if it can be; ``chaos`` has faults at any place;
+``acknowledging`` is made of sends, takes and acknowledgements past the library; ``concurrent`` lets several hosts go on
+at once. Like every program they are right: what cannot be done is skipped.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from brokerproof.conformance.experiment.steps import (
     Subscribe,
     Take,
 )
+from brokerproof.conformance.generate.chaos import chaotic
 from brokerproof.conformance.generate.networks import is_networkable, with_network, without_network
 from brokerproof.conformance.generate.programs import program_for_seed, shape_of
 
@@ -53,6 +54,11 @@ def mixed(seed: int) -> Program:
         kind = chance.choice(RARE)
         steps.insert(chance.randint(0, len(steps)), kind.draw(chooser, shape))
     return program.with_steps(steps)
+
+
+def chaos(seed: int) -> Program:
+    """A seed's program with faults of the wildest profile in it."""
+    return chaotic(without_network(program_for_seed(seed)), "cruel", seed)
 
 
 def networked(seed: int) -> Program:

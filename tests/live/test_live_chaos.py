@@ -9,10 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
+from brokerproof.conformance.experiment.history import Arrive, Fault
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import Advance, AnyStep, Resume, Send, Settle, Stall, Subscribe, Take
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Reset,
+    Resume,
+    Send,
+    Settle,
+    Stall,
+    Subscribe,
+    Take,
+)
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.live.world import LiveWorld
@@ -48,3 +60,21 @@ def test_what_comes_about_late_accuses_nobody(steps: list[AnyStep], tmp_path: Pa
     found = {verdict.requirement: verdict.verdict for verdict in judge_history(history)}
     assert VerdictKind.VIOLATED not in found.values()
     assert found["GEN-106"] is VerdictKind.SATISFIED
+
+
+def test_the_network_ends_connections(tmp_path: Path) -> None:
+    """Of a consumer and of a producer, which both come back; nothing is lost, and nobody is accused of the end."""
+    come_back: list[AnyStep] = [Send(count=3), Subscribe(host=1), Take(host=1, count=5, deadline_ms=1000), Settle()]
+    steps: list[AnyStep] = [Subscribe(host=1), Send(count=2), Take(host=1), Reset(link=1), Reset(), *come_back]
+    hosts = [HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client", "jms")]
+    played = Program(FORMAT, BrokerSpec(), hosts, [LinkSpec("p0"), LinkSpec("c0")], queues("q0"), steps)
+    for adapter in (ReferenceAdapter(), activemq()):
+        with make_laboratory(tmp_path / adapter.name) as laboratory:
+            history = LiveWorld(adapter, laboratory).run(played)
+            adapter.close()
+        ends = [event.evidence for event in history.events if isinstance(event, Fault)]
+        assert ends == [{"client_ends": 1, "broker_ends": 1}] * 2
+        found = {verdict.requirement: verdict for verdict in judge_history(history)}
+        assert [one.text for one in found.values() if one.verdict is VerdictKind.VIOLATED] == []
+        assert found["GEN-143"].verdict is VerdictKind.SATISFIED
+        assert len({event.message for event in history.events if isinstance(event, Arrive)}) == 5

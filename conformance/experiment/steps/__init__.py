@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Resume, Stall
+from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Reset, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
@@ -38,6 +38,7 @@ AnyStep = (
     | Acknowledge
     | Parallel
     | Cut
+    | Reset
 )
 
 REGISTRY: tuple[type[AnyStep], ...] = (
@@ -64,6 +65,7 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Acknowledge,
     Parallel,
     Cut,
+    Reset,
 )
 
 __all__ = [
@@ -85,6 +87,7 @@ __all__ = [
     "Parallel",
     "Pause",
     "Probe",
+    "Reset",
     "Restart",
     "Resume",
     "Rollback",

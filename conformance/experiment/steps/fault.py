@@ -1,4 +1,4 @@
-"""``clock``, ``stall``, ``resume``, ``cut``: what goes wrong."""
+"""``clock``, ``stall``, ``resume``, ``reset``, ``cut``: what goes wrong."""
 
 from __future__ import annotations
 
@@ -84,6 +84,27 @@ class Resume(Step, frozen=True, tag="resume"):
     def resolve(self, state: WorldState) -> ops.Resume:
         client = [client for client in state.linked() if client.stalled][self.link]
         return ops.Resume(link=client.name, toward=client.stalled)
+
+
+class Reset(Step, frozen=True, tag="reset"):
+    """The network ends the connection of a client whose link is not stalled, in both directions at once: what was on
+    its way is lost, and both ends notice.
+    """
+
+    weight = 3
+    feature = "resets"
+    link: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Reset:
+        return cls(link=chooser.below(shape.clients))
+
+    def normalise(self, state: WorldState) -> Reset | None:
+        count = sum(not client.stalled for client in state.clients)
+        return msgspec.structs.replace(self, link=self.link % count) if count else None
+
+    def resolve(self, state: WorldState) -> ops.Reset:
+        return ops.Reset(link=[client for client in state.clients if not client.stalled][self.link].name)
 
 
 class Cut(Step, frozen=True, tag="cut"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from brokerproof.conformance.agents import protocol
 from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyOperation, Reply
@@ -23,11 +23,11 @@ from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import ADVISORIES, is_pattern
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.worlds.live import clocks
-from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, await_lines
+from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, Telling, await_lines
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.names import RunNames
-from brokerproof.conformance.worlds.port import Outcome
+from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
 from brokerproof.conformance.worlds.scheduler import lock_step
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.base import Endpoint
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.state import ClientState, HostState, WorldState
-    from brokerproof.conformance.worlds.live.bridge import LiveBridge
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
     from brokerproof.conformance.worlds.port import Recorder, Waiting
 
@@ -54,6 +53,22 @@ END_MS = 1000
 SAMPLE_EVERY_MS = 100
 
 
+class Ticking(Telling, Protocol):
+    """A process beside the agents that tells what it does, and acts by itself: a bridge."""
+
+    def drain(self) -> None:
+        """Take in what it has told."""
+
+    def tick(self, now_ns: int) -> None:
+        """Act, if it is time to."""
+
+    def next_due_ns(self) -> int | None:
+        """When ``tick`` is wanted."""
+
+    def shut(self) -> None:
+        """End it; safe to call twice."""
+
+
 class Hosts:
     """One run's. Times are the machine's monotonic nanoseconds unless they are said to be the run's."""
 
@@ -65,7 +80,7 @@ class Hosts:
         self.start_ns = time.monotonic_ns()
         #: Broker -> its process; bridge -> its host.
         self.endpoints: dict[str, Endpoint] = {}
-        self.bridges: dict[str, LiveBridge] = {}
+        self.bridges: dict[str, Ticking] = {}
         self.agents: dict[str, AgentHost] = {}
         self.paths: dict[str, Path] = {}
         self.clocks: dict[str, HostClock] = {}
@@ -296,6 +311,24 @@ class Hosts:
                 broker = self.broker_of(self.state.client(client))
                 fields = {"reason": self._closing_reason(broker) or end.how, "idle_ns": path.idle_ns(end.at_ns)}
                 self.put(events.Closed, end.at_ns, end.at_ns, broker, who="broker", link=client, **fields)
+
+    def reset(self, link: str, patience_ms: int) -> dict[str, int] | None:
+        """The network ends a client's connection, which the broker sees at once, as its tap tells; wait until the
+        client has noticed, too. The evidence; None: nothing was ended.
+        """
+        agent, path = self.agents.get(link), self.paths[link]
+        if agent is None or not agent.connected or path.proxy is None:
+            raise NotOfferedError(f"{link} has no connection through a proxy")
+        self.pump(0)
+        evidence = path.proxy.reset()
+        if evidence is None:
+            return None
+        self._ended_ns[link] = evidence.t0_ns
+        broker = self.broker_of(self.state.client(link))
+        fields = {"who": "unknown", "reason": events.NETWORK_ENDED, "link": link}
+        self.put(events.Closed, evidence.t0_ns, evidence.t1_ns, broker, **fields)
+        self.pump(time.monotonic_ns() + patience_ms * NS_PER_MS, lambda: not agent.connected)
+        return evidence.as_dict()
 
     def _closing_reason(self, broker: str) -> str:
         """What a broker says about the connection that it has just ended; its log may come a little later."""

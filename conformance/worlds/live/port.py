@@ -26,7 +26,7 @@ from brokerproof.conformance.agents.kinds import JMS, STOMP
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
-from brokerproof.conformance.experiment.steps.fault import Stall
+from brokerproof.conformance.experiment.steps.fault import Reset, Stall
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.bridge import LiveBridge
@@ -66,7 +66,7 @@ _TURN_MS = 20
 
 
 class LivePort:
-    """See the module's header. ``proxied`` None: links get a proxy when the program's steps stall one."""
+    """See the module's header. ``proxied`` None: links get a proxy when a step stalls or resets one."""
 
     kind = "live"
 
@@ -90,6 +90,7 @@ class LivePort:
         self.hosts = Hosts(self._laboratory, state, recorder)
         #: The program as this broker really is: decides how monitors are asked for and what the header declares.
         self._effective = self._adapter.effective(program)
+        self._bridges: dict[str, LiveBridge] = {}
         #: When the drain began.
         self._draining_ns = 0
         self.start()
@@ -102,7 +103,7 @@ class LivePort:
                 hosts.agents[client.name] = self._laboratory.hire(STOMP, client.spec.clock.offset_ms)
         for spec, bridge in zip(program.bridges(), self._state.bridges, strict=True):
             one = LiveBridge(hosts, spec, bridge, near=program.at(spec), mutant=self._adapter.mutant)
-            hosts.bridges[bridge.name] = one
+            hosts.bridges[bridge.name] = self._bridges[bridge.name] = one
             one.start()
         for place in program.brokers():
             hosts.endpoints[place.name] = self._adapter.open(program.seen_from(place), self._laboratory)
@@ -120,14 +121,14 @@ class LivePort:
             agent.greet()
         for host in self._state.hosts:
             hosts.check_skew(host)
-        for one in hosts.bridges.values():
+        for one in self._bridges.values():
             one.begin()
 
     def _path(self, client: ClientState) -> Path:
         """A client's, or a bridge's, to its broker."""
         proxied = self._proxied
         if proxied is None:
-            proxied = any(isinstance(step, Stall) for step in self._program.steps)
+            proxied = any(isinstance(step, Stall | Reset) for step in self._program.steps)
         rate = client.link.bytes_per_second
         if not proxied and not rate:
             return Path(None)
@@ -145,7 +146,7 @@ class LivePort:
         if not hasattr(self, "hosts"):
             return
         hosts = self.hosts
-        for bridge in hosts.bridges.values() if finished else ():
+        for bridge in self._bridges.values() if finished else ():
             bridge.tell_doubts()
         endpoints, hosts.endpoints = hosts.endpoints, {}
         try:
@@ -346,18 +347,13 @@ class LivePort:
                 outcome.evidence = self._jump(operation)
                 outcome.t1 = self.true_ns()
                 hosts.pump_for(_CLEAR_MS)
-            case ops.Stall():
-                hosts.paths[operation.link].stall(operation.toward)
-                if operation.link in hosts.bridges:
-                    hosts.bridges[operation.link].stalled_in = hosts.bridges[operation.link].life
-            case ops.Resume():
-                alive = self._is_alive(operation.link)
-                outcome.stall, outcome.evidence = hosts.paths[operation.link].resume(alive=alive)
+            case ops.Stall() | ops.Resume() | ops.Reset():
+                self._disturb(operation, outcome)
             case ops.Restart():
                 outcome.evidence = self._restart(operation.how, operation.host or self._state.broker.name)
             case ops.Cut() | ops.Rejoin():
                 how = operation.how if isinstance(operation, ops.Cut) else ""
-                outcome.evidence = hosts.bridges[operation.bridge].enact(how)
+                outcome.evidence = self._bridges[operation.bridge].enact(how)
             case ops.Pause():
                 if not hosts.of_broker(lambda: self.endpoint.stand_still(paused=True), otherwise=False):
                     raise NotOfferedError("this broker is not ours to stop")
@@ -372,9 +368,21 @@ class LivePort:
         outcome.t1 = outcome.t1 or self.true_ns()
         return outcome
 
+    def _disturb(self, operation: ops.Stall | ops.Resume | ops.Reset, outcome: Outcome) -> None:
+        """A link is stalled, flows again, or is cut."""
+        link = operation.link
+        if isinstance(operation, ops.Reset):
+            outcome.evidence = self.hosts.reset(link, NOTICE_MS)
+        elif isinstance(operation, ops.Resume):
+            outcome.stall, outcome.evidence = self.hosts.paths[link].resume(alive=self._is_alive(link))
+        else:
+            self.hosts.paths[link].stall(operation.toward)
+            if link in self._bridges:
+                self._bridges[link].stalled_in = self._bridges[link].life
+
     def _is_alive(self, link: str) -> bool:
         """Whether the connection on which bytes were held back is still wanted."""
-        bridge = self.hosts.bridges.get(link)
+        bridge = self._bridges.get(link)
         if bridge is None:
             return self.is_connected(self._state.client(link))
         return bridge.dialled and bridge.stalled_in == bridge.life
@@ -442,7 +450,7 @@ class LivePort:
         slow = any(client.link.bytes_per_second for client in self._state.clients)
         quiet_ns = (SILENT_MS if slow or seen[0] is None else QUIET_MS) * NS_PER_MS
         since_ns = time.monotonic_ns()
-        bridges = self.hosts.bridges.values()
+        bridges = self._bridges.values()
         while True:
             self.hosts.pump_for(_POLL_MS)
             now = self._figures(), self._passed()

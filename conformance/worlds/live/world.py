@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LiveWorld(World):
-    """The executor over a ``LivePort``. ``proxied`` None: links get a proxy when the program's steps stall one."""
+    """The executor over a ``LivePort``. ``proxied`` None: links get a proxy when a step stalls or resets one."""
 
     kind = LivePort.kind
     port: LivePort

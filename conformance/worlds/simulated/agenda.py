@@ -20,6 +20,8 @@ from typing import Protocol
 INSTANT_MAX = 20_000
 RUN_MAX = 200_000
 STEP_MAX = 2_000
+#: Beyond these, something may happen so often, in virtual time.
+EVERY_NS = 50_000_000
 #: Frames of a traceback that are kept: what failed, and who had asked for it.
 FRAMES_KEPT = 8
 
@@ -97,7 +99,7 @@ class Agenda:
         if at_ns != self.now_ns:
             self.now_ns = at_ns
             self._instant_max = happened + INSTANT_MAX
-        if happened > self._run_max or happened > self._instant_max:
+        if happened > self._instant_max or (happened > self._run_max and self._is_too_much()):
             self._stop(action)
             return
         try:
@@ -105,12 +107,16 @@ class Agenda:
         except Exception as error:  # noqa: BLE001 - whatever a broker or a library does wrong
             fail(action.party(), error)
 
+    def _is_too_much(self) -> bool:
+        """Whether it is more than keep-alives of a run that waits for hours make."""
+        return self.happened > self._run_max + self.now_ns // EVERY_NS
+
     def _stop(self, action: Action) -> None:
         """Whoever acts goes on without end."""
         many = self.happened > self._instant_max
         much = f"{INSTANT_MAX} things happened at one instant" if many else "too much happened in one run"
         self._instant_max = self.happened + INSTANT_MAX
-        self._run_max = max(self._run_max, self.happened + RUN_MAX)
+        self._run_max = self.happened + RUN_MAX
         action.party().fail("hung", f"{much}; the last was {type(action).__name__}")
 
     def step_by(self, deadline_ns: int) -> bool:

@@ -21,17 +21,17 @@ from brokerproof.conformance.agents.stomp_library import StompLibrary
 from brokerproof.conformance.brokers.translation import CAPABILITIES, Names, broker_config, operation
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
-from brokerproof.conformance.experiment.history import ClockSample, Leave, Result
+from brokerproof.conformance.experiment.history import NETWORK_ENDED, ClockSample, Closed, Leave, Result
 from brokerproof.conformance.mutants import Build, build, check_mutant
 from brokerproof.conformance.worlds.naming import address
-from brokerproof.conformance.worlds.port import Outcome
+from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
 from brokerproof.conformance.worlds.recording import RAW_PEER, record_connect
 from brokerproof.conformance.worlds.simulated.agenda import Agenda, fail
 from brokerproof.conformance.worlds.simulated.bridge import BridgeEnd, BridgeHost
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
 from brokerproof.conformance.worlds.simulated.host import ClientHost
-from brokerproof.conformance.worlds.simulated.link import Link
+from brokerproof.conformance.worlds.simulated.link import Ended, Link
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
 from brokerproof.reference_broker.storage.memory import MemoryJournal
@@ -380,6 +380,8 @@ class SimulatedPort:
         outcome = Outcome(t0=self.agenda.now_ns, t1=0)
         try:
             self._enact(operation, outcome)
+        except NotOfferedError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
             fail(self.broker, error)
             outcome.result = "unknown"
@@ -402,6 +404,8 @@ class SimulatedPort:
                 host = self._linked(operation.link)
                 outcome.evidence = {"held": host.link.held()}
                 self._resumed.append(host)
+            case ops.Reset():
+                outcome.evidence = self._reset(self._hosts[operation.link])
             case ops.Restart():
                 broker = self._broker(operation.host)
                 outcome.evidence = broker.go_down(operation.how)
@@ -421,6 +425,16 @@ class SimulatedPort:
                 self._operate(operation, outcome)
             case ops.Probe():
                 self._probe(operation, outcome)
+
+    def _reset(self, host: ClientHost) -> dict[str, int]:
+        """Both ends of a connection hear that it has ended, and nothing else that was on its way."""
+        connection, broker, now_ns, name = host.connection, host.broker, self.agenda.now_ns, host.state.name
+        if not host.connected:
+            raise NotOfferedError(f"{name} has no connection")
+        self._recorder.put(Closed, now_ns, now_ns, broker.name, who="unknown", reason=NETWORK_ENDED, link=name)
+        broker.arrived(host.link, connection, Ended(NETWORK_ENDED, now_ns))
+        host.receive(connection, Ended(NETWORK_ENDED, now_ns))
+        return {"client_ends": 1, "broker_ends": 1}
 
     def _linked(self, name: str) -> ClientHost | BridgeEnd:
         """Who has that link."""

@@ -7,7 +7,7 @@ import pytest
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.steps import Clock, Leave, Pause, Restart, Resume, Stall
+from brokerproof.conformance.experiment.steps import Clock, Leave, Pause, Reset, Restart, Resume, Stall
 from brokerproof.conformance.generate.chaos import PROFILES, chaotic, check_chaos
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.generate.shrink import shrink
@@ -15,7 +15,7 @@ from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 SEEDS = range(150)
 OF_BROKER = (Pause, Restart)
-FAULTS = (Clock, Stall, Resume, *OF_BROKER)
+FAULTS = (Clock, Stall, Resume, Reset, *OF_BROKER)
 
 
 def quiet(seed: int) -> Program:

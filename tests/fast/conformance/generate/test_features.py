@@ -21,9 +21,10 @@ from brokerproof.conformance.experiment.configuration import (
     TimeStampingSpec,
 )
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, Send, Shape, Subscribe
+from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, Reset, Send, Shape, Subscribe
 from brokerproof.conformance.experiment.steps.selecting import NONSENSE, draw_nonsense, draw_selector
 from brokerproof.conformance.facts.selectors import read
+from brokerproof.conformance.generate.chaos import chaotic
 from brokerproof.conformance.generate.features import TEMPLATES_OF
 from brokerproof.conformance.generate.frame import GENERATIONS, IMPLIED, MEMORY_GENERATIONS, SETTINGS, draw_frame
 from brokerproof.conformance.generate.networks import FEATURE
@@ -66,7 +67,8 @@ def fields_set(found: object) -> Iterator[tuple[str, str]]:
 
 
 def test_every_field_of_steps_and_settings_is_drawn(drawn: list[Program]) -> None:
-    seen = {pair for program in drawn for pair in fields_set(program)}
+    faulty = [chaotic(program, "cruel", seed) for seed, program in enumerate(drawn[:100])]
+    seen = {pair for program in [*drawn, *faulty] for pair in fields_set(program)}
     kinds: tuple[type[msgspec.Struct], ...] = (
         *REGISTRY, BrokerSpec, PolicySpec, DeadLetterSpec, RedeliverySpec, TimeStampingSpec, ConnectorSpec, HostSpec,
         LinkSpec,
@@ -94,7 +96,7 @@ def test_any_number_of_features_meets() -> None:
 def test_features_are_known_where_they_are_named() -> None:
     everything = {*FEATURES, *SETTINGS}
     named = {step.feature for step in REGISTRY} | set(TEMPLATES_OF) | set(TEMPLATES.values()) | set(IMPLIED)
-    assert named - {"", FEATURE} <= everything
+    assert named - {"", FEATURE, Reset.feature} <= everything
     assert {needed for wanted in IMPLIED.values() for needed in wanted} <= everything
 
 
