@@ -175,8 +175,9 @@ def told_who_comes_and_goes(facts: Facts, row: tuple[Destination, Session, list[
         if None in owed:
             continue
         due, got = sum(count or 0 for count in owed), bisect_left(told, event.seq)
-        if got < due and not listener.traits.settles_on_write and due > listener.prefetch:
-            return  # it may have to settle some first
+        discarding = listener.dest.applied.entry.pending_message_limit is not None
+        if got < due and due > listener.prefetch and (discarding or not listener.traits.settles_on_write):
+            return  # it may have to settle some first, or was too slow for the rest
         if got != due:
             why = f"it was told {got} times, not {due} times"
             yield broken("untold" if got < due else "too-often", listener, dest, reading, why=why)

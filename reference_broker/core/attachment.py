@@ -87,8 +87,9 @@ class Attachments:
             self._listeners.pop(consumer.name, None)
         if not consumer.prefetch:
             self._region.pulls.forget(consumer)
+        last = None if last_sequence is None else number_of(consumer, last_sequence)
         for subscription in consumer.subscriptions:
-            seen = last_delivered if last_sequence is None else count_up_to(subscription, last_sequence)
+            seen = last_delivered if last is None else count_up_to(subscription, last)
             subscription.destination.detach(subscription, seen)
             self._region.connection_registry.consumer_changed(subscription, gone=True)
         if consumer.durable:
@@ -126,13 +127,23 @@ class Attachments:
             self._region.connection_registry.advise_existing(subscription, destination)
 
 
-def count_up_to(subscription: Subscription, last_sequence: int) -> int:
-    """How many of a subscription's unsettled messages, from the oldest, the application has seen if the last one that
-    it saw has that number; ``UNKNOWN`` stays unknown.
+def number_of(consumer: Consumer, last_sequence: int) -> int:
+    """The place in dispatch order of the unsettled message that has this number, at any of a consumer's destinations; 0
+    if none has. ``UNKNOWN`` stays unknown.
     """
     if last_sequence == UNKNOWN:
         return UNKNOWN
-    for count, delivery in enumerate(subscription.deliveries(), 1):
-        if delivery.reference.message.sequence == last_sequence:
-            return count
+    for subscription in consumer.subscriptions:
+        for delivery in subscription.deliveries():
+            if delivery.reference.message.sequence == last_sequence:
+                return delivery.number
     return 0
+
+
+def count_up_to(subscription: Subscription, last_number: int) -> int:
+    """How many of a subscription's unsettled messages, from the oldest, the application has seen if the last one that
+    it saw has that place in dispatch order; ``UNKNOWN`` stays unknown.
+    """
+    if last_number == UNKNOWN:
+        return UNKNOWN
+    return sum(delivery.number <= last_number for delivery in subscription.deliveries())
