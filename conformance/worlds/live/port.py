@@ -59,6 +59,8 @@ SILENT_MS = 200
 #: How long a clock may take to follow its file, and hosts to see the end of their connections.
 CLOCK_MS = 2000
 NOTICE_MS = 2000
+#: What an agent answers that has a connection already; how often it is asked to leave that and to connect again.
+_CONNECTED, _CONNECT_TRIES = "connected: ", 3
 #: A reading may go back by a millisecond (``agents/stamps.py``), so the first one after a jump waits this long.
 _CLEAR_MS = 2
 _POLL_MS = 10
@@ -238,10 +240,14 @@ class LivePort:
             beat_ms = stomp_beat_ms(monitor, self._effective.monitor_generation())
             options["heartbeat_ms"] = (beat_ms, beat_ms)
         request = ops.Connect(url=access.url.replace("{host}", host).replace("{port}", str(port)), **options)
-        if client.name in self._doubted:
-            yield from hosts.ask(client.name, ops.Leave(host=client.name, how="drop"), hosts.patience_ms(client))
-            self._doubted.discard(client.name)
-        outcome, told = yield from hosts.ask_broker(client, request)
+        for _ in range(_CONNECT_TRIES):
+            if client.name in self._doubted:
+                yield from hosts.ask(client.name, ops.Leave(host=client.name, how="drop"), hosts.patience_ms(client))
+                self._doubted.discard(client.name)
+            outcome, told = yield from hosts.ask_broker(client, request)
+            if not (outcome.refusal or "").startswith(_CONNECTED):
+                break
+            self._doubted.add(client.name)  # an earlier one has come about after all, and only now
         check_asked(outcome)
         agent.connected = outcome.result == "ok"
         if outcome.result == "unknown":
