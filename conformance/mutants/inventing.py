@@ -37,7 +37,7 @@ class ForgetsCorrelation(Broker):
 
     def handle(self, event: Event, now: Now) -> list[Effect]:
         if isinstance(event, Send) and event.message.delay_ms > 0:
-            event.message.correlation_id = ""
+            event.message.correlation_id = None
         return super().handle(event, now)
 
 

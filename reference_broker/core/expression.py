@@ -121,8 +121,9 @@ def header(name: str, message: Message) -> Value:
             return message.redelivery_count + 1
         case "JMSXGroupSeq":
             return message.group_sequence if message.group_id else None
+        case "JMSCorrelationID":
+            return message.correlation_id
     texts = {
-        "JMSCorrelationID": message.correlation_id,
         "JMSDestination": message.destination,
         "JMSMessageID": message.message_id,
         "JMSReplyTo": message.reply_to,

@@ -97,7 +97,7 @@ class Message:
         persistent: bool = False,
         priority: int = DEFAULT_PRIORITY,
         properties: dict[str, Property] | None = None,
-        correlation_id: str = "",
+        correlation_id: str | None = None,
         reply_to: str = "",
         jms_type: str = "",
         group_id: str = "",
@@ -123,6 +123,7 @@ class Message:
         #: How the properties came, if a protocol packed them; ``opened`` counts, once it is there.
         self.packed = packed
         self.opened: dict[str, Property] | None = properties if properties is not None or packed is not None else {}
+        #: None is none; an empty one is one (JMS tells them apart).
         self.correlation_id = correlation_id
         self.reply_to = reply_to
         self.jms_type = jms_type

@@ -116,7 +116,7 @@ class Statistics:
                     for subscription in list(destination.subscriptions.values()):
                         self._send(request, self._of_subscription(subscription), "")
 
-    def _send(self, request: Message, entries: list[Entry], correlation_id: str) -> None:
+    def _send(self, request: Message, entries: list[Entry], correlation_id: str | None) -> None:
         region = self._region
         if region.temporaries.missing(request.reply_to):
             return

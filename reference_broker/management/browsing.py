@@ -39,7 +39,7 @@ def browse(view: BrokerView, name: str, selector_text: str = "") -> list[Json]:
 
 def _message(message: Message) -> Json:
     fields: dict[str, Json] = {
-        "JMSCorrelationID": message.correlation_id or None,
+        "JMSCorrelationID": message.correlation_id,
         "JMSDeliveryMode": "PERSISTENT" if message.persistent else "NON-PERSISTENT",
         "JMSDestination": message.destination,
         "JMSExpiration": max(message.shown_expiration_ms(), 0),

@@ -262,7 +262,7 @@ class MessageDispatch(Command):
         priority: int = DEFAULT_PRIORITY,
         original_destination: str = "",
         properties: dict[str, Property] | None = None,
-        correlation_id: str = "",
+        correlation_id: str | None = None,
         reply_to: str = "",
         jms_type: str = "",
         group_id: str = "",

@@ -238,7 +238,7 @@ def as_delivered(dispatch: MessageDispatch, ack_id: str) -> Delivered:
         original_destination=dispatch.original_destination,
         properties=dispatch.properties,
         ack_id=ack_id,
-        correlation_id=dispatch.correlation_id,
+        correlation_id=dispatch.correlation_id or "",
         reply_to=dispatch.reply_to,
         jms_type=dispatch.jms_type,
         group=dispatch.group_id,

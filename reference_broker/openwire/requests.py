@@ -150,7 +150,7 @@ class Requests(Client):
             persistent=persistent,
             priority=priority,
             properties=properties,
-            correlation_id=correlation_id,
+            correlation_id=correlation_id or None,
             reply_to=reply_to,
             jms_type=jms_type,
             group_id=group,

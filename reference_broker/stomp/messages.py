@@ -93,7 +93,7 @@ def _described(
         persistent=persistent,
         priority=min(max(number(headers, "priority", DEFAULT_PRIORITY), 0), 9),
         properties={name: value for name, value in headers.items() if name not in MESSAGE_HEADERS},
-        correlation_id=headers.get("correlation-id", ""),
+        correlation_id=headers.get("correlation-id"),
         jms_type=headers.get("type", ""),
         group_id=headers.get("JMSXGroupID", ""),
         group_sequence=sequence,
@@ -127,7 +127,7 @@ def render(state: SessionState, subscription: Subscription, dispatch: Dispatch) 
         headers["redelivered"] = "true"
     if message.original_destination:
         headers["original-destination"] = state.temporaries.write(message.original_destination)
-    if message.correlation_id or message.reply_to or message.jms_type or message.group_id:
+    if message.correlation_id is not None or message.reply_to or message.jms_type or message.group_id:
         _describe(state, message, headers)
     if subscription.ack_mode != "auto":
         ack_id = state.subscriptions.hold(subscription, message)
@@ -148,7 +148,7 @@ def render(state: SessionState, subscription: Subscription, dispatch: Dispatch) 
 
 def _describe(state: SessionState, message: Message, headers: dict[str, str]) -> None:
     """The headers that most messages do not have."""
-    if message.correlation_id:
+    if message.correlation_id is not None:
         headers["correlation-id"] = writable(message.correlation_id)
     if message.reply_to:
         headers["reply-to"] = state.temporaries.write(message.reply_to)

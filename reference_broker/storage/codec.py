@@ -33,7 +33,7 @@ FIELDS: Final[dict[str, object]] = {
     "ttl_ms": 0,
     "priority": DEFAULT_PRIORITY,
     "form": OCTETS,
-    "correlation_id": "",
+    "correlation_id": None,
     "reply_to": "",
     "jms_type": "",
     "group_id": "",

@@ -127,7 +127,7 @@ def core_message(data: Data) -> Message:
         expiration_ms=values[_EXPIRATION],
         persistent=values[_PERSISTENT],
         priority=values[_PRIORITY],
-        correlation_id=values[_CORRELATION_ID] or "",
+        correlation_id=values[_CORRELATION_ID],
         reply_to=destination_name(values[_REPLY_TO]),
         jms_type=values[_TYPE] or "",
         group_id=values[_GROUP_ID] or "",
@@ -220,7 +220,7 @@ class Renderer:
         values[_REDELIVERIES] = dispatch.redelivery_count
         if dispatch.path:
             values[_BROKER_PATH] = [Data(ids.BROKER_ID, [broker]) for broker in dispatch.path]
-        if dispatch.correlation_id:
+        if dispatch.correlation_id is not None:
             values[_CORRELATION_ID] = dispatch.correlation_id
         if dispatch.reply_to:
             values[_REPLY_TO] = self.destinations.data(dispatch.reply_to)

@@ -158,6 +158,12 @@ def test_refusals_show_the_place(text: str, place: int, says: str) -> None:
     assert "write for example: kind = 'a'" in str(refusal.value)
 
 
+def test_an_empty_correlation_id_is_one() -> None:
+    there, missing = (Message("m", "queue://q", b"", correlation_id=found) for found in ("", None))
+    assert [selects("JMSCorrelationID = ''", one) for one in (there, missing)] == [True, False]
+    assert [selects("JMSCorrelationID IS NULL", one) for one in (there, missing)] == [False, True]
+
+
 def test_limits_and_emptiness() -> None:
     assert parse("") is None
     assert parse("  ") is None

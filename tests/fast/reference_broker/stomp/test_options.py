@@ -98,6 +98,16 @@ def test_texts_that_stomp_cannot_write_harm_nobody(version: str) -> None:
     assert got.headers["destination"] == "/queue/q??"
 
 
+@pytest.mark.parametrize("headers", [{}, {"correlation-id": ""}, {"correlation-id": "c"}])
+def test_an_empty_correlation_id_arrives_as_empty(headers: dict[str, str]) -> None:
+    pair, client = connected(V12)
+    client.subscribe("c", "queue://q", ack="auto")
+    pair.run()
+    inject(pair, "SEND", {"destination": "/queue/q", **headers})
+    (frame,) = written(pair, "MESSAGE")
+    assert {name: value for name, value in frame.headers.items() if name == "correlation-id"} == headers
+
+
 def test_a_dead_letter_keeps_them() -> None:
     pair = Pair()
     client = pair.stomp()

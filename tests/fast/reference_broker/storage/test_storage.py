@@ -81,11 +81,19 @@ properties = st.dictionaries(texts, texts | st.booleans() | st.integers() | st.f
 
 
 @settings(deadline=None)
-@given(name=texts, props=properties, body=st.binary(max_size=9), number=st.integers(), text=texts)
+@given(
+    name=texts,
+    props=properties,
+    body=st.binary(max_size=9),
+    number=st.integers(),
+    text=texts,
+    correlation=st.none() | texts,
+)
 def test_a_message_survives_the_codec(
-    name: str, props: dict[str, str | bool | int | float], body: bytes, number: int, text: str
+    name: str, props: dict[str, str | bool | int | float], body: bytes, number: int, text: str, correlation: str | None
 ) -> None:
     message = Message(name, Q, body, timestamp_ms=number, properties=props, group_id=text, reply_to=text)
+    message.correlation_id = correlation
     message.sequence = 7
     again = codec.decode(Q, codec.name(codec.key(name)), codec.encode_head(message), body)
     assert (again.message_id, again.body, again.persistent) == (name, body, True)
