@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 
 PREFIX: Final = TOPIC + "ActiveMQ.Advisory."
 TYPE: Final = "Advisory"
-# Events: the word after the prefix. ``connection_registry.py`` has those of connections, consumers and temporaries.
+# Events: the word after the prefix. ``connection_registry.py`` has those of comings and goings.
 CONNECTION: Final = "Connection"
 CONSUMER: Final = "Consumer"
-TEMP_QUEUE_EVENT: Final = "TempQueue"
-TEMP_TOPIC_EVENT: Final = "TempTopic"
+PRODUCER: Final = "Producer"
+#: Kind of a destination -> the event of one that is made or removed.
+DESTINATIONS: Final = {QUEUE: "Queue", TOPIC: "Topic", TEMP_QUEUE: "TempQueue", TEMP_TOPIC: "TempTopic"}
 EXPIRED: Final = "Expired"
 DEAD_LETTERED: Final = "MessageDLQd"
 #: The property that names the message which expired; the spelling is ActiveMQ's.
@@ -60,6 +61,11 @@ def topic_of(event: str) -> str:
 def topic_about(event: str, destination: str) -> str:
     """The topic of an event at a destination: ``topic://ActiveMQ.Advisory.Expired.Queue.orders``."""
     return f"{PREFIX}{event}.{'Queue' if is_queue(destination) else 'Topic'}.{split(destination)[1]}"
+
+
+def topic_of_destination(name: str) -> str:
+    """The topic that tells of a destination which is made or removed: ``topic://ActiveMQ.Advisory.Queue``."""
+    return topic_of(DESTINATIONS[split(name)[0]])
 
 
 def subjects(event: str, topic: str) -> list[str]:

@@ -1,17 +1,20 @@
-"""Who is connected, under which client id, and the advisories about connections, consumers and temporary destinations.
+"""Who is connected, under which client id, and the advisories about comings and goings: of connections, consumers,
+producers and destinations.
 
 * A client id that must be the client's own (``Connect.exclusive``: JMS) is refused with ``client-id-in-use`` while
   another connection has it, exclusive or not.
 * A connection that names itself (``identity``) and was here before displaces its predecessor (``Displaced``), whose
   consumers go first, as ActiveMQ does for a client that reconnects before its old socket is missed.
-* Advisories are published only while somebody consumes them; a new consumer of ``TempQueue``, ``TempTopic`` or
-  ``Consumer.…`` first gets those about what exists already: ActiveMQ's clients need that to know the temporary
-  destinations of others.
+* Advisories are published only while somebody consumes them; a new consumer of ``Queue``, ``Topic``, ``TempQueue``,
+  ``TempTopic``, ``Consumer.…`` or ``Producer.…`` first gets those about what exists already: ActiveMQ's clients need
+  that to know the temporary destinations of others, and its ``DestinationSource`` to list what there is.
+* A producer is told of if it named its destination when it came; of several, once at each.
 
 Known exceptions: ActiveMQ publishes these advisories whether anybody listens or not, and who consumes from
-``topic://>`` counts as a listener there; here only one who names advisory topics does. ActiveMQ's producer and
-destination advisories are not made. A consumer of a wildcard is told of once per destination that it really consumes
-from.
+``topic://>`` counts as a listener there; here only one who names advisory topics does. One who names them by a wildcard
+is told what exists when the first advisory of that topic is made. A consumer of a wildcard is told of once per
+destination that it really consumes from. With its connection a producer leaves after the connection's temporary
+destinations, and at one that is gone nothing is told.
 """
 
 from __future__ import annotations
@@ -21,35 +24,38 @@ from typing import TYPE_CHECKING, Final
 from brokerproof.reference_broker.core.advisory import (
     CONNECTION,
     CONSUMER,
-    TEMP_QUEUE_EVENT,
-    TEMP_TOPIC_EVENT,
+    PRODUCER,
     is_advisory,
     subjects,
     topic_about,
     topic_of,
+    topic_of_destination,
 )
 from brokerproof.reference_broker.core.effects import Displaced
-from brokerproof.reference_broker.core.message import TEMP_QUEUE
+from brokerproof.reference_broker.core.matching import is_temporary, members
 
 if TYPE_CHECKING:
+    from brokerproof.reference_broker.core.destination import Destination
     from brokerproof.reference_broker.core.events import Connect
+    from brokerproof.reference_broker.core.message import Property
     from brokerproof.reference_broker.core.region import Region
     from brokerproof.reference_broker.core.subscription import Consumer, Subscription
     from brokerproof.reference_broker.core.topic import Topic
 
 IN_USE: Final = "client-id-in-use"
-_TEMPORARY_TOPICS: Final = (topic_of(TEMP_QUEUE_EVENT), topic_of(TEMP_TOPIC_EVENT))
 
 
 class Connection:
     """What the broker knows about one connection."""
 
-    __slots__ = ("client_id", "consumers", "identity")
+    __slots__ = ("client_id", "consumers", "identity", "producers")
 
     def __init__(self, client_id: str, identity: str = "") -> None:
         self.client_id = client_id
         self.identity = identity
         self.consumers: dict[str, Consumer] = {}
+        #: Producers that named a destination: the core's name for each -> the destinations.
+        self.producers: dict[str, list[str]] = {}
 
 
 class PresenceAdvisory:
@@ -59,6 +65,10 @@ class PresenceAdvisory:
 
     def __init__(self, gone: bool) -> None:
         self.gone = gone
+
+    def properties(self) -> dict[str, Property]:
+        """What it says beside its subject."""
+        return {}
 
 
 class ConnectionAdvisory(PresenceAdvisory):
@@ -75,18 +85,41 @@ class ConnectionAdvisory(PresenceAdvisory):
 class ConsumerAdvisory(PresenceAdvisory):
     """A consumer at a destination, which has ``count`` of them now. ``name`` is the core's name for it."""
 
-    __slots__ = ("count", "destination", "name", "prefetch")
+    __slots__ = ("count", "destination", "name", "prefetch", "selector")
 
-    def __init__(self, name: str, destination: str, prefetch: int, count: int, gone: bool) -> None:
+    def __init__(
+        self, name: str, destination: str, prefetch: int, count: int, gone: bool, *, selector: str = ""
+    ) -> None:
         super().__init__(gone)
         self.name = name
         self.destination = destination
         self.prefetch = prefetch
         self.count = count
+        self.selector = selector
+
+    def properties(self) -> dict[str, Property]:
+        """How many there are."""
+        return {"consumerCount": self.count}
+
+
+class ProducerAdvisory(PresenceAdvisory):
+    """A producer for a destination, which has ``count`` of them now. ``name`` is the core's name for it."""
+
+    __slots__ = ("count", "destination", "name")
+
+    def __init__(self, name: str, destination: str, count: int, gone: bool) -> None:
+        super().__init__(gone)
+        self.name = name
+        self.destination = destination
+        self.count = count
+
+    def properties(self) -> dict[str, Property]:
+        """How many there are."""
+        return {"producerCount": self.count}
 
 
 class DestinationAdvisory(PresenceAdvisory):
-    """A temporary destination."""
+    """A destination, temporary or not."""
 
     __slots__ = ("destination",)
 
@@ -98,7 +131,7 @@ class DestinationAdvisory(PresenceAdvisory):
 class ConnectionRegistry:
     """See the module's header."""
 
-    __slots__ = ("_region", "connections", "identities", "named")
+    __slots__ = ("_region", "connections", "identities", "named", "producers")
 
     def __init__(self, region: Region) -> None:
         self._region = region
@@ -107,6 +140,8 @@ class ConnectionRegistry:
         self.named: dict[str, dict[int, Connection]] = {}
         #: Identity -> the connection that has it.
         self.identities: dict[str, int] = {}
+        #: Destination -> the producers that named it, oldest first; no empty ones.
+        self.producers: dict[str, dict[str, bool]] = {}
 
     def objection(self, event: Connect) -> tuple[str, str]:
         """Why a connection cannot come: (code, text); ("", "") if nothing is wrong with it."""
@@ -153,7 +188,27 @@ class ConnectionRegistry:
             del self.named[connection.client_id]
         if self.identities.get(connection.identity) == number:
             del self.identities[connection.identity]
+        for producer in list(connection.producers):
+            self.producer_left(connection, producer)
         self._advise(topic_of(CONNECTION), ConnectionAdvisory(connection, True))
+
+    def producer_came(self, number: int, producer: str, asked: str) -> None:
+        """Somebody is going to send to a destination, or to several."""
+        names = list(dict.fromkeys(name for name in members(asked) if not is_advisory(name)))
+        self.connections[number].producers[producer] = names
+        for name in names:
+            self.producers.setdefault(name, {})[producer] = True
+            self._advise(topic_about(PRODUCER, name), self._producer_advisory(producer, name, gone=False))
+
+    def producer_left(self, connection: Connection, producer: str) -> None:
+        """It has gone, or its connection has; one that is not there has."""
+        for name in connection.producers.pop(producer, ()):
+            here = self.producers[name]
+            del here[producer]
+            if not here:
+                del self.producers[name]
+            if not is_temporary(name) or name in self._region.destinations:
+                self._advise(topic_about(PRODUCER, name), self._producer_advisory(producer, name, gone=True))
 
     # -- what is told
 
@@ -165,39 +220,53 @@ class ConnectionRegistry:
             self._advise(topic, self._consumer_advisory(subscription, gone=gone))
 
     def destination(self, name: str, *, gone: bool) -> None:
-        """A temporary destination is there, or gone."""
-        self._advise(self._topic_of(name), DestinationAdvisory(name, gone))
+        """A destination is there, or gone."""
+        if not is_advisory(name):
+            self._advise(topic_of_destination(name), DestinationAdvisory(name, gone))
 
     def advise_existing(self, subscription: Subscription, topic: Topic) -> None:
         """Somebody has begun to listen at an advisory topic: tell what is there already."""
         region = self._region
         if not region.policies.advisories.advises_existing():
             return
-        if topic.name in _TEMPORARY_TOPICS:
-            for name in region.temporaries.owners:
-                if topic.name == self._topic_of(name):
-                    topic.tell(subscription, region.advisory(topic.name, DestinationAdvisory(name, False)))
-        for name in subjects(CONSUMER, topic.name):
-            destination = region.destinations.get(name)
-            if destination is not None and not is_advisory(name):
-                for other in list(destination.subscriptions.values()):
-                    about = self._consumer_advisory(other, gone=False)
-                    topic.tell(subscription, region.advisory(topic.name, about, {"consumerCount": about.count}))
+        for about in self._existing(topic.name):
+            topic.tell(subscription, region.advisory(topic.name, about, about.properties()))
 
-    def _topic_of(self, temporary: str) -> str:
-        return topic_of(TEMP_QUEUE_EVENT if temporary.startswith(TEMP_QUEUE) else TEMP_TOPIC_EVENT)
+    def _existing(self, topic: str) -> list[PresenceAdvisory]:
+        """What is there of what a topic tells; connections are not told of again."""
+        region = self._region
+        found: list[PresenceAdvisory] = [
+            DestinationAdvisory(name, False)
+            for name in region.destinations
+            if topic == topic_of_destination(name) and not is_advisory(name)
+        ]
+        for name in subjects(CONSUMER, topic):
+            destination: Destination | None = region.destinations.get(name)
+            if destination is not None and not is_advisory(name):
+                found += [self._consumer_advisory(one, gone=False) for one in destination.subscriptions.values()]
+        for name in subjects(PRODUCER, topic):
+            found += [self._producer_advisory(one, name, gone=False) for one in self.producers.get(name, ())]
+        return found
 
     def _consumer_advisory(self, subscription: Subscription, *, gone: bool) -> ConsumerAdvisory:
         consumer, destination = subscription.consumer, subscription.destination
         count = len(destination.subscriptions)
-        return ConsumerAdvisory(consumer.name, destination.name, consumer.prefetch, count, gone)
+        return ConsumerAdvisory(
+            consumer.name, destination.name, consumer.prefetch, count, gone, selector=consumer.selector
+        )
+
+    def _producer_advisory(self, producer: str, destination: str, *, gone: bool) -> ProducerAdvisory:
+        return ProducerAdvisory(producer, destination, len(self.producers.get(destination, ())), gone)
 
     def _advise(self, topic: str, about: PresenceAdvisory) -> None:
         region = self._region
-        if not region.policies.advisories.advises_presence(about.gone):
+        rules = region.policies.advisories
+        if not rules.advises_presence(about.gone):
             return
-        if topic in region.destinations or region.attachments.awaits_advisory(topic):
-            if isinstance(about, ConsumerAdvisory):
-                region.advise(topic, about, {"consumerCount": about.count})
-            else:
-                region.advise(topic, about)
+        if topic not in region.destinations:
+            if not region.attachments.awaits_advisory(topic):
+                return
+            region.destination(topic)
+            if not about.gone and rules.advises_existing() and not isinstance(about, ConnectionAdvisory):
+                return  # who waited for this topic has just been told what exists, and so of this
+        region.advise(topic, about, about.properties())

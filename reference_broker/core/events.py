@@ -301,9 +301,25 @@ class AddDestination(Event):
 
 
 class AddProducer(AddDestination):
-    """Somebody is going to send to that name, of one destination or several (ProducerInfo)."""
+    """Somebody is going to send to that name, of one destination or several (ProducerInfo). ``producer`` is unique in
+    the broker.
+    """
 
-    __slots__ = ()
+    __slots__ = ("producer",)
+
+    def __init__(self, connection: int, destination: str, producer: str, *, request: int = 0) -> None:
+        super().__init__(connection, destination, request=request)
+        self.producer = producer
+
+
+class RemoveProducer(AddDestination):
+    """A producer that had named a destination is closed (RemoveInfo)."""
+
+    __slots__ = ("producer",)
+
+    def __init__(self, connection: int, producer: str, *, request: int = 0) -> None:
+        super().__init__(connection, "", request=request)
+        self.producer = producer
 
 
 class RemoveDestination(AddDestination):

@@ -149,6 +149,13 @@ def check_connections(region: Region) -> None:
     named = {number: name for name, namesakes in connection_registry.named.items() for number in namesakes}
     same("client ids", named, {number: one.client_id for number, one in connection_registry.connections.items()})
     same("client ids in use", [name for name, namesakes in connection_registry.named.items() if not namesakes], [])
+    producing: dict[str, list[str]] = {}
+    for connection in connection_registry.connections.values():
+        for producer, names in connection.producers.items():
+            for name in names:
+                producing.setdefault(name, []).append(producer)
+    found = {name: sorted(here) for name, here in connection_registry.producers.items()}
+    same("producers", found, {name: sorted(here) for name, here in producing.items()})
     for identity, number in connection_registry.identities.items():
         same(f"connection {number}: identity", connection_registry.connections[number].identity, identity)
 

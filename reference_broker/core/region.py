@@ -153,6 +153,7 @@ class Region:
         self.routing.created(created)
         self.attachments.created(created)
         self.durables.created(created)
+        self.connection_registry.destination(name, gone=False)
         return created
 
     def remove(self, destination: Destination) -> None:
@@ -169,6 +170,7 @@ class Region:
         self.temporaries.owners.pop(name, None)
         self.sweeps.disarm(destination)
         self.routing.removed(destination)
+        self.connection_registry.destination(name, gone=True)
 
     def release(self, item: Scheduled) -> None:
         """A scheduled message is due."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from brokerproof.reference_broker.core.events import AddProducer, RemoveDestination
+from brokerproof.reference_broker.core.events import AddProducer, RemoveDestination, RemoveProducer
 from brokerproof.reference_broker.core.matching import fault, is_temporary, members
 from brokerproof.reference_broker.core.topic import Topic
 
@@ -73,12 +73,16 @@ class Temporaries:
         if isinstance(event, RemoveDestination):
             return self.remove(event.connection, event.destination)
         if isinstance(event, AddProducer):
-            return self._send_to(event.destination)
+            return self._send_to(event)
+        if isinstance(event, RemoveProducer):
+            registry = self._region.connection_registry
+            registry.producer_left(registry.connections[event.connection], event.producer)
+            return "", ""
         return self.add(event.connection, event.destination)
 
-    def _send_to(self, asked: str) -> tuple[str, str]:
+    def _send_to(self, event: AddProducer) -> tuple[str, str]:
         """Make sure that there is what a producer names; (code, text) if that cannot be."""
-        names = members(asked)
+        names = members(event.destination)
         for name in names:
             wrong = fault(name)
             if wrong:
@@ -88,6 +92,7 @@ class Temporaries:
                 return UNKNOWN_DESTINATION, missing
         for name in names:
             self._region.destination(name)
+        self._region.connection_registry.producer_came(event.connection, event.producer, event.destination)
         return "", ""
 
     def add(self, connection: int, name: str) -> tuple[str, str]:
@@ -99,8 +104,6 @@ class Temporaries:
             owner = self.owners.setdefault(name, connection)
             if owner != connection:
                 return FOREIGN, f"{name} belongs to connection {owner}; choose another name"
-            if name not in self._region.destinations:
-                self._region.connection_registry.destination(name, gone=False)
         self._region.destination(name)
         return "", ""
 
@@ -127,5 +130,3 @@ class Temporaries:
 
     def _remove(self, name: str) -> None:
         self._region.remove(self._region.destinations[name])
-        if is_temporary(name):
-            self._region.connection_registry.destination(name, gone=True)

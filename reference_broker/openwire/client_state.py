@@ -21,7 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from brokerproof.reference_broker.core.events import AddProducer, Disconnect, Event, Resize, Unsubscribe
+from brokerproof.reference_broker.core.events import (
+    AddProducer,
+    Disconnect,
+    Event,
+    Resize,
+    Unsubscribe,
+)
+from brokerproof.reference_broker.core.events import RemoveProducer as ProducerLeft
 from brokerproof.reference_broker.openwire.commands import Command, RefusedCommand, Response
 from brokerproof.reference_broker.openwire.connections import (
     ConnectionControl,
@@ -69,11 +76,16 @@ class ClientState:
         """Those names that belong to a session."""
         return [name for name in names if name.rpartition(":")[0] == session]
 
-    def end_session(self, session: str) -> None:
+    def end_session(self, session: str, connection: int) -> list[Event]:
         """A session goes, with its producers; its consumers are somebody else's business."""
         self.sessions.pop(session, None)
-        for producer in self.of_session(session, list(self.producers)):
-            del self.producers[producer]
+        producers = self.of_session(session, list(self.producers))
+        return [event for producer in producers for event in self.remove_producer(producer, connection)]
+
+    def remove_producer(self, producer: str, connection: int) -> list[Event]:
+        """A producer goes, and the core hears of it if it had a destination."""
+        info = self.producers.pop(producer, None)
+        return [ProducerLeft(connection, f"{connection}.{producer}")] if info is not None and info.destination else []
 
     def clear(self) -> None:
         """The connection goes."""
@@ -117,21 +129,22 @@ def _producer(session: CommandSession, info: ProducerInfo) -> list[Event]:
         session.respond(info)
         return []
     request = info.command_id if info.response_required else 0
-    return [AddProducer(session.connection, plain_name(info.destination), request=request)]
+    name = f"{session.connection}.{info.producer_id}"
+    return [AddProducer(session.connection, plain_name(info.destination), name, request=request)]
 
 
 def _remove_producer(session: CommandSession, info: RemoveProducer) -> list[Event]:
-    session.client_state.producers.pop(info.name, None)
+    left = session.client_state.remove_producer(info.name, session.connection)
     session.respond(info)
-    return []
+    return left
 
 
 def _remove_session(session: CommandSession, info: RemoveSession) -> list[Event]:
     client_state = session.client_state
-    client_state.end_session(info.name)
+    events = client_state.end_session(info.name, session.connection)
     leaving = client_state.of_session(info.name, list(session.consumers))
     session.respond(info)
-    return [
+    return events + [
         Unsubscribe(session.connection, session.consumers.pop(consumer), last_sequence=info.last_sequence)
         for consumer in leaving
     ]

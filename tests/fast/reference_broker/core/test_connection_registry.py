@@ -11,14 +11,17 @@ from brokerproof.reference_broker.core.connection_registry import (
     ConsumerAdvisory,
     DestinationAdvisory,
     PresenceAdvisory,
+    ProducerAdvisory,
 )
 from brokerproof.reference_broker.core.duplicate_detection import PRODUCERS, DuplicateDetection
 from brokerproof.reference_broker.core.effects import Accepted, Dispatch, Displaced, Granted, Refused
 from brokerproof.reference_broker.core.events import (
     AddDestination,
+    AddProducer,
     Connect,
     Disconnect,
     RemoveDestination,
+    RemoveProducer,
     Resize,
     Send,
 )
@@ -67,13 +70,74 @@ def test_nothing_is_told_while_nobody_listens() -> None:
     assert d.broker.destinations() == [TEMP, "queue://q"]
 
 
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_who_listens_hears_of_destinations_first_of_those_that_are_there(kind: str) -> None:
+    d = Driver()
+    d.subscribe("other", f"{kind}://old")
+    listen(d, "c", kind.title())
+    d.send(f"{kind}://new")
+    d.handle(AddDestination(1, "temp-queue://c1:1"))
+    d.handle(AddDestination(1, f"{'topic' if kind == 'queue' else 'queue'}://not-this"))
+    d.handle(RemoveDestination(1, f"{kind}://new"))
+    seen = [(one.destination, one.gone) for one in told(d, "c") if isinstance(one, DestinationAdvisory)]
+    assert seen == [(f"{kind}://old", False), (f"{kind}://new", False), (f"{kind}://new", True)]
+
+
+def test_who_listens_to_all_destinations_is_told_of_each_kind() -> None:
+    d = Driver()
+    d.subscribe("other", "queue://q")
+    listen(d, "c", "Queue,topic://ActiveMQ.Advisory.Topic,topic://ActiveMQ.Advisory.TempQueue")
+    d.send("topic://t")
+    d.handle(AddDestination(1, TEMP))
+    seen = [one.destination for one in told(d, "c") if isinstance(one, DestinationAdvisory)]
+    assert seen == ["queue://q", "topic://t", TEMP]
+
+
+@pytest.mark.parametrize("ends", [RemoveProducer(1, "1.p"), Disconnect(1, clean=False)])
+def test_producers_are_counted_until_they_or_their_connection_go(ends: RemoveProducer | Disconnect) -> None:
+    d = Driver()
+    d.handle(AddProducer(1, "queue://q", "1.p"))
+    listen(d, "c", "Producer.Queue.q")
+    d.connect(2)
+    d.handle(AddProducer(2, "queue://q,topic://t", "2.p"))
+    d.handle(ends)
+    d.handle(RemoveProducer(2, "2.p"))
+    d.handle(RemoveProducer(2, "2.p"))
+    found = [one for one in told(d, "c") if isinstance(one, ProducerAdvisory)]
+    seen = [(one.name, one.destination, one.count, one.gone) for one in found]
+    assert seen == [
+        ("1.p", "queue://q", 1, False),
+        ("2.p", "queue://q", 2, False),
+        ("1.p", "queue://q", 1, True),
+        ("2.p", "queue://q", 0, True),
+    ]
+    assert found[0].properties() == {"producerCount": 1}
+
+
+def test_a_producer_that_is_refused_is_not_told_of() -> None:
+    d = Driver()
+    listen(d, "c", "Producer.>")
+    assert any(isinstance(effect, Refused) for effect in d.handle(AddProducer(1, TEMP, "1.p", request=5)))
+    assert told(d, "c") == []
+
+
+def test_a_wildcard_hears_once_of_what_comes_and_of_what_goes() -> None:
+    d = Driver()
+    listen(d, "c", ">")
+    d.handle(AddProducer(1, "queue://q", "1.p"))
+    d.handle(RemoveProducer(1, "1.p"))
+    seen = [(type(one), one.gone) for one in told(d, "c")]
+    assert seen == [(DestinationAdvisory, False), (ProducerAdvisory, False), (ProducerAdvisory, True)]
+
+
 def test_consumers_are_counted_and_a_wildcard_listens_too() -> None:
     d = Driver()
     d.subscribe("old", "queue://q")
     listen(d, "c", "Consumer.Queue.q")
     listen(d, "wild", "Consumer.>")
-    d.subscribe("new", "queue://q")
+    d.subscribe("new", "queue://q", selector="n = 1")
     d.leave("old")
+    assert [one.selector for one in told(d, "c") if isinstance(one, ConsumerAdvisory)] == ["", "n = 1", ""]
     seen = [(one.name, one.count, one.gone) for one in told(d, "c") if isinstance(one, ConsumerAdvisory)]
     assert seen == [("old", 1, False), ("new", 2, False), ("old", 1, True)]
     assert len(told(d, "wild")) == 3
