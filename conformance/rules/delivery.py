@@ -160,7 +160,7 @@ def refused(facts: Facts) -> list[Send]:
     return [send for send in facts.rows(sends) if send.refused]
 
 
-@rule("GEN-006", over=refused, handles=ANYTHING)
+@rule("GEN-006", over=refused, handles=(*ANYTHING, "mqsc"))
 def refused_is_never_delivered(facts: Facts, send: Send) -> Findings:
     """A message whose sending was refused is never delivered."""
     if send.seen is not None:

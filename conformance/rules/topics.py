@@ -25,7 +25,8 @@ def subscribers(facts: Facts) -> list[Session]:
     return [s for s in facts.sessions.values() if s.known and s.dest.topic and s.dest.kind != "advisory"]
 
 
-@rule("GEN-004", over=subscribers, handles=PAST)
+# A queue manager's commands hold queues and what is delayed; what is published at once passes them.
+@rule("GEN-004", over=subscribers, handles=(*PAST, "mqsc"))
 def everybody_once(facts: Facts, session: Session) -> Findings:
     """A topic's message reaches every consumer that was subscribed while it was sent, exactly once, and nobody who
     subscribed later.

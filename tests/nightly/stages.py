@@ -6,9 +6,12 @@ Seeds are fresh every night and the same for the same date: each date has a bloc
 from __future__ import annotations
 
 import importlib.util
+import shutil
+import subprocess
 import sys
 from datetime import date
 from functools import partial
+from pathlib import Path
 
 from brokerproof.reports.store.nights import first_seed
 from tests.frozen.making import pinned_tree
@@ -22,6 +25,11 @@ STATE = "brokerproof-out/nights"
 BROKERS = ("activemq", "artemis", "rabbitmq")
 #: Each with figures and a limit of its own, so that a slow broker is a failure.
 BENCHMARKS = ("codec", "core", "steps", "journal", "wire")
+
+#: Releases of Python beside the one that runs the rest, with a tox environment each.
+PYTHONS = ("3.12", "3.13")
+#: Where .ci/setup puts tox.
+TOX = Path(__file__).parents[2] / ".venv" / "bin" / "tox"
 
 
 def stages(day: date) -> list[Stage]:
@@ -54,6 +62,10 @@ def stages(day: date) -> list[Stage]:
             60,
             partial(no_module, automatic),
         ),
+        *(
+            Stage(f"python {release}", (tox(), "-e", f"py{release.replace('.', '')}"), 12, partial(no_release, release))
+            for release in PYTHONS
+        ),
         *(Stage(f"benchmark {name}", (sys.executable, f"benchmarks/{name}.py"), 5) for name in BENCHMARKS),
         Stage("false positives", module("tests.false_positives", *block), 60),
         Stage("frozen make", module("tests.frozen", "make"), 45, no_pinned_commit),
@@ -67,6 +79,28 @@ def brokerproof(*words: str) -> tuple[str, ...]:
 
 def module(*words: str) -> tuple[str, ...]:
     return (sys.executable, "-m", *words)
+
+
+def tox() -> str:
+    """The tox that started the night, or the one on the path."""
+    return str(TOX) if TOX.exists() else "tox"
+
+
+def no_release(release: str) -> str | None:
+    """Why tox cannot run the fast tests on a release of Python."""
+    if shutil.which(tox()) is None:
+        return f"tox is neither on the path nor {TOX.relative_to(TOX.parents[2])}"
+    return no_python(release, f"python{release}")
+
+
+def no_python(release: str, command: str) -> str | None:
+    """Why a command is not that release of Python. It is run, because it may be a launcher that has no such release."""
+    asked = [command, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    try:
+        found = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return f"this machine has no {command}"
+    return None if found.stdout.strip() == release else f"this machine has no Python {release}; {command} is none"
 
 
 def no_module(name: str) -> str | None:

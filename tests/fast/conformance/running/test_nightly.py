@@ -10,7 +10,7 @@ import pytest
 
 from brokerproof.reports.store.nights import first_seed
 from tests.nightly.budget import FAILED, NOT_RUN, PASSED, Ended, Stage, execute, exit_code, run_stages, summary
-from tests.nightly.stages import COUNT, stages
+from tests.nightly.stages import COUNT, PYTHONS, no_python, stages
 
 STAGES = [
     Stage("short", ("short",), 10),
@@ -77,6 +77,15 @@ def test_commands_are_executed_counted_and_stopped() -> None:
     assert done.code == 5
     assert done.processor_s > 0
     assert execute((sys.executable, "-c", "input()"), 0).code is None
+
+
+def test_a_release_of_python_that_is_not_here_is_named() -> None:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert no_python(here, sys.executable) is None
+    assert no_python("2.0", sys.executable) == f"this machine has no Python 2.0; {sys.executable} is none"
+    assert no_python("3.12", "no-such-python") == "this machine has no no-such-python"
+    environments = {stage.command[-1] for stage in stages(date(2026, 11, 22)) if stage.name.startswith("python ")}
+    assert environments == {f"py{release.replace('.', '')}" for release in PYTHONS}
 
 
 def test_each_night_has_seeds_of_its_own() -> None:
