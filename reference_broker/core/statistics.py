@@ -114,7 +114,7 @@ class Statistics:
             for destination in list(self._region.destinations.values()):
                 if not is_temporary(destination.name):
                     for subscription in list(destination.subscriptions.values()):
-                        self._send(request, self._of_subscription(subscription), "")
+                        self._send(request, self._of_subscription(subscription), None)
 
     def _send(self, request: Message, entries: list[Entry], correlation_id: str | None) -> None:
         region = self._region
