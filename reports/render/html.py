@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,18 +65,19 @@ PageBuilder = Callable[[Cell], Page]
 
 def write_html(folder: Path, report: Report, build: PageBuilder, tick: Callable[[], None] = lambda: None) -> Path:
     """Write all pages below ``folder``; ``tick`` is called once per evidence page. Returns the path of the index."""
-    environment = page_environment()
-    environment.globals["card_px"] = max(CARD_PX_MIN, SENTENCE_PX + COLUMN_PX * len(report.columns))
+    card_px = max(CARD_PX_MIN, SENTENCE_PX + COLUMN_PX * len(report.columns))
     index = folder / "index.html"
-    _write(index, _index(environment, report))
+    _write(index, _index(report, card_px))
     written = {_page_path(folder, report, cell) for cell in report.cells}
     neighbours = _neighbours(report)
-    template = environment.get_template("cell.html")
+    template = page_environment().get_template("cell.html")
     for cell in report.cells:
         page = build(cell)
         before, after = neighbours[(cell.requirement, cell.broker)]
         drawing = draw(page.display.timeline) if page.display is not None else None
-        text = template.render(page=page, drawing=drawing, report=report, root="../../", before=before, after=after)
+        text = template.render(
+            page=page, drawing=drawing, report=report, root="../../", before=before, after=after, card_px=card_px
+        )
         _write(_page_path(folder, report, cell), text)
         tick()
     for stale in (folder / PAGES).glob("*/*.html"):
@@ -107,7 +109,7 @@ def _neighbours(report: Report) -> dict[tuple[str, str], tuple[Cell | None, Cell
     return result
 
 
-def _index(environment: jinja2.Environment, report: Report) -> str:
+def _index(report: Report, card_px: int) -> str:
     grid = report.grid()
     groups: dict[str, list[Row]] = {}
     planned: list[Requirement] = []
@@ -119,16 +121,21 @@ def _index(environment: jinja2.Environment, report: Report) -> str:
             groups.setdefault(requirement.area, []).append(Row(requirement, cells))
     ordered = [Group(area, title, groups[area]) for area, title in report.areas.items() if area in groups]
     present = [kind for kind in LOOKS if any(report.totals(column.broker)[kind] for column in report.columns)]
-    return environment.get_template("index.html").render(
-        report=report,
-        troubles=_troubles(report),
-        catalogue={requirement.id: requirement for requirement in report.requirements},
-        groups=ordered,
-        planned=planned,
-        present=present,
-        page_name=page_name,
-        untried_kinds=UNTRIED,
-        root="",
+    return (
+        page_environment()
+        .get_template("index.html")
+        .render(
+            report=report,
+            card_px=card_px,
+            troubles=_troubles(report),
+            catalogue={requirement.id: requirement for requirement in report.requirements},
+            groups=ordered,
+            planned=planned,
+            present=present,
+            page_name=page_name,
+            untried_kinds=UNTRIED,
+            root="",
+        )
     )
 
 
@@ -138,8 +145,9 @@ def _troubles(report: Report) -> list[Trouble]:
     return [Trouble(column, causes(report, column.broker), untried(report, column.broker)) for column in columns]
 
 
+@functools.cache
 def page_environment() -> jinja2.Environment:
-    """What the templates know."""
+    """What the templates know; one for the process, because compiling them takes longer than rendering a page."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("brokerproof.reports.render"),
         autoescape=True,
