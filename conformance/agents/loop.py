@@ -247,7 +247,7 @@ class Agent(ABC):
             try:
                 part, ancillary, _, _ = wire.socket.recvmsg(_READ_BYTES, ANCILLARY_BYTES)
             except BlockingIOError:
-                wire.empty_ns = time.monotonic_ns()
+                wire.arrivals.nothing_there()
                 return
             except OSError as error:
                 self._lost(wire, f"connection lost: {error}")
@@ -261,13 +261,13 @@ class Agent(ABC):
             self._take_in(wire, part, ancillary, read_ns)
 
     def _take_in(self, wire: Wire, part: bytes, ancillary: Ancillary, read_ns: int) -> None:
-        low_ns, high_ns = self._clock.interval(ancillary, wire.empty_ns, read_ns)
+        first_ns, low_ns, high_ns = wire.arrivals.read(self._clock, ancillary, read_ns)
         try:
             frames = wire.framing.feed(part)
             last = self.last_of(frames)
             for index, frame in enumerate(frames):
                 # Only the last frame is known to have come with the stamped bytes.
-                t0_ns = low_ns if index == last else min(wire.empty_ns, low_ns)
+                t0_ns = low_ns if index == last else first_ns
                 for item in wire.library.receive(frame, Now(read_ns, wall_reading()[0])):
                     self._notice(wire, item, t0_ns, high_ns)
         except FramingError as error:
@@ -347,7 +347,7 @@ class Agent(ABC):
         now_ns = time.monotonic_ns()
         reason = f"{reason} ({wire.refusal})" if wire.refusal else reason
         idle_ns = now_ns - wire.heard_ns
-        self.answers.say(Closed(t0=wire.empty_ns, t1=now_ns, who="broker", reason=reason, idle_ns=idle_ns))
+        self.answers.say(Closed(t0=wire.arrivals.earliest_ns, t1=now_ns, who="broker", reason=reason, idle_ns=idle_ns))
         self._give_up(wire, reason)
 
     def _give_up(self, wire: Wire, reason: str) -> None:

@@ -9,6 +9,8 @@ Rules
   but as true.
 * A stamp belongs to the last bytes of what was read. Frames before the last one may have arrived earlier: their
   interval begins when the socket was last empty.
+* The bytes of one connection arrive in their order, so no interval begins before the one that was read before it, even
+  if the clocks were compared anew in between and their difference came out otherwise.
 * The wall clock has nanoseconds, the protocol milliseconds: a reading is moved back to the instant at which the
   millisecond began, so nothing is lost by truncation.
 
@@ -127,3 +129,24 @@ class ArrivalClock:
         if stamp_ns is None:
             return None
         return stamp_ns - (before_ns + after_ns) // 2, (after_ns - before_ns) // 2 + 1
+
+
+class Arrivals:
+    """What one connection brings, in its order."""
+
+    __slots__ = ("earliest_ns",)
+
+    def __init__(self) -> None:
+        #: What is still to be read arrived no earlier.
+        self.earliest_ns = time.monotonic_ns()
+
+    def nothing_there(self) -> None:
+        """The socket is empty now."""
+        self.earliest_ns = time.monotonic_ns()
+
+    def read(self, clock: ArrivalClock, ancillary: Ancillary, read_ns: int) -> tuple[int, int, int]:
+        """Of what was just read: the earliest arrival of its first bytes, earliest and latest of its last ones."""
+        first_ns = self.earliest_ns
+        low_ns, high_ns = clock.interval(ancillary, first_ns, read_ns)
+        self.earliest_ns = low_ns
+        return first_ns, low_ns, high_ns

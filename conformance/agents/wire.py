@@ -6,12 +6,11 @@ Rules: plain records; ``loop.py`` fills them.
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.protocol import Request
-from brokerproof.conformance.agents.stamps import NS_PER_MS
+from brokerproof.conformance.agents.stamps import NS_PER_MS, Arrivals
 
 if TYPE_CHECKING:
     from brokerproof.conformance.agents.library import Library, Stamps
@@ -44,7 +43,7 @@ class Waiting:
 class Wire:
     """One connection: its library, its socket and the requests that wait for it."""
 
-    __slots__ = ("empty_ns", "framing", "heard_ns", "library", "refusal", "socket", "taking", "unsent", "waiting")
+    __slots__ = ("arrivals", "framing", "heard_ns", "library", "refusal", "socket", "taking", "unsent", "waiting")
 
     def __init__(self, sock: socket.socket, framing: Framing, library: Library) -> None:
         self.socket = sock
@@ -55,7 +54,8 @@ class Wire:
         #: Applications that wait for a message: (consumer, request).
         self.taking: list[tuple[str, Waiting]] = []
         self.unsent = bytearray()
-        #: When the socket was last seen empty, and when it last brought something.
-        self.empty_ns = self.heard_ns = time.monotonic_ns()
+        self.arrivals = Arrivals()
+        #: When it last brought something.
+        self.heard_ns = self.arrivals.earliest_ns
         #: The text of the broker's last error.
         self.refusal = ""

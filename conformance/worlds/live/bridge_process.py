@@ -33,7 +33,14 @@ import msgspec
 from brokerproof.conformance.agents.loop import CONNECT_TIMEOUT_S
 from brokerproof.conformance.agents.message import read_body
 from brokerproof.conformance.agents.protocol import jms_options, jms_url
-from brokerproof.conformance.agents.stamps import ANCILLARY_BYTES, Ancillary, ArrivalClock, ask_for_stamps, wall_reading
+from brokerproof.conformance.agents.stamps import (
+    ANCILLARY_BYTES,
+    Ancillary,
+    ArrivalClock,
+    Arrivals,
+    ask_for_stamps,
+    wall_reading,
+)
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.worlds.crossings import PREFETCH, as_told
 from brokerproof.reference_broker.core.instant import Now
@@ -70,9 +77,9 @@ class End:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ask_for_stamps(self.socket)
         self.socket.setblocking(False)
-        self.empty_ns = time.monotonic_ns()
+        self.arrivals = Arrivals()
         target = client_address(jms_url(request, jms_options(request)))
-        self.session: ClientSession = target.session(connection_id, connection_id, self.empty_ns)
+        self.session: ClientSession = target.session(connection_id, connection_id, self.arrivals.earliest_ns)
         self.framing: ClientFraming = target.framing(connection_id)
         self.unsent = bytearray()
 
@@ -136,7 +143,7 @@ class BridgeProcess:
             try:
                 part, ancillary, _, _ = end.socket.recvmsg(_READ_BYTES, ANCILLARY_BYTES)
             except BlockingIOError:
-                end.empty_ns = time.monotonic_ns()
+                end.arrivals.nothing_there()
                 return
             except OSError as error:
                 self._end(f"connection lost: {error}", end)
@@ -150,7 +157,7 @@ class BridgeProcess:
     def _take_in(self, end: End, part: bytes, ancillary: Ancillary, read_ns: int) -> None:
         bridge = self._bridge
         assert bridge is not None, "ends have a bridge"
-        low_ns, high_ns = self._clock.interval(ancillary, end.empty_ns, read_ns)
+        first_ns, low_ns, high_ns = end.arrivals.read(self._clock, ancillary, read_ns)
         end.session.bytes_received(read_ns)
         try:
             frames = end.framing.feed(part)
@@ -159,7 +166,7 @@ class BridgeProcess:
             return
         for number, frame in enumerate(frames, 1):
             # Only the last frame is known to have come with the stamped bytes.
-            t0_ns = low_ns if number == len(frames) else min(end.empty_ns, low_ns)
+            t0_ns = low_ns if number == len(frames) else first_ns
             before = bridge.is_open
             notices = bridge.receive(end.side, frame, Now(read_ns, wall_reading()[0]))
             if bridge.is_open and not before:
@@ -205,9 +212,9 @@ class BridgeProcess:
 
     def _end(self, reason: str, by: End | None = None) -> None:
         """This life is over."""
-        empty_ns = by.empty_ns if by is not None else None
+        earliest_ns = by.arrivals.earliest_ns if by is not None else None
         self._forget()
-        self._say("ended", empty_ns, end=by.side if by is not None else "", reason=reason)
+        self._say("ended", earliest_ns, end=by.side if by is not None else "", reason=reason)
 
     def _forget(self) -> None:
         for end in self._ends:

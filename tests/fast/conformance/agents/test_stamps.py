@@ -9,7 +9,7 @@ import time
 import pytest
 
 from brokerproof.conformance.agents import stamps
-from brokerproof.conformance.agents.stamps import ArrivalClock, kernel_stamp_ns, wall_reading
+from brokerproof.conformance.agents.stamps import ArrivalClock, Arrivals, kernel_stamp_ns, wall_reading
 
 #: The kernel's wall clock minus the monotonic clock, and half of what a measurement took.
 OFFSET_NS = 1_795_000_000_000_000_000
@@ -57,6 +57,21 @@ def test_the_offset_is_measured_again_after_a_while(monkeypatch: pytest.MonkeyPa
     later_ns = at_ns + 3_000_000_000
     low_ns, _ = clock.interval(stamped(later_ns), later_ns - 900_000, later_ns + 900_000)
     assert low_ns == later_ns - 50_000 - ERROR_NS
+
+
+@pytest.mark.parametrize("moved_ns", [-50_000, 0, 50_000])
+def test_what_one_connection_brings_keeps_its_order(monkeypatch: pytest.MonkeyPatch, moved_ns: int) -> None:
+    """The clocks are compared anew between two reads, and their difference comes out otherwise than before."""
+    offsets = iter([(OFFSET_NS, ERROR_NS)] * 5 + [(OFFSET_NS + moved_ns, ERROR_NS)] * 5)
+    monkeypatch.setattr(ArrivalClock, "_bounce", lambda self: next(offsets))
+    clock, arrivals = ArrivalClock(), Arrivals()
+    at_ns = arrivals.earliest_ns + 100_000
+    first_ns, low_ns, high_ns = arrivals.read(clock, stamped(at_ns), at_ns + 10_000)
+    assert first_ns <= low_ns <= at_ns <= high_ns
+    later_ns = at_ns + 5_000
+    monkeypatch.setattr(stamps, "_FRESH_NS", 0)
+    again_ns, low_later_ns, high_later_ns = arrivals.read(clock, stamped(later_ns), later_ns + 60_000)
+    assert low_ns <= again_ns <= low_later_ns <= high_later_ns
 
 
 def test_a_machine_whose_kernel_stamps_nothing_still_has_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
