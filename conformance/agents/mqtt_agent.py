@@ -47,7 +47,7 @@ class MqttAgent(AsyncAgent):
     name = "mqtt/1"
     kind = "mqtt"
     capabilities = ("prefetch", "lifetimes", "durables", "default-prefetch")
-    traits = Traits(settles_by_itself=True)
+    traits = Traits(settles_by_itself=True, resumes=True)
 
     def __init__(self, requests: int, answers: int) -> None:
         super().__init__(requests, answers)

@@ -29,6 +29,8 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     * ``widens_window``: what the application was given makes room for another message before it is settled.
     * ``seen_when_taken``: an arrival is seen only when the application is given it; one more may be here unseen.
     * ``keeps_types``: a property travels with its type, not as a text (OpenWire).
+    * ``resumes``: a durable consumer that comes back goes on with its session: what was in flight is sent again, and
+      its delivery has begun before (MQTT 5, 3.3.2.3.3 and 4.4).
     """
 
     settles_on_write: bool = False
@@ -42,6 +44,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     widens_window: bool = False
     seen_when_taken: bool = False
     keeps_types: bool = False
+    resumes: bool = False
 
     @property
     def known(self) -> bool:

@@ -31,6 +31,7 @@ from brokerproof.conformance.facts.expiration import (
 )
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import leaving_ns
+from brokerproof.conformance.facts.resuming import begun, is_resumed
 from brokerproof.conformance.facts.rows import DOUBTFUL, LATE, RETURNED, Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
@@ -150,14 +151,16 @@ def the_dead_are_not_dispatched(facts: Facts, row: Delivery | Send) -> Findings:
         event, client, lateness_ns = row.event, row.session.client, facts.declared.lateness_ms * NS_PER_MS
         if found is not None:
             yield found
+        elif is_resumed(row):
+            return
         elif dead(facts, death, event.t0 - lateness_ns, event.t1) and not client.stalled(row.assigned[0], event.t1):
             why = "it had been dead for long when it arrived over a link that was not stalled"
             yield unsure(send, row, why=why, width_ns=event.t1 - row.assigned[0])
 
 
 def assigned(facts: Facts, delivery: Delivery, death: Death, ok: str, wrong: str) -> Finding | None:
-    """Whether it lived when its consumer was given it; None: nobody knows."""
-    from_ns, event = delivery.assigned[0], delivery.event
+    """Whether it lived when its delivery began; None: nobody knows."""
+    from_ns, event = begun(delivery)
     low_ns = facts.broker_clock.bounds_ns(from_ns, event.t1, NO_EVENT, event.seq)[0]
     if low_ns >= death.high_ns:
         why = f"the broker's clock read {low_ns // NS_PER_MS} or more when it can have been assigned"
@@ -266,7 +269,7 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery) -> Findings:
     plus the lead that its producer's clock had over the broker's.
     """
     clock = facts.broker_clock
-    send, event, from_ns = row.send, row.event, row.assigned[0]
+    send, (from_ns, event) = row.send, begun(row)
     sent, death = send.event, facts.dies(send)
     stamp_ms = sent.timestamp_ms
     if death.dead_at_first or sent.result != "ok" or sent.tx is not None or clock.jump_between(sent.t0, event.t1) < 0:
