@@ -20,6 +20,7 @@ from typing import Literal, Self
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.chaos.taps import Flow, Tap
 
+Way = Literal["client", "broker"]
 Toward = Literal["client", "broker", "both"]
 TOWARDS: tuple[Toward, ...] = ("client", "broker", "both")
 _HELD_NS = 150_000_000
@@ -75,6 +76,32 @@ class ResetEvidence:
 
 
 @dataclass(frozen=True)
+class SeverEvidence:
+    """Proof that connections ended when so many bytes had left the line since the limit was set, and not before."""
+
+    t0_ns: int
+    t1_ns: int
+    bytes_out: int
+    client_ends: int
+    broker_ends: int
+
+    def as_dict(self) -> dict[str, int]:
+        """As a history's fault event carries it."""
+        return {"bytes_out": self.bytes_out, "client_ends": self.client_ends, "broker_ends": self.broker_ends}
+
+
+@dataclass(frozen=True)
+class _Sever:
+    """A limit in force: bytes that had left the line before it was asked for, and when it was in force."""
+
+    toward: Way
+    after_bytes: int
+    least: int
+    most: int
+    at_ns: int
+
+
+@dataclass(frozen=True)
 class LinkEnd:
     """A connection's end as one of the two taps saw it: `who` ended it there, how, and when (monotonic)."""
 
@@ -98,6 +125,7 @@ class LinkProxy(ABC):
             self._broker_tap.close()
             raise
         self._stalled: tuple[Toward, Traffic] | None = None
+        self._sever: _Sever | None = None
         self._latency_us = 0
         self._latency_set_ns = 0
 
@@ -121,6 +149,10 @@ class LinkProxy(ABC):
     @abstractmethod
     def _ask_reset(self) -> None:
         """Ask the line to end all its connections; later ones work again."""
+
+    @abstractmethod
+    def _ask_sever(self, toward: Way, after_bytes: int) -> None:
+        """Ask the line to end each connection that has passed so many bytes from now on; 0: ask for it no more."""
 
     @abstractmethod
     def _ask_latency(self, latency_us: int) -> int:
@@ -192,6 +224,44 @@ class LinkProxy(ABC):
             return None
         return ResetEvidence(t0_ns, time.monotonic_ns(), client_ends, broker_ends)
 
+    def sever(self, toward: Way, after_bytes: int) -> None:
+        """End connections when so many bytes more have passed in a direction; a second limit replaces the first."""
+        if after_bytes < 1:
+            raise ValueError(f"cannot sever {self.name} after {after_bytes} bytes")
+        self.spare()
+        least = self.traffic().of(toward)[1]
+        self._ask_sever(toward, after_bytes)
+        traffic = self.traffic()
+        self._sever = _Sever(toward, after_bytes, least, traffic.of(toward)[1], traffic.at_ns)
+
+    @property
+    def severing(self) -> bool:
+        """Whether a limit is in force."""
+        return self._sever is not None
+
+    def severed(self) -> SeverEvidence | None:
+        """Proof that the limit in force has ended a connection, or None so far. What passed while it was being asked
+        for may or may not have counted.
+        """
+        sever = self._sever
+        if sever is None:
+            return None
+        ends = [end for end in self.ends() if end.who == "proxy" and end.at_ns >= sever.at_ns]
+        client_ends = sum(end.at == "client" for end in ends)
+        if not client_ends or client_ends == len(ends):
+            return None
+        passed = self.traffic().of(sever.toward)[1]
+        if not sever.least + sever.after_bytes <= passed <= sever.most + sever.after_bytes:
+            return None
+        counts = {"client_ends": client_ends, "broker_ends": len(ends) - client_ends}
+        return SeverEvidence(ends[0].at_ns, ends[-1].at_ns, passed - sever.least, **counts)
+
+    def spare(self) -> None:
+        """Take a limit away."""
+        if self._sever is not None:
+            self._sever = None
+            self._ask_sever("client", 0)
+
     def latency(self, latency_us: int) -> int:
         """Delay each direction by so much, 0 for not at all; gives the delay that the proxy can really make."""
         if latency_us < 0:
@@ -204,11 +274,11 @@ class LinkProxy(ABC):
         """Let no more pass in each direction of each connection that is made from now on, 0 for no limit."""
         self._broker_tap.bytes_per_second = bytes_per_second
 
-    def transit_us(self, toward: Literal["client", "broker"]) -> int | None:
+    def transit_us(self, toward: Way) -> int | None:
         """Shortest time that bytes spent on the line since the latency was last set; None if none did."""
         return _transit_us(*self._flows(toward), self._latency_set_ns)
 
-    def last_passed_ns(self, toward: Literal["client", "broker"], until_ns: int) -> int | None:
+    def last_passed_ns(self, toward: Way, until_ns: int) -> int | None:
         """When bytes last left the line in a direction, not after an instant (monotonic); None if none did."""
         instants = [at_ns for at_ns, _ in list(self._flows(toward)[1].marks) if at_ns <= until_ns]
         return max(instants, default=None)
@@ -247,7 +317,7 @@ class LinkProxy(ABC):
     ) -> None:
         self.close()
 
-    def _flows(self, toward: Literal["client", "broker"]) -> tuple[Flow, Flow]:
+    def _flows(self, toward: Way) -> tuple[Flow, Flow]:
         """Where bytes in a direction enter the line and where they leave it."""
         if toward == "broker":
             return self._client_tap.out, self._broker_tap.out
@@ -255,7 +325,7 @@ class LinkProxy(ABC):
 
     def _first_offer_ns(self, toward: Toward, since_ns: int) -> int | None:
         """When the first byte in a direction entered the line after an instant; None if none did."""
-        ways: tuple[Literal["client", "broker"], ...] = ("client", "broker") if toward == "both" else (toward,)
+        ways: tuple[Way, ...] = ("client", "broker") if toward == "both" else (toward,)
         offers = [at_ns for way in ways for at_ns, _ in list(self._flows(way)[0].marks) if at_ns >= since_ns]
         return min(offers, default=None)
 
@@ -285,6 +355,9 @@ class PlainForwarder(LinkProxy):
         pass
 
     def _ask_reset(self) -> None:
+        pass
+
+    def _ask_sever(self, toward: Way, after_bytes: int) -> None:
         pass
 
     def _ask_latency(self, latency_us: int) -> int:  # noqa: ARG002  # it delays nothing

@@ -6,6 +6,7 @@ Rules:
   with the standard library, and a difference is `ToxiproxyFailed`;
 * a stall that holds bytes is the toxic `bandwidth` with rate 0 (it gives back what it holds when it is removed); a
   stall that loses them is `timeout` 0, whose removal closes the connections; latency comes in whole milliseconds;
+* a connection that ends after so many bytes is `limit_data`, which counts from when it is added, on each connection;
 * a reset is the proxy switched off and on: the toxic `reset_peer` acts only on connections made after it and only once
   data flows. The taps turn the end that they see into a reset for the client and for the broker.
 Known exceptions: `toxiproxy-python` keeps host and port in one class for the whole process and its calls have no time
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from brokerproof.chaos.clocks import scrubbed
-from brokerproof.chaos.links import LinkProxy, Toward
+from brokerproof.chaos.links import LinkProxy, Toward, Way
 from brokerproof.chaos.ports import LOOPBACK, free_port, owns_listener, says_port_in_use
 from brokerproof.chaos.processes import Process, ProcessDiedAtStart, Supervisor
 from brokerproof.chaos.tools import ToolMissing, cache_folder, find_go, one_at_a_time, run_tool
@@ -181,6 +182,12 @@ class ToxiproxyLink(LinkProxy):
             for stream in _STREAMS["both"]:
                 self._add(f"latency_{stream}", "latency", stream, {"latency": latency_ms, "jitter": 0})
         return latency_ms * 1000
+
+    def _ask_sever(self, toward: Way, after_bytes: int) -> None:
+        self._remove([name for name in self._toxics() if name.startswith("sever_")])
+        if after_bytes:
+            (stream,) = _STREAMS[toward]
+            self._add(f"sever_{stream}", "limit_data", stream, {"bytes": after_bytes})
 
     def _ask_reset(self) -> None:
         with _CLIENT_LOCK:

@@ -341,9 +341,9 @@ class Counters(Event, tag="counters"):
     destinations: int | None = None
 
 
-#: How the reason of an end begins for which the broker is to blame; what was wrong follows.
 #: Why a connection has ended that neither end closed.
 NETWORK_ENDED: Final = "reset by the network"
+#: How the reason of an end begins for which the broker is to blame; what was wrong follows.
 PROTOCOL_BROKEN: Final = "the broker broke the protocol: "
 
 
@@ -406,8 +406,9 @@ class Fault(Event, tag="fault"):
     """A fault took effect (or was lifted). ``evidence`` comes from another channel than the request; null makes
     verdicts that depend on it *not run*.
 
-    ``fault``: ``stall`` and ``resume`` (link, toward), ``reset`` (link: the network ended the connection), ``clock``
-    (target, jump_ms), ``restart`` (target; ``how``: ``stop`` or ``kill``), ``cut`` (target: a bridge; ``how``: ``cut``
+    ``fault``: ``stall`` and ``resume`` (link, toward), ``reset`` (link: the network ended the connection; with
+    ``toward`` and ``after_bytes`` when so many bytes had passed since ``limit`` of the same), ``clock`` (target,
+    jump_ms), ``restart`` (target; ``how``: ``stop`` or ``kill``), ``cut`` (target: a bridge; ``how``: ``cut``
     or ``kill``).
     """
 
@@ -417,6 +418,7 @@ class Fault(Event, tag="fault"):
     target: str | None = None
     jump_ms: int | None = None
     how: str | None = None
+    after_bytes: int | None = None
     evidence: dict[str, int] | None = None
 
 

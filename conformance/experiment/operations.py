@@ -277,9 +277,13 @@ class Resume(Operation, frozen=True, kw_only=True):
 
 
 class Reset(Operation, frozen=True, kw_only=True):
-    """The network ends a client's connection; what was on its way is lost."""
+    """The network ends a client's connection; what was on its way is lost. With ``after_bytes`` it does so as soon as
+    so many bytes more have passed ``toward`` one end, on this connection only.
+    """
 
     link: str
+    toward: str = ""
+    after_bytes: int = 0
 
 
 class Restart(Operation, frozen=True, kw_only=True):

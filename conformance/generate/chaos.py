@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
 
 #: Faults that end at once, or by themselves, and those that last to the end of the program.
-_SHORT: Final = ("pause", "stop", "kill", "drop", "reset", "crash")
+_SHORT: Final = ("pause", "stop", "kill", "drop", "reset", "sever", "crash")
 _ENDLESS: Final = ("drift", "slow")
 #: Steps during which a fault lasts, at most.
 _SPAN: Final = 8
@@ -47,6 +47,7 @@ _BEHIND_STALL: Final = 3
 _OF_LINKS: Final = ("stall", "one-way", "half-open")
 _RATES_BYTES: Final = (100_000, 20_000)
 _DRIFTS_PPM: Final = (100, -100)
+_SEVERED_BYTES: Final = (300, 1000, 60, 5000, 20_000)
 
 
 class Profile(NamedTuple):
@@ -63,11 +64,11 @@ class Profile(NamedTuple):
 
 #: ``skew`` (from the beginning), ``jump``, ``drift`` of a clock · ``stall`` of a client's link, ``one-way`` (silence in
 #: one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth) · ``reset``
-#: by the network, ``drop`` of a client's socket, ``crash`` of its process · ``pause``, ``stop`` and ``kill`` of the
-#: broker, which comes back.
+#: by the network, ``sever`` (the same when so many bytes have passed), ``drop`` of a client's socket, ``crash`` of its
+#: process · ``pause``, ``stop`` and ``kill`` of the broker, which comes back.
 # fmt: off
 _EVERYTHING: Final = {"skew": 3, "jump": 4, "drift": 1, "stall": 4, "one-way": 4, "half-open": 2, "slow": 2,
-                      "drop": 2, "reset": 3, "crash": 2, "pause": 2, "stop": 1, "kill": 2}
+                      "drop": 2, "reset": 3, "sever": 3, "crash": 2, "pause": 2, "stop": 1, "kill": 2}
 # fmt: on
 PROFILES: Final = {
     "calm": Profile(
@@ -96,7 +97,7 @@ PROFILES: Final = {
 
 class Fault(NamedTuple):
     """One that is wanted: ``begin`` and ``end`` are places before steps, ``who`` an ordinal, ``amount`` milliseconds of
-    a jump, parts per million or bytes per second.
+    a jump, parts per million, bytes or bytes per second.
     """
 
     kind: str
@@ -130,8 +131,8 @@ def _draw(chooser: Chooser, profile: Profile, program: Program) -> Fault:
     if kind in _OF_LINKS and sends:
         begin = one_of(chooser, sends)
     end = min(len(program.steps), begin + 1 + chooser.below(_SPAN))
-    amounts = {"drift": _DRIFTS_PPM, "slow": _RATES_BYTES}.get(kind, profile.jumps_ms)
-    toward = one_of(chooser, ("client", "broker")) if kind == "one-way" else "both"
+    amounts = {"drift": _DRIFTS_PPM, "slow": _RATES_BYTES, "sever": _SEVERED_BYTES}.get(kind, profile.jumps_ms)
+    toward = one_of(chooser, ("client", "broker")) if kind in ("one-way", "sever") else "both"
     return Fault(kind, begin, end, one_of(chooser, profile.lasting_ms), who, one_of(chooser, amounts), toward)
 
 
@@ -226,11 +227,11 @@ class _Composer:
                 self._add(Pause(ms=fault.ms))
             case "stop" | "kill":
                 self._add(Restart(how=fault.kind))
-            case "reset":
+            case "reset" | "sever":
                 client = self._sketch.clients[fault.who]
                 flowing = [one for one in self._sketch.clients if not one.stalled]
                 if client in flowing:
-                    self._add(Reset(link=flowing.index(client)))
+                    self._add(_reset(flowing.index(client), fault))
             case _:
                 self._lose(fault.who, "drop" if fault.kind == "drop" else "kill")
 
@@ -238,3 +239,9 @@ class _Composer:
         """A client's connection or process is gone, if it has consumers."""
         if self._sketch.clients[client].consumers:
             self._add(self._sketch.place(Leave(host=client, how=how)))  # type: ignore[arg-type]  # two literals
+
+
+def _reset(link: int, fault: Fault) -> Reset:
+    if fault.kind == "reset":
+        return Reset(link=link)
+    return Reset(link=link, after_bytes=fault.amount, toward=fault.toward)  # type: ignore[arg-type]  # two literals

@@ -253,7 +253,7 @@ class Sketch:
             case Restart():
                 for client in self.clients:
                     client.vanish()
-            case Reset():
+            case Reset(after_bytes=0):
                 flowing = [client for client in self.clients if not client.stalled]
                 flowing[step.link % len(flowing)].vanish()
             case Parallel():

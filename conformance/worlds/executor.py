@@ -286,6 +286,7 @@ class World:
         for client in self.state.linked():
             if client.stalled:
                 self.execute(ops.Resume(link=client.name, toward=client.stalled))
+        self.port.heal()
         for bridge in self.state.bridges:
             self.execute(ops.Rejoin(bridge=bridge.name))
         for client in self.state.clients:

@@ -114,6 +114,9 @@ class Port(Protocol):
     def pump(self) -> None:
         """Let happen what the last operation has made possible."""
 
+    def heal(self) -> None:
+        """Lift the faults that no operation lifts."""
+
     def rest(self, deadline_ms: int) -> bool:
         """Wait until nothing moves; False: something still did at the deadline."""
 

@@ -145,11 +145,16 @@ class Recording:
         target = {ops.ClockJump: "clock", ops.Restart: "restart", ops.Stall: "stall", ops.Resume: "resume",
                   ops.Reset: "reset"}  # fmt: skip
         fields: dict[str, object] = ops.shared(operation, events.Fault, "host")
+        kind = target[type(operation)]
         if isinstance(operation, ops.ClockJump):
             fields["target"] = operation.host
         elif isinstance(operation, ops.Restart):
             fields["target"] = operation.host or self.state.broker.name
-        return self.put(events.Fault, "", fault=target[type(operation)], evidence=self.outcome.evidence, **fields)
+        elif isinstance(operation, ops.Reset):
+            # Limited: the end itself is told when it comes.
+            kind, limited = ("limit", True) if operation.after_bytes else ("reset", False)
+            fields |= {} if limited else {"toward": None, "after_bytes": None}
+        return self.put(events.Fault, "", fault=kind, evidence=self.outcome.evidence, **fields)
 
     def cut(self, operation: ops.Cut) -> Event:
         fields = {"fault": "cut", "target": operation.bridge, "how": operation.how, "evidence": self.outcome.evidence}

@@ -333,7 +333,11 @@ def _reset(state: WorldState, step: Reset) -> list[str] | None:
     concrete = step.normalise(state)
     if concrete is None:
         return None
-    client = state.client(concrete.resolve(state).link)
+    operation = concrete.resolve(state)
+    client = state.client(operation.link)
+    if operation.after_bytes:
+        toward = DIRECTIONS[operation.toward]
+        return [f"the network ends the connection of {client.name} after {operation.after_bytes} bytes, {toward}"]
     client.vanish()
     return [f"the network ends the connection of {client.name}; what was on its way is lost"]
 

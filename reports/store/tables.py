@@ -235,6 +235,7 @@ TABLES: dict[str, dict[str, str]] = {
         "limit_bytes": INT,
         "command": STRING,
         "asked_ms": INT,
+        "after_bytes": INT,
     },
 }
 PARTITIONED = tuple(table for table, columns in TABLES.items() if "broker" in columns)

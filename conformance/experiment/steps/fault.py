@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -88,23 +88,32 @@ class Resume(Step, frozen=True, tag="resume"):
 
 class Reset(Step, frozen=True, tag="reset"):
     """The network ends the connection of a client whose link is not stalled, in both directions at once: what was on
-    its way is lost, and both ends notice.
+    its way is lost, and both ends notice. With ``after_bytes`` not before so many bytes more have passed ``toward`` one
+    end, in the midst of a frame if need be; never, if the connection ends before.
     """
 
     weight = 3
     feature = "resets"
     link: Ordinal = 0
+    toward: Literal["client", "broker"] = "client"
+    after_bytes: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Reset:
-        return cls(link=chooser.below(shape.clients))
+        after_bytes = (0, 300, 100, 2000, 10_000)[chooser.below(5)]
+        return cls(
+            link=chooser.below(shape.clients), after_bytes=after_bytes, toward=("client", "broker")[chooser.below(2)]
+        )
 
     def normalise(self, state: WorldState) -> Reset | None:
         count = sum(not client.stalled for client in state.clients)
         return msgspec.structs.replace(self, link=self.link % count) if count else None
 
     def resolve(self, state: WorldState) -> ops.Reset:
-        return ops.Reset(link=[client for client in state.clients if not client.stalled][self.link].name)
+        link = [client for client in state.clients if not client.stalled][self.link].name
+        if not self.after_bytes:
+            return ops.Reset(link=link)
+        return ops.Reset(link=link, toward=self.toward, after_bytes=self.after_bytes)
 
 
 class Cut(Step, frozen=True, tag="cut"):

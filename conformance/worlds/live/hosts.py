@@ -27,7 +27,7 @@ from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, Telling
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.names import RunNames
-from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
+from brokerproof.conformance.worlds.port import Outcome
 from brokerproof.conformance.worlds.scheduler import lock_step
 
 if TYPE_CHECKING:
@@ -304,7 +304,8 @@ class Hosts:
         self.put(events.Arrive, event.t0, event.t1, host, **told, message_kind=event.kind)
 
     def _note_broker_ends(self) -> None:
-        """Connections that the broker ended, as the tap at its end saw it."""
+        """Connections that the broker or the network ended, as the tap at the broker's end saw it."""
+        self._note_severed()
         for client, path in self.paths.items():
             for end in path.broker_ends():
                 self._ended_ns[client] = end.at_ns
@@ -316,19 +317,37 @@ class Hosts:
         """The network ends a client's connection, which the broker sees at once, as its tap tells; wait until the
         client has noticed, too. The evidence; None: nothing was ended.
         """
-        agent, path = self.agents.get(link), self.paths[link]
-        if agent is None or not agent.connected or path.proxy is None:
-            raise NotOfferedError(f"{link} has no connection through a proxy")
-        self.pump(0)
-        evidence = path.proxy.reset()
+        agent, proxy = self.agents[link], self.paths[link].proxy
+        assert proxy is not None, "it was looked for"
+        evidence = proxy.reset()
         if evidence is None:
             return None
-        self._ended_ns[link] = evidence.t0_ns
-        broker = self.broker_of(self.state.client(link))
-        fields = {"who": "unknown", "reason": events.NETWORK_ENDED, "link": link}
-        self.put(events.Closed, evidence.t0_ns, evidence.t1_ns, broker, **fields)
+        self._network_ended(link, evidence.t0_ns, evidence.t1_ns)
         self.pump(time.monotonic_ns() + patience_ms * NS_PER_MS, lambda: not agent.connected)
         return evidence.as_dict()
+
+    def sever(self, asked: ops.Reset) -> dict[str, int]:
+        """The network will end a client's connection; what has passed it so far, at both ends."""
+        path = self.paths[asked.link]
+        path.sever(asked)
+        bytes_in, bytes_out = path.traffic(asked.toward)
+        return {"bytes_in": bytes_in, "bytes_out": bytes_out}
+
+    def _note_severed(self) -> None:
+        """Connections that the network has ended when enough bytes had passed."""
+        for link, path in self.paths.items():
+            found = path.severed()
+            if found is not None:
+                asked, evidence = found
+                self._network_ended(link, evidence.t0_ns, evidence.t1_ns)
+                told = ops.shared(asked, events.Fault, "host") | {"fault": "reset", "evidence": evidence.as_dict()}
+                self.put(events.Fault, evidence.t0_ns, evidence.t1_ns, "", **told)
+
+    def _network_ended(self, link: str, t0_ns: int, t1_ns: int) -> None:
+        """Write down what the broker's tap saw."""
+        self._ended_ns[link] = t0_ns
+        fields = {"who": "unknown", "reason": events.NETWORK_ENDED, "link": link}
+        self.put(events.Closed, t0_ns, t1_ns, self.broker_of(self.state.client(link)), **fields)
 
     def _closing_reason(self, broker: str) -> str:
         """What a broker says about the connection that it has just ended; its log may come a little later."""

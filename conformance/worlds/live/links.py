@@ -14,7 +14,8 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from brokerproof.chaos.links import LinkEnd, LinkProxy, Toward
+    from brokerproof.chaos.links import LinkEnd, LinkProxy, SeverEvidence, Toward
+    from brokerproof.conformance.experiment.operations import Reset
 
 NS_PER_MS = 1_000_000
 #: How long held bytes may take to come through after a resume.
@@ -27,6 +28,7 @@ class Path:
     def __init__(self, proxy: LinkProxy | None) -> None:
         self.proxy = proxy
         self._ends_seen = 0
+        self._severing: Reset | None = None
 
     def port(self, broker_port: int) -> int:
         """Where the client connects."""
@@ -48,6 +50,33 @@ class Path:
         if not alive:
             return evidence.as_dict(), {"held": evidence.bytes_in, "connections": 0}
         return evidence.as_dict(), _passed(self.proxy, evidence.toward, evidence.bytes_in)
+
+    def sever(self, asked: Reset) -> None:
+        """The network will end the present connection."""
+        if self.proxy is not None:
+            self.proxy.sever(asked.toward, asked.after_bytes)  # type: ignore[arg-type]  # the step knows two
+            self._severing = asked
+
+    def severed(self) -> tuple[Reset, SeverEvidence] | None:
+        """What was asked for, and that it has happened, once."""
+        if self.proxy is None or self._severing is None:
+            return None
+        asked, evidence = self._severing, self.proxy.severed()
+        if evidence is None:
+            return None
+        self.spare()
+        return asked, evidence
+
+    def spare(self) -> None:
+        """What was asked for is not wanted any more: there is to be another connection."""
+        if self.proxy is not None and self._severing is not None:
+            self._severing = None
+            self.proxy.spare()
+
+    def traffic(self, toward: str) -> tuple[int, int]:
+        """Bytes that have entered the line in a direction, and that have left it."""
+        assert self.proxy is not None, "it was looked for"
+        return self.proxy.traffic().of(toward)  # type: ignore[arg-type]  # the step knows two
 
     def broker_ends(self) -> list[LinkEnd]:
         """Connections that the broker ended since the last call."""

@@ -28,9 +28,9 @@ from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.steps.fault import Reset, Stall
 from brokerproof.conformance.experiment.traits import Traits
-from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.bridge import LiveBridge
-from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, HostClock
+from brokerproof.conformance.worlds.live.faults import Faults
 from brokerproof.conformance.worlds.live.hosts import Hosts
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.offers import check_asked, needs
@@ -56,9 +56,6 @@ BUDGET_MS = 60_000
 QUIET_MS = 40
 #: A broker without figures, or behind a slow link, is at rest when nothing arrives for so long.
 SILENT_MS = 200
-#: How long a clock may take to follow its file, and hosts to see the end of their connections.
-CLOCK_MS = 2000
-NOTICE_MS = 2000
 #: What an agent answers that has a connection already; how often it is asked to leave that and to connect again.
 _CONNECTED, _CONNECT_TRIES = "connected: ", 3
 #: A reading may go back by a millisecond (``agents/stamps.py``), so the first one after a jump waits this long.
@@ -81,8 +78,6 @@ class LivePort:
         self._budget_ns = budget_ms * NS_PER_MS
         #: Hosts whose last connection may have come about after all: nobody waited any longer.
         self._doubted: set[str] = set()
-        #: Brokers that a later run must not use again.
-        self._spoilt: list[str] = []
 
     # -- the run
 
@@ -93,6 +88,7 @@ class LivePort:
         #: The program as this broker really is: decides how monitors are asked for and what the header declares.
         self._effective = self._adapter.effective(program)
         self._bridges: dict[str, LiveBridge] = {}
+        self._faults = Faults(self.hosts, state, self._bridges)
         #: When the drain began.
         self._draining_ns = 0
         self.start()
@@ -156,7 +152,7 @@ class LivePort:
         finally:
             for name, endpoint in endpoints.items():
                 # A run that broke off may have left anything behind.
-                endpoint.dispose(spoilt=name in [*self._spoilt, *hosts.crashed] or not finished)
+                endpoint.dispose(spoilt=name in [*self._faults.spoilt, *hosts.crashed] or not finished)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -226,6 +222,7 @@ class LivePort:
         agent = hosts.agent_of(client)
         access = hosts.endpoints[hosts.broker_of(client)].access(client.via)
         path = hosts.paths[client.name]
+        path.spare()
         port = path.port(access.port)
         host = access.host if path.proxy is None else LOOPBACK
         monitor = client.link.monitor
@@ -350,13 +347,13 @@ class LivePort:
                 name = None if dest is None else hosts.names.physical(dest)
                 outcome.counters = self._counters(name, operation.broker or self._state.broker.name)
             case ops.ClockJump():
-                outcome.evidence = self._jump(operation)
+                outcome.evidence = self._faults.jump(operation)
                 outcome.t1 = self.true_ns()
                 hosts.pump_for(_CLEAR_MS)
             case ops.Stall() | ops.Resume() | ops.Reset():
-                self._disturb(operation, outcome)
+                self._faults.disturb(operation, outcome)
             case ops.Restart():
-                outcome.evidence = self._restart(operation.how, operation.host or self._state.broker.name)
+                outcome.evidence = self._faults.restart(operation.how, operation.host or self._state.broker.name)
             case ops.Cut() | ops.Rejoin():
                 how = operation.how if isinstance(operation, ops.Cut) else ""
                 outcome.evidence = self._bridges[operation.bridge].enact(how)
@@ -374,58 +371,6 @@ class LivePort:
         outcome.t1 = outcome.t1 or self.true_ns()
         return outcome
 
-    def _disturb(self, operation: ops.Stall | ops.Resume | ops.Reset, outcome: Outcome) -> None:
-        """A link is stalled, flows again, or is cut."""
-        link = operation.link
-        if isinstance(operation, ops.Reset):
-            outcome.evidence = self.hosts.reset(link, NOTICE_MS)
-        elif isinstance(operation, ops.Resume):
-            outcome.stall, outcome.evidence = self.hosts.paths[link].resume(alive=self._is_alive(link))
-        else:
-            self.hosts.paths[link].stall(operation.toward)
-            if link in self._bridges:
-                self._bridges[link].stalled_in = self._bridges[link].life
-
-    def _is_alive(self, link: str) -> bool:
-        """Whether the connection on which bytes were held back is still wanted."""
-        bridge = self._bridges.get(link)
-        if bridge is None:
-            return self.is_connected(self._state.client(link))
-        return bridge.dialled and bridge.stalled_in == bridge.life
-
-    def _jump(self, operation: ops.ClockJump) -> dict[str, int] | None:
-        """Step a clock, and read it until it has jumped; None if it does not in time."""
-        hosts, host, jump_ms = self.hosts, operation.host, operation.jump_ms
-        if host in hosts.endpoints and jump_ms < 0:
-            # Timers of a JVM stand still for the length of a step back: no later run may inherit that.
-            self._spoilt.append(host)
-        before = hosts.read_wall(host)
-        hosts.clocks[host].step(jump_ms, time.monotonic_ns())
-        if before is None:
-            return None
-        real_ns = clocks.real_offset_ns()
-        wanted_ms = before.offset_ms(real_ns) + jump_ms
-        deadline_ns = time.monotonic_ns() + CLOCK_MS * NS_PER_MS
-        while time.monotonic_ns() < deadline_ns:
-            found = hosts.read_wall(host)
-            if found is not None and abs(found.offset_ms(real_ns) - wanted_ms) <= TOLERANCE_MS:
-                return {"before_ms": before.wall_ms, "after_ms": found.wall_ms}
-            hosts.pump_for(_POLL_MS)
-        return None
-
-    def _restart(self, how: str, broker: str) -> dict[str, int]:
-        hosts = self.hosts
-        there = [name for name in hosts.agents if hosts.broker_of(self._state.client(name)) == broker]
-        connected = [hosts.agents[name] for name in there if hosts.agents[name].connected]
-        evidence = hosts.endpoints[broker].restart(how)
-        if evidence is None:
-            raise NotOfferedError("this broker is not ours to restart")
-        hosts.crashed = [name for name in hosts.crashed if name != broker]
-        # Their sockets tell them; one behind a stalled link learns it later.
-        until_ns = time.monotonic_ns() + NOTICE_MS * NS_PER_MS
-        self.hosts.pump(until_ns, lambda: not any(agent.connected for agent in connected))
-        return evidence
-
     def _operate(self, operation: ops.Operate, outcome: Outcome) -> None:
         name = self.hosts.names.physical
         dest, to = operation.dest and name(operation.dest), operation.to and name(operation.to)
@@ -440,6 +385,10 @@ class LivePort:
         outcome.result = "fail" if answer.refusal else "ok"
 
     # -- waiting
+
+    def heal(self) -> None:
+        for path in self.hosts.paths.values():
+            path.spare()
 
     def turn(self, until_ns: int) -> bool:
         return self.hosts.turn(until_ns)

@@ -21,7 +21,7 @@ from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Part
 from brokerproof.reference_broker.session.framing import FramingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from brokerproof.conformance.worlds.simulated.framings import Framings
 
@@ -73,6 +73,17 @@ class Ended:
         self.at_ns = at_ns
 
 
+class Limit:
+    """So many bytes more ``toward`` one end, and ``end`` ends the connection."""
+
+    __slots__ = ("end", "left_bytes", "toward")
+
+    def __init__(self, toward: str, after_bytes: int, end: Callable[[], None]) -> None:
+        self.toward = toward
+        self.left_bytes = after_bytes
+        self.end = end
+
+
 #: What travels and is no frame.
 _NO_FRAMES: Final = frozenset({Opened, Some, Ended})
 
@@ -107,7 +118,7 @@ class TravelUp(Action):
         if link.stalled_up or link.held_up:
             link.held_up.append((self._connection, self._item))
         else:
-            link.broker_end.arrived(link, self._connection, self._item)
+            link.pass_up(self._connection, self._item)
 
     def party(self) -> Party:
         return self._link.broker_end
@@ -130,7 +141,7 @@ class TravelDown(Action):
             link.held_down.append((self._connection, self._item))
         else:
             link.down -= 1
-            link.client_end.receive(self._connection, self._item)
+            link.pass_down(self._connection, self._item)
 
     def party(self) -> Party:
         return self._link.client_end
@@ -169,6 +180,7 @@ class Link:
     __slots__ = (
         "_free_down_ns",
         "_free_up_ns",
+        "_limit",
         "_rate",
         "agenda",
         "broker_end",
@@ -198,6 +210,8 @@ class Link:
         #: Until when each direction is busy with what was given to it.
         self._free_up_ns = 0
         self._free_down_ns = 0
+        #: When a limit of bytes ends the connection.
+        self._limit: Limit | None = None
         self.stalled_up = False
         self.stalled_down = False
         self.held_up: list[tuple[int, object]] = []
@@ -271,8 +285,40 @@ class Link:
         return end_ns
 
     def clear(self) -> None:
-        """A new socket: what an old one had not sent yet is not in its way."""
+        """A new socket: what an old one had not sent yet is not in its way, and its limit is not this one's."""
         self._free_up_ns = self._free_down_ns = 0
+        self._limit = None
+
+    def limit(self, limit: Limit | None) -> None:
+        """Let no more pass on this connection than it says; None: as much as there is."""
+        self._limit = limit
+
+    def pass_up(self, connection: int, item: object) -> None:
+        """An item reaches the broker, unless a limit ends the connection in the midst of it."""
+        limit = self._limit
+        if limit is None or limit.toward == "client" or type(item) in _NO_FRAMES:
+            self.broker_end.arrived(self, connection, item)
+            return
+        limit.left_bytes -= bytes_of(item)
+        if limit.left_bytes >= 0:
+            self.broker_end.arrived(self, connection, item)
+        self._end(limit)
+
+    def pass_down(self, connection: int, item: object) -> None:
+        """An item reaches the client, unless a limit ends the connection in the midst of it."""
+        limit = self._limit
+        if limit is None or limit.toward == "broker" or type(item) in _NO_FRAMES:
+            self.client_end.receive(connection, item)
+            return
+        limit.left_bytes -= bytes_of(item)
+        if limit.left_bytes >= 0:
+            self.client_end.receive(connection, item)
+        self._end(limit)
+
+    def _end(self, limit: Limit) -> None:
+        if limit.left_bytes <= 0 and limit is self._limit:
+            self._limit = None
+            limit.end()
 
     def busy_ns(self) -> int:
         """For how long what was given to it keeps it busy, in both directions together."""
@@ -299,14 +345,14 @@ class Link:
         while self.held_up:
             connection, item = self.held_up.pop(0)
             try:
-                self.broker_end.arrived(self, connection, item)
+                self.pass_up(connection, item)
             except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
                 fail(self.broker_end, error)
         while self.held_down:
             connection, item = self.held_down.pop(0)
             self.down -= 1
             try:
-                self.client_end.receive(connection, item)
+                self.pass_down(connection, item)
             except Exception as error:  # noqa: BLE001 - whatever the library does wrong
                 fail(self.client_end, error)
 

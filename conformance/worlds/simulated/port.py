@@ -21,7 +21,7 @@ from brokerproof.conformance.agents.stomp_library import StompLibrary
 from brokerproof.conformance.brokers.translation import CAPABILITIES, Names, broker_config, operation
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
-from brokerproof.conformance.experiment.history import NETWORK_ENDED, ClockSample, Closed, Leave, Result
+from brokerproof.conformance.experiment.history import ClockSample, Leave, Result
 from brokerproof.conformance.mutants import Build, build, check_mutant
 from brokerproof.conformance.worlds.naming import address
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
@@ -30,8 +30,9 @@ from brokerproof.conformance.worlds.simulated.agenda import Agenda, fail
 from brokerproof.conformance.worlds.simulated.bridge import BridgeEnd, BridgeHost
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
+from brokerproof.conformance.worlds.simulated.faults import ENACTED, reset
 from brokerproof.conformance.worlds.simulated.host import ClientHost
-from brokerproof.conformance.worlds.simulated.link import Ended, Link
+from brokerproof.conformance.worlds.simulated.link import Link
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
 from brokerproof.reference_broker.storage.memory import MemoryJournal
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 KIND: Final = "simulated"
 #: How long a host waits for an answer before the result is unknown.
 REQUEST_NS = 1_000_000_000
-#: Evidence of a fault that this world itself enacts.
-ENACTED = {"simulated": 1}
 
 
 class SimulatedPort:
@@ -156,6 +155,10 @@ class SimulatedPort:
             broker = host.broker
             if host.connection and not broker.down:
                 broker.resume(host.connection)
+
+    def heal(self) -> None:
+        for host in self._hosts.values():
+            host.link.limit(None)
 
     def rest(self, deadline_ms: int) -> bool:
         rested = self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
@@ -405,7 +408,7 @@ class SimulatedPort:
                 outcome.evidence = {"held": host.link.held()}
                 self._resumed.append(host)
             case ops.Reset():
-                outcome.evidence = self._reset(self._hosts[operation.link])
+                outcome.evidence = reset(self._recorder, self._hosts[operation.link], operation)
             case ops.Restart():
                 broker = self._broker(operation.host)
                 outcome.evidence = broker.go_down(operation.how)
@@ -425,16 +428,6 @@ class SimulatedPort:
                 self._operate(operation, outcome)
             case ops.Probe():
                 self._probe(operation, outcome)
-
-    def _reset(self, host: ClientHost) -> dict[str, int]:
-        """Both ends of a connection hear that it has ended, and nothing else that was on its way."""
-        connection, broker, now_ns, name = host.connection, host.broker, self.agenda.now_ns, host.state.name
-        if not host.connected:
-            raise NotOfferedError(f"{name} has no connection")
-        self._recorder.put(Closed, now_ns, now_ns, broker.name, who="unknown", reason=NETWORK_ENDED, link=name)
-        broker.arrived(host.link, connection, Ended(NETWORK_ENDED, now_ns))
-        host.receive(connection, Ended(NETWORK_ENDED, now_ns))
-        return {"client_ends": 1, "broker_ends": 1}
 
     def _linked(self, name: str) -> ClientHost | BridgeEnd:
         """Who has that link."""

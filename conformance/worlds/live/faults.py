@@ -1,0 +1,93 @@
+"""Faults of a live run: how each is carried out, and what is seen of it through another channel."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.worlds.live import clocks
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS
+from brokerproof.conformance.worlds.port import NotOfferedError
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.worlds.live.bridge import LiveBridge
+    from brokerproof.conformance.worlds.live.hosts import Hosts
+    from brokerproof.conformance.worlds.port import Outcome
+
+#: How long a clock may take to follow its file, and hosts to see the end of their connections.
+CLOCK_MS = 2000
+NOTICE_MS = 2000
+_POLL_MS = 10
+
+
+class Faults:
+    """One run's. ``spoilt``: brokers that a later run must not use again."""
+
+    def __init__(self, hosts: Hosts, state: WorldState, bridges: dict[str, LiveBridge]) -> None:
+        self.hosts = hosts
+        self._state = state
+        self._bridges = bridges
+        self.spoilt: list[str] = []
+
+    def disturb(self, operation: ops.Stall | ops.Resume | ops.Reset, outcome: Outcome) -> None:
+        """A link is stalled, flows again, or is cut."""
+        link = operation.link
+        if isinstance(operation, ops.Reset):
+            outcome.evidence = self._reset(operation)
+        elif isinstance(operation, ops.Resume):
+            outcome.stall, outcome.evidence = self.hosts.paths[link].resume(alive=self._is_alive(link))
+        else:
+            self.hosts.paths[link].stall(operation.toward)
+            if link in self._bridges:
+                self._bridges[link].stalled_in = self._bridges[link].life
+
+    def _reset(self, asked: ops.Reset) -> dict[str, int] | None:
+        agent, proxy = self.hosts.agents.get(asked.link), self.hosts.paths[asked.link].proxy
+        if agent is None or not agent.connected or proxy is None:
+            raise NotOfferedError(f"{asked.link} has no connection through a proxy")
+        self.hosts.pump(0)
+        return self.hosts.sever(asked) if asked.after_bytes else self.hosts.reset(asked.link, NOTICE_MS)
+
+    def _is_alive(self, link: str) -> bool:
+        """Whether the connection on which bytes were held back is still wanted."""
+        bridge = self._bridges.get(link)
+        if bridge is None:
+            agent = self.hosts.agents.get(link)
+            return agent is not None and agent.connected
+        return bridge.dialled and bridge.stalled_in == bridge.life
+
+    def jump(self, operation: ops.ClockJump) -> dict[str, int] | None:
+        """Step a clock, and read it until it has jumped; None if it does not in time."""
+        hosts, host, jump_ms = self.hosts, operation.host, operation.jump_ms
+        if host in hosts.endpoints and jump_ms < 0:
+            # Timers of a JVM stand still for the length of a step back: no later run may inherit that.
+            self.spoilt.append(host)
+        before = hosts.read_wall(host)
+        hosts.clocks[host].step(jump_ms, time.monotonic_ns())
+        if before is None:
+            return None
+        real_ns = clocks.real_offset_ns()
+        wanted_ms = before.offset_ms(real_ns) + jump_ms
+        deadline_ns = time.monotonic_ns() + CLOCK_MS * NS_PER_MS
+        while time.monotonic_ns() < deadline_ns:
+            found = hosts.read_wall(host)
+            if found is not None and abs(found.offset_ms(real_ns) - wanted_ms) <= TOLERANCE_MS:
+                return {"before_ms": before.wall_ms, "after_ms": found.wall_ms}
+            hosts.pump_for(_POLL_MS)
+        return None
+
+    def restart(self, how: str, broker: str) -> dict[str, int]:
+        """A broker's process ends and is there again."""
+        hosts = self.hosts
+        there = [name for name in hosts.agents if hosts.broker_of(self._state.client(name)) == broker]
+        connected = [hosts.agents[name] for name in there if hosts.agents[name].connected]
+        evidence = hosts.endpoints[broker].restart(how)
+        if evidence is None:
+            raise NotOfferedError("this broker is not ours to restart")
+        hosts.crashed = [name for name in hosts.crashed if name != broker]
+        # Their sockets tell them; one behind a stalled link learns it later.
+        until_ns = time.monotonic_ns() + NOTICE_MS * NS_PER_MS
+        hosts.pump(until_ns, lambda: not any(agent.connected for agent in connected))
+        return evidence
