@@ -396,10 +396,15 @@ class Crash(Event, tag="crash"):
 
 
 class Pause(Event, tag="pause"):
-    """A process was suspended from ``t0`` to ``t1``, or from then on; ``asked_ms`` is for how long it was meant to."""
+    """A process was suspended from ``t0`` to ``t1``, or from then on; ``asked_ms`` is for how long it was meant to.
+
+    ``evidence``: nobody had asked for it. The process, an agent, did not answer in time, last heard of at ``t0``; what
+    it did from then on is not known, and accuses nobody.
+    """
 
     target: str
     asked_ms: int | None = None
+    evidence: dict[str, int] | None = None
 
 
 class Fault(Event, tag="fault"):

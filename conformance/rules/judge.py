@@ -5,6 +5,8 @@ Rules
   if rows could not be decided; else *not exercised*.
 * A requirement whose capability the header does not list is *not applicable*, naming the capability.
 * A fault without evidence makes every verdict that depends on that kind of fault *not run* (DESIGN section 7).
+* Where an agent did not answer its observer, what it did is not known: only what was decided until then counts, the
+  rest is *inconclusive*.
 * The judge knows no broker: a history written by anybody is judged by the same code.
 """
 
@@ -14,7 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
-from brokerproof.conformance.experiment.history import Fault, History
+import msgspec
+
+from brokerproof.conformance.experiment.history import ClockSample, Event, Fault, History, Pause
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, join
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.describing import describe, witness_of
@@ -208,9 +212,38 @@ def judge_history(
     history: History, catalogue: Catalogue | None = None, wanted: Iterable[str] | None = None
 ) -> list[Verdict]:
     """Judge a finished history. That of a network is judged broker by broker, and as a whole."""
+    names = tuple(wanted) if wanted is not None else None
+    verdicts = _judge(history, names, catalogue)
+    silent = untold(history.events)
+    if silent is None:
+        return verdicts
+    # What had begun by then is known to its end; clocks are read by others, too.
+    known = [event for event in history.events if event.t0 < silent.t0 or isinstance(event, ClockSample)]
+    before = _judge(History(history.header, known), names, catalogue)
+    return [_as_known(silent, *both) for both in zip(before, verdicts, strict=True)]
+
+
+def untold(events: Iterable[Event]) -> Pause | None:
+    """The first time that a process did not answer its observer, if there is any."""
+    silences = [event for event in events if isinstance(event, Pause) and event.evidence is not None]
+    return min(silences, key=lambda event: event.t0, default=None)
+
+
+def _as_known(silent: Pause, before: Verdict, whole: Verdict) -> Verdict:
+    """A verdict of a run in which an agent stood still: that of what was known before."""
+    rows = whole.decided + whole.undecided - before.decided - before.undecided
+    if rows <= 0 or before.verdict is VerdictKind.VIOLATED:
+        return before
+    undecided = before.undecided + rows
+    if before.decided:
+        return msgspec.structs.replace(before, undecided=undecided)
+    text = f"{silent.target} did not answer for {ms(silent.t1 - silent.t0)}: what it did is not known; {whole.text}"
+    return Verdict(before.requirement, VerdictKind.INCONCLUSIVE, text=text.rstrip("; "), undecided=undecided)
+
+
+def _judge(history: History, names: tuple[str, ...] | None, catalogue: Catalogue | None) -> list[Verdict]:
     parts = [Facts(part) for part in histories(history)]
     for facts in parts:
         facts.beyond = [other for other in parts if other is not facts]
-    names = tuple(wanted) if wanted is not None else None
     judged = [judge_facts(facts, names, catalogue) for facts in parts]
     return judged[0] if len(judged) == 1 else [reduce(join, same) for same in zip(*judged, strict=True)]

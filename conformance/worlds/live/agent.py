@@ -57,6 +57,9 @@ class AgentHost:
         self.clock = clock
         self.connected = False
         self.capabilities: list[str] = []
+        #: When it last said anything; whether a request has been given up since then.
+        self.heard_ns = time.monotonic_ns()
+        self.silent = False
         self._last_id = 0
         #: Requests that somebody waits for.
         self._open: set[int] = set()
@@ -95,6 +98,7 @@ class AgentHost:
         try:
             while self.channel.has_line():
                 answer = parse_answer(self.channel.receive_line(time.monotonic_ns()), self.name)
+                self.heard_ns, self.silent = time.monotonic_ns(), False
                 if not isinstance(answer, Reply):
                     events.append(answer)
                 elif answer.id in self._open:

@@ -4,8 +4,8 @@ what they tell unasked.
 Rules
 * The observer is this process: it is never faked, and it writes down what agents, links and the
   broker's own figures say.
-* Every wait has a deadline. A request whose answer does not come is *unknown* if the broker can be the reason, and the
-  suite's failure if it cannot.
+* Every wait has a deadline. An agent says itself that the broker did not answer (*unknown*). One that says nothing at
+  all stood still: that is recorded, with since when, and what it did is not known from then on.
 * Events are recorded as they become known and put into the order of ``t1`` when the run is over (``ordering.py``).
 """
 
@@ -198,23 +198,24 @@ class Hosts:
         """One request; None: no answer within the deadline and what an agent needs itself to keep it."""
         agent = self.agents[host]
         number = agent.post(operation, deadline_ms)
-        until_ns = self.now_ns() + (deadline_ms + OWN_MS) * NS_PER_MS
+        waited_ms = deadline_ms + (BEHIND_MS if agent.silent else OWN_MS)
+        until_ns = self.now_ns() + waited_ms * NS_PER_MS
         there = True
         while (reply := agent.reply_to(number)) is None and there:
             there = yield until_ns
         if reply is None:
             agent.give_up(number)
+            if not agent.silent:
+                self._note_silence(host, agent, waited_ms)
         elif not isinstance(operation, protocol.Hello):
             self._sample_by_the_way(host, reply)
         return reply
 
-    def ask_agent(self, host: str, operation: AnyOperation, deadline_ms: int = 0) -> Waiting[Reply]:
-        """A request that needs no broker. Raises ``AgentError`` when it is not answered."""
-        reply = yield from self.ask(host, operation, deadline_ms)
-        if reply is None:
-            text = f"no answer to {type(operation).__name__.lower()} within {deadline_ms + OWN_MS} ms"
-            raise AgentError(self.agents[host].name, text)
-        return reply
+    def _note_silence(self, host: str, agent: AgentHost, waited_ms: int) -> None:
+        """An agent did not answer, which proves nothing of any broker."""
+        agent.silent, now_ns = True, time.monotonic_ns()
+        evidence = {"waited_ms": waited_ms, "silent_ms": (now_ns - agent.heard_ns) // NS_PER_MS}
+        self.put(events.Pause, agent.heard_ns, now_ns, "", target=host, evidence=evidence)
 
     def ask_broker(self, client: ClientState, operation: AnyOperation) -> Waiting[tuple[Outcome, dict[str, Any]]]:
         """A request that the broker must answer; what it tells, beside its outcome."""
@@ -394,7 +395,8 @@ class Hosts:
             return None if found is None else clocks.of_reading(found)
         if host not in self.agents:
             return None
-        return clocks.of_reply(lock_step(self.turn, self.ask_agent(host, protocol.Hello())))
+        reply = lock_step(self.turn, self.ask(host, protocol.Hello(), 0))
+        return None if reply is None else clocks.of_reply(reply)
 
     def sample(self, host: str) -> None:
         """Read and record it."""

@@ -292,7 +292,9 @@ class LivePort:
         since_ns = self.true_ns()
         if "take" in hosts.agents[client.name].capabilities:
             # The library decides (JMS: it may throw an expired message away and go on waiting).
-            reply = yield from hosts.ask_agent(client.name, operation, operation.deadline_ms)
+            reply = yield from hosts.ask(client.name, operation, operation.deadline_ms)
+            if reply is None:
+                return Outcome(t0=since_ns, t1=self.true_ns(), since_ns=since_ns)
             told = reply.ok or {}
             outcome = Outcome(t0=hosts.run_ns(reply.t0), t1=hosts.run_ns(reply.t1), since_ns=since_ns)
             token = told.get("message")
@@ -330,7 +332,8 @@ class LivePort:
             if operation.how == "kill":
                 hosts.kill(client)
             else:
-                yield from hosts.ask_agent(client.name, operation)
+                if (yield from hosts.ask(client.name, operation, 0)) is None:
+                    hosts.kill(client)  # that ends its connection, too
                 agent.connected = False
         outcome.t1 = self.true_ns()
         outcome.result = "ok" if said and client.stalled not in {"broker", "both"} else "unknown"
