@@ -42,8 +42,9 @@ class Amqp091Agent(AsyncAgent):
 
     name = "amqp091/1"
     kind = "amqp091"
-    capabilities = ("prefetch", "nack", "lifetimes", "transactions", "default-prefetch", "exclusive")
+    capabilities = ("prefetch", "nack", "lifetimes", "transactions", "default-prefetch", "exclusive", "headers")
     traits = Traits(settles_on_write=True, transaction_scope="session")
+    fields = frozenset({"correlation-id", "type"})
 
     def __init__(self, requests: int, answers: int) -> None:
         super().__init__(requests, answers)
@@ -127,12 +128,16 @@ class Amqp091Agent(AsyncAgent):
     def send(self, operation: ops.Send, body: bytes) -> tuple[Hashable, Stamps]:
         now_ms = wall_reading()[0]
         timestamp_ms = {"client": now_ms // 1000 * 1000, "none": None, "zero": 0}[operation.stamp]
-        headers: dict[str, Any] = {"kind": operation.kind} if operation.kind else {}
+        fields, headers = self.labels(operation)
+        # The library has no doubles to send; a number's text is the same number to everybody.
+        headers = {name: str(value) if isinstance(value, float) else value for name, value in headers.items()}
         properties = pika.BasicProperties(
             delivery_mode=2 if operation.persistent else 1,
             priority=operation.priority,
             timestamp=None if timestamp_ms is None else timestamp_ms // 1000,
             expiration=str(operation.life_ms) if operation.life_ms else None,
+            correlation_id=fields.get("correlation-id"),
+            type=fields.get("type"),
             headers=headers or None,
         )
         topic = operation.dest.startswith(_TOPIC)
@@ -204,9 +209,11 @@ class Amqp091Agent(AsyncAgent):
             redelivered=bool(method.redelivered),
             timestamp_ms=(properties.timestamp or 0) * 1000,
             original_dest=f"queue://{origin}" if origin else None,
-            kind=headers.get("kind"),
             priority=properties.priority,
             persistent=properties.delivery_mode == 2,
+            **self.labelled(
+                {"correlation-id": properties.correlation_id, "type": properties.type}, headers, properties.reply_to
+            ),
         )
 
     def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - sends alone are part of it

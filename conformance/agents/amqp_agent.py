@@ -65,9 +65,11 @@ class AmqpAgent(AsyncAgent):
         "lifetimes",
         "browsers",
         "groups",
+        "headers",
         "default-prefetch",
     )
-    traits = Traits(settles_on_write=True)
+    traits = Traits(settles_on_write=True, keeps_types=True)
+    fields = frozenset({"correlation-id", "subject"})
 
     def __init__(self, requests: int, answers: int) -> None:
         super().__init__(requests, answers)
@@ -265,11 +267,12 @@ class AmqpAgent(AsyncAgent):
             "expiration_ms": round(message.expiry_time * 1000) if message.expiry_time else 0,
             "timestamp_ms": round(message.creation_time * 1000) if message.creation_time else 0,
             "original_dest": f"queue://{origin}" if origin else None,
-            "kind": properties.get("kind"),
             "group": message.group_id or None,
             "priority": int(message.priority),
             "persistent": bool(message.durable),
-            "properties": sorted(str(name) for name in properties),
+            **self.labelled(
+                {"correlation-id": message.correlation_id, "subject": message.subject}, properties, message.reply_to
+            ),
         }
 
     def _outcome(self, delivery: Delivery) -> None:
@@ -306,7 +309,8 @@ class AmqpAgent(AsyncAgent):
         if operation.group:
             message.group_id = operation.group
         told: Any = message
-        told.properties = {"kind": operation.kind} if operation.kind else {}
+        fields, told.properties = self.labels(operation)
+        told.correlation_id, told.subject = fields.get("correlation-id"), fields.get("subject")
         if operation.delay_ms:
             message.annotations = {symbol(self.words["delay"]): operation.delay_ms}
         self._tags += 1

@@ -29,7 +29,7 @@ import msgspec
 
 from brokerproof.conformance.agents.answers import Answers
 from brokerproof.conformance.agents.library import RefusedError, Stamps
-from brokerproof.conformance.agents.message import LAST_MS, make_body, read_body
+from brokerproof.conformance.agents.message import FIELDS, LAST_MS, make_body, read_body, read_by_applications
 from brokerproof.conformance.agents.protocol import (
     PROTOCOL,
     UNSUPPORTED,
@@ -79,6 +79,8 @@ class AsyncAgent(ABC):
     kind: ClassVar[str]
     capabilities: ClassVar[tuple[str, ...]]
     traits: ClassVar[Traits]
+    #: What the protocol's own fields for a correlation id and a type are called in profiles.
+    fields: ClassVar[frozenset[str]]
 
     def __init__(self, requests: int, answers: int) -> None:
         self._requests = requests
@@ -192,6 +194,37 @@ class AsyncAgent(ABC):
         """When a message of this host's expires, by its clock; 0: never."""
         now_ms = wall_reading()[0]
         return LAST_MS if operation.endless else now_ms + operation.ttl_ms if operation.ttl_ms else 0
+
+    # -- what applications read
+
+    def labels(self, operation: ops.Send) -> tuple[dict[str, str], dict[str, Any]]:
+        """The protocol's own fields and the properties of a message. Raises ``RefusedError`` for what has no name."""
+        fields: dict[str, str] = {}
+        properties: dict[str, Any] = {name: value for name, value in operation.headers.items() if name not in FIELDS}
+        if operation.kind:
+            properties["kind"] = operation.kind
+        for name in sorted(FIELDS & operation.headers.keys()):
+            word, value = self.words[name], str(operation.headers[name])
+            if not word:
+                raise RefusedError(UNSUPPORTED, f"names.{self.kind}.headers: there is no name for the {name}")
+            if word in self.fields:
+                fields[word] = value
+            else:
+                properties[word] = value
+        return fields, properties
+
+    def labelled(self, fields: Mapping[str, object], properties: Mapping[str, Any], reply_to: object) -> dict[str, Any]:
+        """The same of a message that arrived, as it is told."""
+        words = {self.words[name]: name for name in sorted(FIELDS) if self.words[name]}
+        both = {**properties, **fields}
+        told = {name: str(both[word]) for word, name in words.items() if both.get(word) is not None}
+        kind = properties.get("kind")
+        plain = {name: value for name, value in properties.items() if name not in words}
+        return {
+            "kind": None if kind is None else str(kind),
+            "properties": sorted(words.get(str(name), str(name)) for name in properties),
+            "headers": read_by_applications(plain, {**told, "reply-to": str(reply_to) if reply_to else None}),
+        }
 
     # -- requests
 

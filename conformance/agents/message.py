@@ -93,7 +93,14 @@ def _headers_of(item: Delivered) -> dict[str, str | bool | int | float]:
     fields = {"correlation-id": item.correlation_id, "type": item.jms_type, "reply-to": item.reply_to}
     if item.reply_to.startswith((TEMP_QUEUE, "/temp-queue/", "/remote-temp-queue/")):
         fields["reply-to"] = "temporary"
-    ours = {name: _plain(value) for name, value in item.properties.items() if _OURS.fullmatch(name)}
+    return read_by_applications(item.properties, fields)
+
+
+def read_by_applications(
+    properties: Mapping[str, Any], fields: Mapping[str, str | None]
+) -> dict[str, str | bool | int | float]:
+    """Properties that the suite may have sent, and the fields that have a value."""
+    ours = {name: _plain(value) for name, value in properties.items() if _OURS.fullmatch(name)}
     return ours | {name: value for name, value in fields.items() if value}
 
 

@@ -46,8 +46,9 @@ class MqttAgent(AsyncAgent):
 
     name = "mqtt/1"
     kind = "mqtt"
-    capabilities = ("prefetch", "lifetimes", "durables", "default-prefetch")
+    capabilities = ("prefetch", "lifetimes", "durables", "default-prefetch", "headers")
     traits = Traits(settles_by_itself=True, resumes=True)
+    fields = frozenset({"correlation-data"})
 
     def __init__(self, requests: int, answers: int) -> None:
         super().__init__(requests, answers)
@@ -154,8 +155,11 @@ class MqttAgent(AsyncAgent):
         properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # as above
         if operation.life_ms:
             properties.MessageExpiryInterval = -(-operation.life_ms // 1000)
-        if operation.kind:
-            properties.UserProperty = [("kind", operation.kind)]
+        fields, ours = self.labels(operation)
+        if fields:
+            properties.CorrelationData = fields["correlation-data"].encode()
+        if ours:
+            properties.UserProperty = [(name, _as_text(value)) for name, value in ours.items()]
         told = self._sending.publish(self.names.address(operation.dest), body, qos=1, properties=properties)
         return ("sent", told.mid), {"expiration_ms": 0, "timestamp_ms": None}
 
@@ -206,13 +210,14 @@ class MqttAgent(AsyncAgent):
     def _delivered(self, consumer: str, client: mqtt.Client, message: mqtt.MQTTMessage) -> None:
         if consumer not in self.consumers:
             return
-        told = getattr(message.properties, "UserProperty", [])
-        kind = next((value for key, value in told if key == "kind"), None)
+        told, ours = message.properties, dict(getattr(message.properties, "UserProperty", []))
+        data = getattr(told, "CorrelationData", None)
         if self.consumers[consumer].ack == "auto":
             client.ack(message.mid, message.qos)
-        self.arrived(
-            consumer, bytes(message.payload), (client, message.mid, message.qos), redelivered=message.dup, kind=kind
-        )
+        fields = {"correlation-data": None if data is None else data.decode(errors="replace")}
+        handle = (client, message.mid, message.qos)
+        labels = self.labelled(fields, ours, getattr(told, "ResponseTopic", None))
+        self.arrived(consumer, bytes(message.payload), handle, redelivered=message.dup, **labels)
 
     def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - it offers no transactions
         if not accept:
@@ -241,6 +246,11 @@ class MqttAgent(AsyncAgent):
 
         client.on_connect = greeted
         return key
+
+
+def _as_text(value: object) -> str:
+    """A property of any type: MQTT has texts only."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ WORDS: dict[str, dict[str, str]] = {
         "delay": "x-opt-delivery-delay",
         "original_destination": "",
         "no_local": "",
+        "correlation-id": "correlation-id",
+        "type": "subject",
     },
     "amqp091": {
         "expiration": "",
@@ -48,8 +50,17 @@ WORDS: dict[str, dict[str, str]] = {
         "delay": "",
         "original_destination": "x-first-death-queue",
         "no_local": "",
+        "correlation-id": "correlation-id",
+        "type": "type",
     },
-    "mqtt": {"expiration": "", "life": "message-expiry-interval", "delay": "", "no_local": ""},
+    "mqtt": {
+        "expiration": "",
+        "life": "message-expiry-interval",
+        "delay": "",
+        "no_local": "",
+        "correlation-id": "correlation-data",
+        "type": "type",
+    },
     "jms": {
         "expiration": "JMSExpiration",
         "life": "",
@@ -65,6 +76,7 @@ _DEAD = "queue://ActiveMQ.DLQ"
 
 class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """``headers``: the suite's word (``HEADERS``) -> the broker's header; one that is "" does not exist there.
+    ``correlation-id`` and ``type`` of AMQP and MQTT are a field of the protocol's own, or else a property of that name.
     ``identifiers``: JMS header field -> what STOMP's selectors call it there.
     ``arguments``: what AMQP 0-9-1 declares every queue with. ``queue`` "": there are none. ``reject``: AMQP 1.0's
     outcome, or 0-9-1's ``requeue``, of a NACK.

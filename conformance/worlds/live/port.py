@@ -263,7 +263,7 @@ class LivePort:
             self.hosts.dest_of[operation.consumer] = operation.dest
             self.hosts.inboxes[operation.consumer] = deque()
         outcome, told = yield from self.hosts.ask_broker(client, self._on_wire(operation))
-        if isinstance(operation, ops.Nack):
+        if isinstance(operation, ops.Nack | ops.Send):
             check_asked(outcome)
         if isinstance(operation, ops.Send) and outcome.result != "fail":
             if not told:

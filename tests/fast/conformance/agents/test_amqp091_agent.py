@@ -1,0 +1,115 @@
+"""The AMQP 0-9-1 agent, with a channel that remembers what was published, and gives it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pika")
+
+import pika
+
+from brokerproof.conformance.agents.amqp091_agent import Amqp091Agent
+from brokerproof.conformance.experiment import operations as ops
+from tests.fast.conformance.agents.agent_pipes import Piped, piped
+
+HEADERS: ops.Headers = {"correlation-id": "request-1", "type": "order", "trip_id": "€", "seat_no": 2**63 - 1,
+                        "was_paid": True, "fare_eur": -1.25}  # fmt: skip
+
+
+class Channel:
+    """What the library offers of one. Properties are encoded and decoded as on the wire."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.published: list[tuple[str, str, bytes, pika.BasicProperties]] = []
+
+    def queue_declare(self, *_: Any, **__: Any) -> None:
+        """Done."""
+
+    def basic_publish(self, exchange: str, key: str, body: bytes, properties: pika.BasicProperties) -> None:
+        """Remember it."""
+        read = pika.BasicProperties()
+        read.decode(b"".join(properties.encode()))
+        self.published.append((exchange, key, body, read))
+
+
+class Talk:
+    """An agent that is connected, its channel."""
+
+    def __init__(self, agent: Piped[Amqp091Agent]) -> None:
+        self.agent = agent
+        self.channel = Channel()
+        agent.agent.connected = True
+        agent.agent._sending = self.channel
+
+    def sent(self, **options: Any) -> pika.BasicProperties:
+        """What a message is published with."""
+        self.agent.ask(ops.Send(dest="queue://q0", message="p0/1", **options))
+        return self.channel.published[-1][3]
+
+    def arrival(self, *, redelivered: bool = False) -> dict[str, Any]:
+        """What is told of it when it arrives."""
+        agent = self.agent.agent
+        agent.consumers["c0/1"] = ops.Subscribe(dest="queue://q0", consumer="c0/1", ack="client")
+        _, _, body, properties = self.channel.published[-1]
+        method = SimpleNamespace(delivery_tag=1, redelivered=redelivered)
+        agent._delivered("c0/1", self.channel, method, properties, body)
+        return self.agent.event("arrive")
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    with piped(Amqp091Agent) as agent:
+        yield Talk(agent)
+
+
+def test_what_applications_read_goes_there_and_back(talk: Talk) -> None:
+    properties = talk.sent(headers=HEADERS, kind="a")
+    assert (properties.correlation_id, properties.type) == ("request-1", "order")
+    arrived = talk.arrival()
+    assert arrived["headers"] == {**HEADERS, "fare_eur": "-1.25"}  # the library sends no doubles
+    assert arrived["kind"] == "a"
+    assert arrived["properties"] == ["fare_eur", "kind", "seat_no", "trip_id", "was_paid"]
+
+
+def test_a_plain_message_carries_nothing(talk: Talk) -> None:
+    assert talk.sent().headers is None
+    arrived = talk.arrival()
+    assert (arrived["headers"], arrived.get("properties", []), arrived.get("kind")) == ({}, [], None)
+
+
+def test_what_a_broker_adds_is_told(talk: Talk) -> None:
+    talk.sent()
+    properties = talk.channel.published[-1][3]
+    properties.headers, properties.reply_to = {"x-first-death-queue": "q0", "one_more": 1}, "answers"
+    arrived = talk.arrival()
+    assert arrived["original_dest"] == "queue://q0"
+    assert arrived["properties"] == ["one_more", "x-first-death-queue"]
+    assert arrived["headers"] == {"one_more": 1, "reply-to": "answers"}
+
+
+@pytest.mark.parametrize("redelivered", [False, True])
+def test_a_redelivery_is_told(talk: Talk, redelivered: bool) -> None:
+    talk.sent()
+    assert talk.arrival(redelivered=redelivered).get("redelivered", False) is redelivered
+
+
+def test_no_queue_is_declared_twice_and_dead_letters_have_none_of_their_own(talk: Talk) -> None:
+    declared: list[tuple[str, dict[str, Any]]] = []
+
+    def declare(queue: str, *, arguments: dict[str, Any], **_: Any) -> None:
+        declared.append((queue, arguments))
+
+    talk.channel.queue_declare = declare  # type: ignore[method-assign]  # to see it
+    talk.agent.agent.names = talk.agent.agent.names.__class__(
+        queue="{name}", topic="{name}", dead_letters="DLQ", arguments={"x-dead-letter-routing-key": "DLQ"}
+    )
+    talk.sent()
+    talk.sent()
+    talk.agent.ask(ops.Send(dest="queue://ActiveMQ.DLQ", message="p0/2"))
+    assert declared == [("q0", {"x-dead-letter-routing-key": "DLQ"}), ("DLQ", {})]

@@ -1,0 +1,133 @@
+"""The MQTT 5 agent, with clients that are not dialled and packets that are made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("paho.mqtt")
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from brokerproof.conformance.agents.mqtt_agent import MqttAgent
+from brokerproof.conformance.experiment import operations as ops
+from tests.fast.conformance.agents.agent_pipes import Piped, piped
+
+HEADERS: ops.Headers = {"correlation-id": "request-1", "type": "order", "trip_id": "€", "seat_no": 2**63 - 1,
+                        "was_paid": True, "fare_eur": -1.25}  # fmt: skip
+
+
+class Client:
+    """What the library offers of one."""
+
+    on_connect = on_subscribe = on_message = None
+
+    def __init__(self) -> None:
+        self.published: list[tuple[bytes, Properties]] = []
+        self.acknowledged: list[int] = []
+
+    def publish(self, _: str, body: bytes, *, qos: int, properties: Properties) -> Any:
+        """Remember it, as it is on the wire."""
+        read = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # the library types it not
+        read.unpack(properties.pack())  # type: ignore[no-untyped-call]
+        self.published.append((body, read))
+        return mqtt.MQTTMessageInfo(len(self.published))
+
+    def ack(self, mid: int, _: int) -> None:
+        """Remember it."""
+        self.acknowledged.append(mid)
+
+    def disconnect(self) -> None:
+        """Done."""
+
+    def socket(self) -> None:
+        """There is none."""
+
+
+class Talk:
+    """An agent that is connected; the clients that it dialled, with their names."""
+
+    def __init__(self, agent: Piped[MqttAgent]) -> None:
+        self.agent = agent
+        self.dialled: list[tuple[str, dict[str, Any]]] = []
+        self.client = Client()
+        own: Any = agent.agent
+        own.connected, own._own_id, own._sending = True, "run-c0", self.client
+        own._dialled = self._dial
+
+    def _dial(self, client_id: str, **options: Any) -> Client:
+        self.dialled.append((client_id, options))
+        return Client()
+
+    def come(self, consumer: str, dest: str, durable: str = "") -> dict[str, Any]:
+        """How a consumer's connection is dialled."""
+        self.agent.ask(ops.Subscribe(dest=dest, consumer=consumer, durable=durable, ack="client"))
+        return self.dialled[-1][1]
+
+    def sent(self, **options: Any) -> Properties:
+        """What a message is published with."""
+        self.agent.ask(ops.Send(dest="topic://t0", message="p0/1", **options))
+        return self.client.published[-1][1]
+
+    def arrival(self, *, dup: bool = False) -> dict[str, Any]:
+        """What is told of it when it arrives."""
+        body, properties = self.client.published[-1]
+        message = mqtt.MQTTMessage(mid=7)
+        message.payload, message.qos, message.dup, message.properties = body, 1, dup, properties
+        client: Any = self.client
+        self.agent.agent.consumers["c0/1"] = ops.Subscribe(dest="topic://t0", consumer="c0/1", ack="client")
+        self.agent.agent._delivered("c0/1", client, message)
+        return self.agent.event("arrive")
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    with piped(MqttAgent) as agent:
+        yield Talk(agent)
+
+
+def test_a_durable_name_that_turns_to_another_topic_begins_a_new_session(talk: Talk) -> None:
+    assert talk.come("c0/1", "topic://t0", "d")["clean"] is False
+    assert talk.come("c0/2", "topic://t0", "d")["clean"] is False
+    assert talk.come("c0/3", "topic://t1", "d") == {"window": 1000, "keeps": True, "clean": True}
+    assert talk.come("c0/4", "topic://t1", "d")["clean"] is False
+    assert talk.come("c0/5", "topic://t0") == {"window": 1000, "keeps": False, "clean": True}
+    assert {name for name, _ in talk.dialled[:4]} == {"run-c0-d"}
+
+
+def test_a_name_that_was_given_up_begins_afresh(talk: Talk) -> None:
+    talk.come("c0/1", "topic://t0", "d")
+    talk.agent.ask(ops.Unsubscribe(durable="d"))
+    assert talk.dialled[-1] == ("run-c0-d", {})
+    assert talk.come("c0/2", "topic://t1", "d")["clean"] is False
+
+
+def test_what_applications_read_goes_there_and_back_as_text(talk: Talk) -> None:
+    talk.sent(headers=HEADERS, kind="a")
+    arrived = talk.arrival()
+    texts = {"seat_no": str(2**63 - 1), "was_paid": "true", "fare_eur": "-1.25"}
+    assert arrived["headers"] == {**HEADERS, **texts}
+    assert arrived["kind"] == "a"
+    assert arrived["properties"] == ["fare_eur", "kind", "seat_no", "trip_id", "type", "was_paid"]
+
+
+def test_a_plain_message_carries_nothing(talk: Talk) -> None:
+    talk.sent()
+    arrived = talk.arrival()
+    assert (arrived["headers"], arrived.get("properties", []), arrived.get("kind")) == ({}, [], None)
+
+
+@pytest.mark.parametrize("dup", [False, True])
+def test_what_is_sent_again_says_so(talk: Talk, dup: bool) -> None:
+    talk.sent()
+    assert talk.arrival(dup=dup).get("redelivered", False) is dup
+
+
+def test_it_tells_that_sessions_resume(talk: Talk) -> None:
+    talk.agent.agent.opened()
+    assert talk.agent.agent.traits.resumes
+    assert not talk.agent.agent.traits.keeps_types

@@ -1,0 +1,57 @@
+"""Which programs may share a broker with others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.brokers.casting import owns
+from brokerproof.conformance.experiment.program import Program, parse_program
+
+SEND = {"do": "send", "host": 0, "dest": 0}
+DEAD_LETTERS = [{"name": "q0", "kind": "queue"}, {"name": "ActiveMQ.DLQ", "kind": "queue"}]
+
+
+def program(*steps: dict[str, Any], broker: dict[str, Any] | None = None, dests: Any = None) -> Program:
+    """A producer and a consumer of q0."""
+    fields = {
+        "format": "brokerproof/program/2",
+        "broker": broker or {},
+        "destinations": dests or DEAD_LETTERS[:1],
+        "hosts": [
+            {"name": "b", "role": "broker"},
+            {"name": "p0", "role": "client"},
+            {"name": "c0", "role": "client"},
+        ],
+        "links": [],
+        "steps": [SEND, *steps],
+    }
+    return parse_program(json.dumps(fields).encode())
+
+
+def test_what_touches_its_own_names_only_shares() -> None:
+    assert not owns(program({"do": "subscribe", "host": 1, "dest": 0}, {"do": "clock", "host": 1, "jump_ms": 5}))
+
+
+def test_what_is_sent_to_the_queue_of_all_dead_letters_would_be_drained_by_others() -> None:
+    assert owns(program(dests=DEAD_LETTERS))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"do": "restart", "how": "kill"},
+        {"do": "pause", "ms": 5},
+        {"do": "operate", "op": "purge", "dest": 0},
+        {"do": "clock", "host": 0, "jump_ms": 5},
+    ],
+    ids=lambda step: str(step["do"]),
+)
+def test_what_the_whole_broker_feels_needs_it_for_itself(step: dict[str, Any]) -> None:
+    assert owns(program(step))
+
+
+def test_a_memory_limit_is_the_brokers() -> None:
+    assert owns(program(broker={"memory_limit_bytes": 1024}))
