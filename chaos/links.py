@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from types import TracebackType
 from typing import Literal, Self
 
@@ -91,6 +92,19 @@ class SeverEvidence:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """How bytes passed a line since its shape was set, both directions together: pieces that entered and left it, the
+    longest that left it, and the shortest and the longest time on the way (None: nobody can tell).
+    """
+
+    pieces_in: int
+    pieces_out: int
+    longest_bytes: int
+    least_us: int | None
+    most_us: int | None
+
+
+@dataclass(frozen=True)
 class _Sever:
     """A limit in force: bytes that had left the line before it was asked for, and when it was in force."""
 
@@ -128,6 +142,7 @@ class LinkProxy(ABC):
         self._sever: _Sever | None = None
         self._latency_us = 0
         self._latency_set_ns = 0
+        self._shape_set_ns = 0
 
     @property
     def port(self) -> int:
@@ -157,6 +172,10 @@ class LinkProxy(ABC):
     @abstractmethod
     def _ask_latency(self, latency_us: int) -> int:
         """Ask the line to delay each direction; what it can really do."""
+
+    @abstractmethod
+    def _ask_shape(self, jitter_us: int, slice_bytes: int) -> None:
+        """Ask the line to be late by up to twice ``jitter_us``, and to cut what it carries; 0: not to."""
 
     @abstractmethod
     def _unmake_line(self) -> None:
@@ -270,6 +289,23 @@ class LinkProxy(ABC):
         self._latency_set_ns = time.monotonic_ns()
         return self._latency_us
 
+    def shape(self, *, jitter_us: int = 0, slice_bytes: int = 0) -> None:
+        """Be late by up to twice so much, now more, now less, and cut what passes into slices; 0: do not."""
+        self._ask_shape(jitter_us, slice_bytes)
+        self._shape_set_ns = time.monotonic_ns()
+
+    def passage(self) -> Passage:
+        """How bytes have passed since the shape was set."""
+        ways = [_passage(*self._flows(way), self._shape_set_ns) for way in ("broker", "client")]
+        spent = [us for one in ways for us in (one.least_us, one.most_us) if us is not None]
+        return Passage(
+            sum(one.pieces_in for one in ways),
+            sum(one.pieces_out for one in ways),
+            max(one.longest_bytes for one in ways),
+            min(spent, default=None),
+            max(spent, default=None),
+        )
+
     def limit(self, bytes_per_second: int) -> None:
         """Let no more pass in each direction of each connection that is made from now on, 0 for no limit."""
         self._broker_tap.bytes_per_second = bytes_per_second
@@ -363,8 +399,27 @@ class PlainForwarder(LinkProxy):
     def _ask_latency(self, latency_us: int) -> int:  # noqa: ARG002  # it delays nothing
         return 0
 
+    def _ask_shape(self, jitter_us: int, slice_bytes: int) -> None:
+        pass
+
     def _unmake_line(self) -> None:
         pass
+
+
+def _passage(enter: Flow, leave: Flow, since_ns: int) -> Passage:
+    """Of one direction. The last byte of a piece that entered leaves with the piece that completes its total."""
+    entered = [mark for mark in list(enter.marks) if mark[0] >= since_ns]
+    left = [mark for mark in list(leave.marks) if mark[0] >= since_ns]
+    pieces = [total - before for (_, before), (_, total) in pairwise(left)]
+    spent = []
+    place = 0
+    for at_ns, total in entered:
+        while place < len(left) and left[place][1] < total:
+            place += 1
+        if place < len(left):
+            spent.append((left[place][0] - at_ns) // 1000)
+    # Of the first piece it is not known what it began with.
+    return Passage(len(entered), len(left), max(pieces, default=0), min(spent, default=None), max(spent, default=None))
 
 
 def _transit_us(enter: Flow, leave: Flow, since_ns: int) -> int | None:

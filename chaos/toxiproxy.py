@@ -42,6 +42,8 @@ _STREAMS: dict[Toward, tuple[str, ...]] = {
     "broker": ("upstream",),
     "both": ("upstream", "downstream"),
 }
+# Between two slices, so that what is on the other side of the proxy sees each of them.
+SLICE_EVERY_US = 1000
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
 _CLIENT_LOCK = threading.Lock()
 
@@ -188,6 +190,16 @@ class ToxiproxyLink(LinkProxy):
         if after_bytes:
             (stream,) = _STREAMS[toward]
             self._add(f"sever_{stream}", "limit_data", stream, {"bytes": after_bytes})
+
+    def _ask_shape(self, jitter_us: int, slice_bytes: int) -> None:
+        self._remove([name for name in self._toxics() if name.startswith(("jitter_", "slice_"))])
+        jitter_ms = (jitter_us + 500) // 1000
+        for stream in _STREAMS["both"]:
+            if slice_bytes:
+                attributes = {"average_size": slice_bytes, "size_variation": 0, "delay": SLICE_EVERY_US}
+                self._add(f"slice_{stream}", "slicer", stream, attributes)
+            if jitter_ms:  # about the mean, so from 0 to twice as much
+                self._add(f"jitter_{stream}", "latency", stream, {"latency": jitter_ms, "jitter": jitter_ms})
 
     def _ask_reset(self) -> None:
         with _CLIENT_LOCK:

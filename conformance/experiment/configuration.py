@@ -6,7 +6,7 @@ header says of it.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -131,6 +131,8 @@ class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_def
     monitor: dict[str, MonitorSpec] = {}
     #: Client's name -> how many bytes pass its link per second and direction; without limit for others.
     bytes_per_second: dict[str, int] = {}
+    #: Client's name -> what passes its link may be late by up to twice as much.
+    jitter_us: dict[str, int] = {}
     #: Kept for brokers whose only known setting is the sweep's period.
     expire_period_ms: int | None = None
     #: How late a due message may be on an idle broker before "on time" is in doubt.
@@ -161,10 +163,17 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     to: str = ""
 
 
+#: Of a link that cuts what it carries into slices, at least.
+SLICES_PER_SECOND: Final = 500
+
+
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The network path of one client, or of one bridge to its far broker: its one-way latency, the
     inactivity monitor that the client offers, how many bytes pass per second and direction (0: no limit), and whether
     the simulated world, too, sends frames as bytes, through the codecs of both ends (slower; the history is the same).
+
+    ``jitter_us``: what passes is late by up to twice as much, now more, now less, in order. ``slice_bytes``: it passes
+    in slices of so many bytes at most, one after the other (0: as it is written).
     """
 
     client: str
@@ -172,6 +181,17 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     monitor: MonitorSpec | None = None
     bytes_per_second: int = 0
     encoded: bool = False
+    jitter_us: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
+    slice_bytes: Annotated[int, msgspec.Meta(ge=0, le=65_536)] = 0
+
+    def modes(self) -> list[str]:
+        """What a history tells of it beside its rate, as faults."""
+        return [name for name, wanted in (("jitter", self.jitter_us), ("slice", self.slice_bytes)) if wanted]
+
+    def rate(self) -> int:
+        """Bytes that pass per second and direction at least; 0: no limit. Each slice takes its time."""
+        rates = [self.bytes_per_second, self.slice_bytes * SLICES_PER_SECOND]
+        return min([rate for rate in rates if rate], default=0)
 
 
 def stomp_beat_ms(monitor: MonitorSpec, generation: str) -> int:

@@ -116,7 +116,8 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             store_limit_bytes=broker.store_limit_bytes,
             temp_limit_bytes=broker.temp_limit_bytes,
             delay_support=broker.delay_support,
-            bytes_per_second={link.client: link.bytes_per_second for link in self.links if link.bytes_per_second},
+            bytes_per_second={link.client: link.rate() for link in self.links if link.rate()},
+            jitter_us={link.client: link.jitter_us for link in self.links if link.jitter_us},
             delay_max_ms=broker.delay_max_ms,
             mqsc=broker.mqsc,
             monitor={

@@ -112,7 +112,8 @@ class Attachments:
         for session in list(client.open.values()):
             session.closed = event
             session.uncertain = True
-            if (client.unanswered or session.connection != connection) and not at_broker:
+            unread = client.unanswered or session.connection != connection
+            if (unread and not at_broker) or (event.who == "unknown" and self._maybe_cut_short(client)):
                 self._doubt(session, event)  # a broker that reads no further does not notice
                 continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
@@ -121,6 +122,13 @@ class Attachments:
             if at_broker:
                 session.gone_ns = event.t1
         self._connection_lost(client, event)
+
+    def _maybe_cut_short(self, client: Client) -> bool:
+        """Whether the network may have ended its connection in the midst of a request that the broker does not take: it
+        reads no further, and does not notice.
+        """
+        limited = bool(client.resets) and client.resets[-1].fault == "limit"
+        return self.tables.blocks and (client.unanswered or limited)
 
     def process(self, event: Start | Stop | Kill) -> None:
         """A process was started, stopped or killed."""
@@ -195,7 +203,7 @@ class Attachments:
                 self._suspect(session, event.t0)
         elif event.link is not None and event.fault == "resume":
             self._resume(self.tables.client(event.link), event)
-        elif event.link is not None and event.fault == "reset":
+        elif event.link is not None and event.fault in {"reset", "limit"}:
             self.tables.client(event.link).resets.append(event)
 
     def _resume(self, client: Client, event: Fault) -> None:

@@ -41,7 +41,7 @@ class Limits:
 
     __slots__ = ("delay_ns", "early_ns", "gap_ns", "high_ns", "late_ns", "low_ns")
 
-    def __init__(self, monitor: MonitorSpec, generation: str, via: str, *, simulated: bool) -> None:
+    def __init__(self, monitor: MonitorSpec, generation: str, via: str, *, simulated: bool, jitter_ns: int = 0) -> None:
         read_ms, read_ns = monitor.read_ms, monitor.read_ms * NS_PER_MS
         third_ms = read_ms // 3 if read_ms > 3 else read_ms
         self.delay_ns = monitor.initial_delay_ms * NS_PER_MS
@@ -57,6 +57,7 @@ class Limits:
             self.low_ns = 2 * read_ns if generation == "classic" else read_ns
         else:
             self.gap_ns = 2 * read_ns if generation == "classic" else read_ns
+        self.gap_ns += jitter_ns
 
     def watches_health(self) -> bool:
         """Whether a healthy link is safe for certain: its longest pause is shorter than the limit."""
@@ -111,10 +112,12 @@ class Silence:
 class Connection:
     """One connection of a host. Times are those at which the broker's or the client's end can have changed."""
 
-    __slots__ = ("broker_close", "client", "client_close", "connect", "end_ns", "ended_ns", "latency_ns", "left_ns",
-                 "marks")  # fmt: skip
+    __slots__ = ("broker_close", "client", "client_close", "connect", "end_ns", "ended_ns", "jitter_ns", "latency_ns",
+                 "left_ns", "marks")  # fmt: skip
 
-    def __init__(self, client: Client, connect: Connect) -> None:
+    def __init__(self, client: Client, connect: Connect, jitter_ns: int = 0) -> None:
+        """``jitter_ns``: how much later than others something may be."""
+        self.jitter_ns = jitter_ns
         self.client = client
         self.connect = connect
         #: The broker, or the client, gave it up because of silence.
@@ -126,7 +129,7 @@ class Connection:
         #: By when it had ended for certain.
         self.ended_ns = NEVER
         #: More than one way: the handshake went there and back.
-        self.latency_ns = connect.t1 - connect.t0
+        self.latency_ns = connect.t1 - connect.t0 + 2 * jitter_ns
         self.marks = 0
 
     def leave(self, at_ns: int) -> None:
@@ -174,7 +177,8 @@ def connections_of(tables: Tables, client: Client) -> list[Connection]:
 
     Attempts with an unknown result are told apart from them: the broker may have accepted such a one, and closes it.
     """
-    found = [Connection(client, connect) for connect in client.connects]
+    jitter_ns = 2000 * tables.declared.jitter_us.get(client.name, 0)
+    found = [Connection(client, connect, jitter_ns) for connect in client.connects]
     ends: list[Event] = sorted([*client.closes, *client.ends], key=lambda event: event.seq)
     for event in ends:
         owner: Connection | None = None

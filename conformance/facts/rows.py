@@ -329,7 +329,7 @@ class Client:
         self.connects: list[Connect] = []
         self.closes: list[Closed] = []
         self.ends: list[Event] = []
-        #: Ends by the network.
+        #: Ends by the network, and what said that there would be one.
         self.resets: list[Fault] = []
         self.connected = True  # not seen to end, or nobody told of any
         #: Rises with every connection and every end of one.

@@ -2,10 +2,11 @@
 
 Rules
 * The same program, profile and seed give the same program. Its faults are steps like any other, so they replay and
-  shrink with it; only ``skew``, ``drift`` and ``slow`` begin with the frame.
+  shrink with it; only ``skew``, ``drift`` and what ails a link for good begin with the frame.
 * A fault that lasts begins before some step and ends some steps later, after its time: others happen meanwhile.
 * Every clock that was put away is put back, and every link flows again, before the program ends: what is judged of the
-  drain is the healed system. A drift and a slow link last; the drain has a clock and a link of its own.
+  drain is the healed system. A drift, and a link that is slow, sliced or jittery, last; the drain has a clock and a
+  link of its own.
 * Links go wrong just before their client sends: a stall that holds nothing back leaves no evidence. The program's own
   steps are turned to whom the faults have left (``sketch.py``).
 """
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 #: Faults that end at once, or by themselves, and those that last to the end of the program.
 _SHORT: Final = ("pause", "stop", "kill", "drop", "reset", "sever", "crash")
-_ENDLESS: Final = ("drift", "slow")
+_ENDLESS: Final = ("drift", "slow", "jitter", "slices")
 #: Steps during which a fault lasts, at most.
 _SPAN: Final = 8
 #: Messages of a send behind a stall: each of them is waited for.
@@ -47,7 +48,13 @@ _BEHIND_STALL: Final = 3
 _OF_LINKS: Final = ("stall", "one-way", "half-open")
 _RATES_BYTES: Final = (100_000, 20_000)
 _DRIFTS_PPM: Final = (100, -100)
+_JITTERS_US: Final = (5000, 20_000, 50_000)
+_SLICES_BYTES: Final = (1000, 100)
 _SEVERED_BYTES: Final = (300, 1000, 60, 5000, 20_000)
+_AMOUNTS: Final = {"drift": _DRIFTS_PPM, "slow": _RATES_BYTES, "sever": _SEVERED_BYTES, "jitter": _JITTERS_US,
+                   "slices": _SLICES_BYTES}  # fmt: skip
+#: Of a link, what lasts to the end.
+_MODES: Final = {"slow": "bytes_per_second", "jitter": "jitter_us", "slices": "slice_bytes"}
 
 
 class Profile(NamedTuple):
@@ -63,12 +70,14 @@ class Profile(NamedTuple):
 
 
 #: ``skew`` (from the beginning), ``jump``, ``drift`` of a clock · ``stall`` of a client's link, ``one-way`` (silence in
-#: one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth) · ``reset``
-#: by the network, ``sever`` (the same when so many bytes have passed), ``drop`` of a client's socket, ``crash`` of its
-#: process · ``pause``, ``stop`` and ``kill`` of the broker, which comes back.
+#: one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth), ``jitter``
+#: (late by more or less), ``slices`` (bytes come in small pieces) · ``reset`` by the network, ``sever`` (the same when
+#: so many bytes have passed), ``drop`` of a client's socket, ``crash`` of its process · ``pause``, ``stop`` and
+#: ``kill`` of the broker, which comes back.
 # fmt: off
 _EVERYTHING: Final = {"skew": 3, "jump": 4, "drift": 1, "stall": 4, "one-way": 4, "half-open": 2, "slow": 2,
-                      "drop": 2, "reset": 3, "sever": 3, "crash": 2, "pause": 2, "stop": 1, "kill": 2}
+                      "jitter": 2, "slices": 2, "drop": 2, "reset": 3, "sever": 3, "crash": 2, "pause": 2, "stop": 1,
+                      "kill": 2}
 # fmt: on
 PROFILES: Final = {
     "calm": Profile(
@@ -97,7 +106,7 @@ PROFILES: Final = {
 
 class Fault(NamedTuple):
     """One that is wanted: ``begin`` and ``end`` are places before steps, ``who`` an ordinal, ``amount`` milliseconds of
-    a jump, parts per million, bytes or bytes per second.
+    a jump, parts per million, microseconds, bytes or bytes per second.
     """
 
     kind: str
@@ -131,7 +140,7 @@ def _draw(chooser: Chooser, profile: Profile, program: Program) -> Fault:
     if kind in _OF_LINKS and sends:
         begin = one_of(chooser, sends)
     end = min(len(program.steps), begin + 1 + chooser.below(_SPAN))
-    amounts = {"drift": _DRIFTS_PPM, "slow": _RATES_BYTES, "sever": _SEVERED_BYTES}.get(kind, profile.jumps_ms)
+    amounts = _AMOUNTS.get(kind, profile.jumps_ms)
     toward = one_of(chooser, ("client", "broker")) if kind in ("one-way", "sever") else "both"
     return Fault(kind, begin, end, one_of(chooser, profile.lasting_ms), who, one_of(chooser, amounts), toward)
 
@@ -148,8 +157,9 @@ def _framed(program: Program, faults: list[Fault]) -> Program:
             hosts[host] = replace(hosts[host], clock=replace(clock, offset_ms=clock.offset_ms + fault.amount))
         elif fault.kind == "drift":
             hosts[host] = replace(hosts[host], clock=replace(clock, drift_ppm=fault.amount))
-        elif fault.kind == "slow":
-            links = [replace(one, bytes_per_second=fault.amount) if one.client == name else one for one in links]
+        elif fault.kind in _MODES:
+            mode = {_MODES[fault.kind]: fault.amount}
+            links = [replace(one, **mode) if one.client == name else one for one in links]
     broker = program.broker
     if any(fault.kind in ("stop", "kill") for fault in faults):
         broker = replace(broker, persistent=True)

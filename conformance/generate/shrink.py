@@ -176,7 +176,13 @@ def frame_candidates(program: Program) -> Iterator[Program]:
         without = LinkSpec(link.client, link.latency_us)
         if link.monitor is not None:
             yield replace(program, links=[*program.links[:index], without, *program.links[index + 1 :]])
-        for near in (replace(link, latency_us=0), replace(link, bytes_per_second=0), replace(link, encoded=False)):
+        for near in (
+            replace(link, latency_us=0),
+            replace(link, bytes_per_second=0),
+            replace(link, encoded=False),
+            replace(link, jitter_us=0),
+            replace(link, slice_bytes=0),
+        ):
             if near != link:
                 yield replace(program, links=[*program.links[:index], near, *program.links[index + 1 :]])
     dests = program.destinations

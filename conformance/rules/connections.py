@@ -42,7 +42,7 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
     if not begun or begun[-1].result != "ok" or is_inactivity(event) or client.name in facts.declared.monitor:
         return "a peer was silent, or nobody saw it begin"
     span = (begun[-1].t0, event.t1)
-    if any(_within(one.t0, one.t1, span) for one in client.resets):
+    if any(one.fault == "reset" and _within(one.t0, one.t1, span) for one in client.resets):
         return "the network ended it"
     if facts.restarted(*span) or facts.crashes:
         return "the broker ended"

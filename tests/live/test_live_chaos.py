@@ -98,3 +98,23 @@ def test_a_connection_ends_after_so_many_bytes(tmp_path: Path) -> None:
         assert told["reset", "p0"] == {"bytes_out": 500, "client_ends": 1, "broker_ends": 1}
         found = {verdict.requirement: verdict for verdict in judge_history(history)}
         assert [one.text for one in found.values() if one.verdict is VerdictKind.VIOLATED] == []
+
+
+def test_a_sliced_and_a_jittery_link(tmp_path: Path) -> None:
+    """Pieces are counted and ways are timed at both ends; what they carry comes through, in order."""
+    steps: list[AnyStep] = [Subscribe(host=1, prefetch=30), Send(count=20, size=3000), Take(host=1, count=20), Settle()]
+    links = [LinkSpec("p0", slice_bytes=500), LinkSpec("c0", jitter_us=20_000)]
+    hosts = [HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client", "jms")]
+    played = Program(FORMAT, BrokerSpec(), hosts, links, queues("q0"), steps)
+    for adapter in (ReferenceAdapter(), activemq()):
+        with make_laboratory(tmp_path / adapter.name) as laboratory:
+            history = LiveWorld(adapter, laboratory).run(played)
+            adapter.close()
+        told = {event.fault: event.evidence or {} for event in history.events if isinstance(event, Fault)}
+        assert told["slice"]["pieces_out"] >= 20 * 6 > 2 * told["slice"]["pieces_in"] > 0
+        assert told["jitter"]["most_us"] - told["jitter"]["least_us"] >= 5000
+        assert told["jitter"]["most_us"] >= 20_000
+        assert [event.message for event in history.events if isinstance(event, Arrive) and event.host == "c0"] == [
+            f"p0/{number}" for number in range(1, 21)
+        ]
+        assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []

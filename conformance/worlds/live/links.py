@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from brokerproof.chaos.links import LinkEnd, LinkProxy, SeverEvidence, Toward
+    from brokerproof.conformance.experiment.configuration import LinkSpec
     from brokerproof.conformance.experiment.operations import Reset
 
 NS_PER_MS = 1_000_000
 #: How long held bytes may take to come through after a resume.
 _RESUME_MS = 500
+#: By what part of the jitter something must have been later than something else to prove it.
+JITTER_PART = 4
 
 
 class Path:
@@ -50,6 +53,19 @@ class Path:
         if not alive:
             return evidence.as_dict(), {"held": evidence.bytes_in, "connections": 0}
         return evidence.as_dict(), _passed(self.proxy, evidence.toward, evidence.bytes_in)
+
+    def evidence_of(self, mode: str, link: LinkSpec) -> dict[str, int] | None:
+        """How bytes really passed a line of such a shape; None: as they would have passed any."""
+        if self.proxy is None:
+            return None
+        seen = self.proxy.passage()
+        if mode == "slice":
+            cut = seen.pieces_out > seen.pieces_in
+            return {"pieces_in": seen.pieces_in, "pieces_out": seen.pieces_out} if cut else None
+        least_us, most_us = seen.least_us, seen.most_us
+        if least_us is None or most_us is None or most_us - least_us < link.jitter_us // JITTER_PART:
+            return None
+        return {"least_us": least_us, "most_us": most_us}
 
     def sever(self, asked: Reset) -> None:
         """The network will end the present connection."""

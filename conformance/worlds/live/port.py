@@ -26,6 +26,7 @@ from brokerproof.conformance.agents.kinds import JMS, STOMP
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
+from brokerproof.conformance.experiment.history import Fault
 from brokerproof.conformance.experiment.steps.fault import Reset, Stall
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.worlds.live.bridge import LiveBridge
@@ -127,12 +128,14 @@ class LivePort:
         proxied = self._proxied
         if proxied is None:
             proxied = any(isinstance(step, Stall | Reset) for step in self._program.steps)
-        rate = client.link.bytes_per_second
-        if not proxied and not rate:
+        spec = client.link
+        if not proxied and not spec.bytes_per_second and not spec.modes():
             return Path(None)
         access = self.hosts.endpoints[self.hosts.broker_of(client)].access(client.via)
         line = self._laboratory.link(client.name, access.port, access.host)
-        line.limit(rate)
+        line.limit(spec.bytes_per_second)
+        if spec.modes():
+            line.shape(jitter_us=spec.jitter_us, slice_bytes=spec.slice_bytes)
         return Path(line)
 
     def receive_guest(self, client: ClientState) -> None:
@@ -390,8 +393,12 @@ class LivePort:
     # -- waiting
 
     def heal(self) -> None:
-        for path in self.hosts.paths.values():
+        for name, path in self.hosts.paths.items():
             path.spare()
+            link = self._state.client(name).link
+            for mode in link.modes():
+                now_ns, evidence = time.monotonic_ns(), path.evidence_of(mode, link)
+                self.hosts.put(Fault, now_ns, now_ns, "", fault=mode, link=name, evidence=evidence)
 
     def turn(self, until_ns: int) -> bool:
         return self.hosts.turn(until_ns)
@@ -405,7 +412,7 @@ class LivePort:
     def rest(self, deadline_ms: int) -> bool:
         deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
         seen = self._figures(), self._passed()
-        slow = any(client.link.bytes_per_second for client in self._state.clients)
+        slow = any(client.link.rate() or client.link.jitter_us for client in self._state.clients)
         quiet_ns = (SILENT_MS if slow or seen[0] is None else QUIET_MS) * NS_PER_MS
         since_ns = time.monotonic_ns()
         bridges = self._bridges.values()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerproof.conformance.agents.message import read_body
+from brokerproof.conformance.experiment.configuration import LinkSpec
 from brokerproof.conformance.experiment.history import Closed, Crash, Event, Leave
 from brokerproof.conformance.worlds.crossings import PREFETCH, RETRY_MAX_NS, RETRY_NS, Crossings, as_told
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
@@ -148,8 +149,8 @@ class BridgeHost:
         self.agenda = agenda
         self.recorder = recorder
         self.name = spec.name
-        near_link = Link(agenda, near, spec.name, NEAR_LATENCY_US)
-        far_link = Link(agenda, far, state.name, state.link.latency_us, state.link.bytes_per_second)
+        near_link = Link(agenda, near, spec.name, LinkSpec(spec.name, NEAR_LATENCY_US))
+        far_link = Link(agenda, far, state.name, state.link)
         self.near = BridgeEnd(self, NEAR, spec.name, near_link, near)
         self.far = BridgeEnd(self, FAR, state.name, far_link, far)
         self.encoded = state.link.encoded

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.openwire.framing import ClientFraming, OpenWireFraming
-from brokerproof.reference_broker.session.framing import Limits
+from brokerproof.reference_broker.session.framing import FramingError, Limits
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
@@ -23,9 +23,10 @@ _LIMITS: Final = Limits()
 class Framings:
     """Both ends of one connection; ``connection_id`` is the client's, in OpenWire."""
 
-    __slots__ = ("_broker", "_client")
+    __slots__ = ("_broker", "_client", "_slice_bytes")
 
-    def __init__(self, protocol: str, connection_id: str) -> None:
+    def __init__(self, protocol: str, connection_id: str, slice_bytes: int = 0) -> None:
+        self._slice_bytes = slice_bytes
         self._client: Framing
         self._broker: Framing
         if protocol == "openwire":
@@ -35,7 +36,7 @@ class Framings:
 
     def to_broker(self, frame: object) -> Sequence[object]:
         """What the broker reads of a client's frame. Raises ``FramingError`` if it cannot."""
-        return self._broker.feed(self._client.encode(frame))
+        return self._fed(self._broker, self._client.encode(frame))
 
     def write(self, frame: object) -> bytes:
         """The bytes of a frame of the broker's. Raises ``FramingError`` if its protocol cannot say it."""
@@ -43,4 +44,17 @@ class Framings:
 
     def to_client(self, data: bytes) -> Sequence[object]:
         """What the client reads of them. Raises ``FramingError`` if it cannot."""
-        return self._client.feed(data)
+        return self._fed(self._client, data)
+
+    def _fed(self, framing: Framing, data: bytes) -> Sequence[object]:
+        """What is read of them, in slices if the link makes some."""
+        if not self._slice_bytes:
+            return framing.feed(data)
+        found: list[object] = []
+        for begin in range(0, len(data), self._slice_bytes):
+            try:
+                found += framing.feed(data[begin : begin + self._slice_bytes])
+            except FramingError as error:
+                error.frames = [*found, *error.frames]  # what was read of earlier slices, too
+                raise
+        return found

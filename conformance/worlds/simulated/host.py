@@ -134,7 +134,9 @@ class ClientHost:
         """Say hello over the socket that was opened."""
         self.library = library
         if self.state.link.encoded:
-            self.link.framings[self.connection] = Framings(protocol, f"ID:{self.state.name}-{self.named_after}")
+            self.link.framings[self.connection] = Framings(
+                protocol, f"ID:{self.state.name}-{self.named_after}", self.state.link.slice_bytes
+            )
         self.link.to_broker(self.connection, Opened(protocol))
         self.flush()
 

@@ -5,6 +5,7 @@ Rules:
 * Each direction keeps order. Frames travel undecoded, unless the program asks for their bytes (``framings.py``).
 * A stall holds back what *arrives* while it lasts; ``resume`` lets it through in order, at once. Nothing is lost and
   nobody is told.
+* With jitter each item is late by a time of its own, and still in order.
 * With a bandwidth, frames go one after the other, each for as long as its bytes take; while a frame is under way, bytes
   arrive every ``PROGRESS_NS`` and nothing else does. A stall stops these, too.
 * The end of a stream travels like a frame, so a stalled direction hides it too.
@@ -23,6 +24,7 @@ from brokerproof.reference_broker.session.framing import FramingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from brokerproof.conformance.experiment.configuration import LinkSpec
     from brokerproof.conformance.worlds.simulated.framings import Framings
 
 #: How often an end notices that bytes of a frame have arrived that is not complete yet.
@@ -84,6 +86,9 @@ class Limit:
         self.end = end
 
 
+#: Multiples of the one, modulo the other, are spread evenly.
+_SPREAD: Final = 2_654_435_769
+_WHOLE: Final = 1 << 32
 #: What travels and is no frame.
 _NO_FRAMES: Final = frozenset({Opened, Some, Ended})
 
@@ -175,11 +180,15 @@ class Progress(Action):
 
 
 class Link:
-    """The path between one client and the broker. ``bytes_per_second`` 0: as many as there are, at once."""
+    """The path between one client and the broker."""
 
     __slots__ = (
         "_free_down_ns",
         "_free_up_ns",
+        "_jitter_us",
+        "_last_down_ns",
+        "_last_up_ns",
+        "_late",
         "_limit",
         "_rate",
         "agenda",
@@ -199,14 +208,17 @@ class Link:
     is_told = True
     client_end: ClientEnd
 
-    def __init__(
-        self, agenda: Agenda, broker_end: BrokerEnd, client: str, latency_us: int, bytes_per_second: int = 0
-    ) -> None:
+    def __init__(self, agenda: Agenda, broker_end: BrokerEnd, client: str, spec: LinkSpec) -> None:
         self.agenda = agenda
         self.broker_end = broker_end
         self.client = client
-        self.latency_ns = latency_us * 1000
-        self._rate = bytes_per_second
+        self.latency_ns = spec.latency_us * 1000
+        self._rate = spec.rate()
+        self._jitter_us = spec.jitter_us
+        #: How often something was late, and when the last one arrives in each direction.
+        self._late = 0
+        self._last_up_ns = 0
+        self._last_down_ns = 0
         #: Until when each direction is busy with what was given to it.
         self._free_up_ns = 0
         self._free_down_ns = 0
@@ -244,7 +256,10 @@ class Link:
         sent_ns = agenda.now_ns
         if self._rate:
             sent_ns = self._free_up_ns = self._transfer(connection, item, self._free_up_ns, up=True)
-        agenda.plan(sent_ns + self.latency_ns, TravelUp(self, connection, item))
+        at_ns = sent_ns + self.latency_ns
+        if self._jitter_us:
+            at_ns = self._last_up_ns = max(self._last_up_ns, at_ns + self._lateness_ns())
+        agenda.plan(at_ns, TravelUp(self, connection, item))
 
     def to_client(self, connection: int, frame: object) -> None:
         """A frame leaves the broker."""
@@ -272,7 +287,20 @@ class Link:
         sent_ns = agenda.now_ns
         if self._rate:
             sent_ns = self._free_down_ns = self._transfer(connection, frame, self._free_down_ns, up=False)
-        agenda.plan(sent_ns + self.latency_ns, TravelDown(self, connection, frame))
+        at_ns = sent_ns + self.latency_ns
+        if self._jitter_us:
+            at_ns = self._last_down_ns = max(self._last_down_ns, at_ns + self._lateness_ns())
+        agenda.plan(at_ns, TravelDown(self, connection, frame))
+
+    def _lateness_ns(self) -> int:
+        """How late the next one is: all over the range, the same in each run."""
+        self._late += 1
+        part = self._late * _SPREAD % _WHOLE
+        return 2000 * self._jitter_us * part // _WHOLE
+
+    def longest_ns(self) -> int:
+        """The longest way."""
+        return self.latency_ns + 2000 * self._jitter_us
 
     def _transfer(self, connection: int, item: object, free_ns: int, *, up: bool) -> int:
         """Plan the arrival of an item's bytes; when the last one has been sent."""
@@ -286,7 +314,7 @@ class Link:
 
     def clear(self) -> None:
         """A new socket: what an old one had not sent yet is not in its way, and its limit is not this one's."""
-        self._free_up_ns = self._free_down_ns = 0
+        self._free_up_ns = self._free_down_ns = self._last_up_ns = self._last_down_ns = 0
         self._limit = None
 
     def limit(self, limit: Limit | None) -> None:

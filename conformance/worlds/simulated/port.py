@@ -21,7 +21,7 @@ from brokerproof.conformance.agents.stomp_library import StompLibrary
 from brokerproof.conformance.brokers.translation import CAPABILITIES, Names, broker_config, operation
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
-from brokerproof.conformance.experiment.history import ClockSample, Leave, Result
+from brokerproof.conformance.experiment.history import ClockSample, Fault, Leave, Result
 from brokerproof.conformance.mutants import Build, build, check_mutant
 from brokerproof.conformance.worlds.naming import address
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
@@ -111,8 +111,8 @@ class SimulatedPort:
         return self._connections
 
     def receive_guest(self, client: ClientState) -> None:
-        spec, broker = client.link, self._brokers[client.spec.at or self._state.broker.name]
-        link = Link(self.agenda, broker, client.name, spec.latency_us, spec.bytes_per_second)
+        broker = self._brokers[client.spec.at or self._state.broker.name]
+        link = Link(self.agenda, broker, client.name, client.link)
         host = ClientHost(self.agenda, self._recorder, self._state, client, link, self._names)
         host.broker = broker
         link.client_end = self._hosts[client.name] = host
@@ -157,8 +157,11 @@ class SimulatedPort:
                 broker.resume(host.connection)
 
     def heal(self) -> None:
-        for host in self._hosts.values():
+        now_ns = self.agenda.now_ns
+        for name, host in self._hosts.items():
             host.link.limit(None)
+            for kind in host.state.link.modes():
+                self._recorder.put(Fault, now_ns, now_ns, "", fault=kind, link=name, evidence=ENACTED)
 
     def rest(self, deadline_ms: int) -> bool:
         rested = self.agenda.rest(self.agenda.now_ns + deadline_ms * NS_PER_MS)
@@ -326,7 +329,7 @@ class SimulatedPort:
         has noticed, and it comes back to send the message again. The name of the new receipt.
         """
         agenda, client, before = self.agenda, host.state, host.library
-        yield from self._pass(agenda.now_ns + host.link.busy_ns() + client.link.latency_us * 1000)
+        yield from self._pass(agenda.now_ns + host.link.busy_ns() + host.link.longest_ns())
         if not self.is_connected(client):
             return ""  # the broker has closed it
         t0 = agenda.now_ns
@@ -373,7 +376,7 @@ class SimulatedPort:
             host.flush()
         # Give the goodbye the time that it needs to reach the broker, and no more: what the broker still writes is
         # still on its way.
-        yield from self._pass(t0 + host.link.busy_ns() + host.state.link.latency_us * 1000)
+        yield from self._pass(t0 + host.link.busy_ns() + host.link.longest_ns())
         result: Result = "unknown" if host.link.stalled_up else "ok"
         return Outcome(t0=t0, t1=self.agenda.now_ns, result=result)
 

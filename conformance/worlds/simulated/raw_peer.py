@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer
+from brokerproof.conformance.experiment.configuration import LinkSpec
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.link import FRAMES_MAX, Link
 
@@ -41,7 +42,7 @@ class PeerLink(Link):
     is_told = False
 
     def __init__(self, agenda: Agenda, broker: BrokerHost, probe: Probe, name: str, connection: int) -> None:
-        super().__init__(agenda, broker, name, 0)
+        super().__init__(agenda, broker, name, LinkSpec(name, 0))
         self.broker = broker
         self.peer = RawPeer(probe)
         self.connection = connection
