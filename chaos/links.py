@@ -92,7 +92,7 @@ class SeverEvidence:
 
 
 @dataclass(frozen=True)
-class Passage:
+class Crossing:
     """How bytes passed a line since its shape was set, both directions together: pieces that entered and left it, the
     longest that left it, and the shortest and the longest time on the way (None: nobody can tell).
     """
@@ -182,11 +182,14 @@ class LinkProxy(ABC):
         """Undo `_make_line`."""
 
     def stall(self, toward: Toward, *, drop: bool = False) -> None:
-        """Let nothing pass. Bytes are held, or with `drop` lost (then `resume` closes the connections)."""
+        """Let nothing pass. Bytes are held, or with `drop` lost (then `resume` closes the connections). A limit of
+        bytes is lifted: a line that is stalled behind one could not be rid of it.
+        """
         if toward not in TOWARDS:
             raise ValueError(f"cannot stall toward {toward!r}; known: {', '.join(TOWARDS)}")
         if self._stalled is not None:
             raise ValueError(f"link {self.name} is stalled already, toward {self._stalled[0]}; resume it first")
+        self.spare()
         self._ask_stall(toward, drop=drop)
         # What passed the proxy just before the stall may not have reached the far tap yet; it is not the stall's.
         self._stalled = (toward, self._quiet_traffic(toward))
@@ -245,8 +248,8 @@ class LinkProxy(ABC):
 
     def sever(self, toward: Way, after_bytes: int) -> None:
         """End connections when so many bytes more have passed in a direction; a second limit replaces the first."""
-        if after_bytes < 1:
-            raise ValueError(f"cannot sever {self.name} after {after_bytes} bytes")
+        if after_bytes < 1 or self._stalled is not None:
+            raise ValueError(f"cannot sever {self.name} after {after_bytes} bytes, or it is stalled")
         self.spare()
         least = self.traffic().of(toward)[1]
         self._ask_sever(toward, after_bytes)
@@ -294,11 +297,11 @@ class LinkProxy(ABC):
         self._ask_shape(jitter_us, slice_bytes)
         self._shape_set_ns = time.monotonic_ns()
 
-    def passage(self) -> Passage:
+    def crossing(self) -> Crossing:
         """How bytes have passed since the shape was set."""
-        ways = [_passage(*self._flows(way), self._shape_set_ns) for way in ("broker", "client")]
+        ways = [_crossing(*self._flows(way), self._shape_set_ns) for way in ("broker", "client")]
         spent = [us for one in ways for us in (one.least_us, one.most_us) if us is not None]
-        return Passage(
+        return Crossing(
             sum(one.pieces_in for one in ways),
             sum(one.pieces_out for one in ways),
             max(one.longest_bytes for one in ways),
@@ -406,7 +409,7 @@ class PlainForwarder(LinkProxy):
         pass
 
 
-def _passage(enter: Flow, leave: Flow, since_ns: int) -> Passage:
+def _crossing(enter: Flow, leave: Flow, since_ns: int) -> Crossing:
     """Of one direction. The last byte of a piece that entered leaves with the piece that completes its total."""
     entered = [mark for mark in list(enter.marks) if mark[0] >= since_ns]
     left = [mark for mark in list(leave.marks) if mark[0] >= since_ns]
@@ -419,7 +422,7 @@ def _passage(enter: Flow, leave: Flow, since_ns: int) -> Passage:
         if place < len(left):
             spent.append((left[place][0] - at_ns) // 1000)
     # Of the first piece it is not known what it began with.
-    return Passage(len(entered), len(left), max(pieces, default=0), min(spent, default=None), max(spent, default=None))
+    return Crossing(len(entered), len(left), max(pieces, default=0), min(spent, default=None), max(spent, default=None))
 
 
 def _transit_us(enter: Flow, leave: Flow, since_ns: int) -> int | None:

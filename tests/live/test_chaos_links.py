@@ -306,3 +306,69 @@ def test_a_taken_port_is_not_taken_for_our_server(
     with Supervisor(tmp_path / "second") as supervisor:
         second = ToxiproxyServer.start(supervisor)
         assert second.port != server.port
+
+
+@pytest.mark.parametrize("toward", ["client", "broker"])
+def test_a_connection_is_severed_after_exactly_so_many_bytes(
+    server: ToxiproxyServer, toward: Literal["client", "broker"]
+) -> None:
+    with Ends(lambda port: server.link("l", port)) as ends:
+        sender, receiver = (ends.broker, ends.client) if toward == "client" else (ends.client, ends.broker)
+        ends.pass_on(toward, b"before")
+        ends.link.sever(toward, 10)
+        ends.pass_on("broker" if toward == "client" else "client", b"the other way counts nothing")
+        ends.pass_on(toward, b"nine more")
+        assert ends.link.severed() is None
+        sender.sendall(b"xyz")
+        assert _read(receiver, 3) == b"x"
+        assert _read(sender, 1) == b""
+        evidence = ends.link.severed()
+        assert evidence is not None
+        assert evidence.as_dict() == {"bytes_out": 10, "client_ends": 1, "broker_ends": 1}
+        ends.link.spare()
+        assert ends.link.severed() is None
+        again, accepted = ends.connect()
+        again.sendall(b"as much as there is")
+        assert _read(accepted, 19) == b"as much as there is"
+        again.close()
+        accepted.close()
+
+
+def test_a_stall_lifts_a_limit(server: ToxiproxyServer) -> None:
+    """Behind a stall a limit could not be lifted: the server waits for ever (seed 151288)."""
+    with Ends(lambda port: server.link("l", port)) as ends:
+        ends.link.sever("broker", 5)
+        ends.link.stall("both")
+        ends.client.sendall(b"held back")
+        assert _silent(ends.broker)
+        with pytest.raises(ValueError, match="or it is stalled"):
+            ends.link.sever("broker", 5)
+        assert ends.link.resume() is not None
+        assert _read(ends.broker, 9) == b"held back"
+
+
+def test_a_limit_without_a_proxy_has_no_evidence() -> None:
+    with Ends(lambda port: PlainForwarder("l", port)) as ends:
+        ends.link.sever("client", 1)
+        ends.pass_on("client", b"passes")
+        assert ends.link.severed() is None
+
+
+def test_slices_and_jitter_are_seen_at_both_ends(server: ToxiproxyServer) -> None:
+    with Ends(lambda port: server.link("l", port)) as ends:
+        ends.link.shape(slice_bytes=10)
+        ends.pass_on("client", bytes(100))
+        seen = ends.link.crossing()
+        assert seen.pieces_in == 1
+        assert 10 <= seen.pieces_out <= 16
+        assert seen.longest_bytes <= 10
+        ends.link.shape(jitter_us=30_000)
+        for _ in range(8):
+            ends.pass_on("broker", b"x")
+        seen = ends.link.crossing()
+        assert seen.least_us is not None
+        assert seen.most_us is not None
+        assert seen.most_us - seen.least_us > 7500
+        ends.link.shape()
+        ends.pass_on("broker", b"x")
+        assert (ends.link.crossing().most_us or 0) < 7500

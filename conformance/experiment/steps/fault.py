@@ -89,7 +89,7 @@ class Resume(Step, frozen=True, tag="resume"):
 class Reset(Step, frozen=True, tag="reset"):
     """The network ends the connection of a client whose link is not stalled, in both directions at once: what was on
     its way is lost, and both ends notice. With ``after_bytes`` not before so many bytes more have passed ``toward`` one
-    end, in the midst of a frame if need be; never, if the connection ends before.
+    end, in the midst of a frame if need be; never, if the connection ends or stalls before.
     """
 
     weight = 3

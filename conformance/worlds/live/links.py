@@ -39,6 +39,7 @@ class Path:
 
     def stall(self, toward: Toward) -> None:
         """Hold bytes back."""
+        self.spare()
         if self.proxy is not None:
             self.proxy.stall(toward)
 
@@ -58,7 +59,7 @@ class Path:
         """How bytes really passed a line of such a shape; None: as they would have passed any."""
         if self.proxy is None:
             return None
-        seen = self.proxy.passage()
+        seen = self.proxy.crossing()
         if mode == "slice":
             cut = seen.pieces_out > seen.pieces_in
             return {"pieces_in": seen.pieces_in, "pieces_out": seen.pieces_out} if cut else None

@@ -358,7 +358,8 @@ class Link:
         self.to_client(connection, Ended(reason, self.agenda.now_ns))
 
     def stall(self, toward: str) -> None:
-        """Hold back what travels toward ``broker``, ``client`` or ``both``."""
+        """Hold back what travels toward ``broker``, ``client`` or ``both``; a limit is lifted, as live."""
+        self._limit = None
         self.stalled_up = toward in {"broker", "both"}
         self.stalled_down = toward in {"client", "both"}
 

@@ -9,7 +9,17 @@ from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.history import NETWORK_ENDED, Arrive, Closed, Fault, History, Leave, Skipped
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import Advance, AnyStep, Reset, Send, Settle, Stall, Subscribe, Take
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Reset,
+    Resume,
+    Send,
+    Settle,
+    Stall,
+    Subscribe,
+    Take,
+)
 from brokerproof.conformance.experiment.steps import Leave as LeaveStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
@@ -82,5 +92,5 @@ def test_a_limit_is_that_of_one_connection_and_healed() -> None:
     severed = Reset(link=1, after_bytes=300, toward="client")
     history = run(Subscribe(host=1), severed, LeaveStep(host=1, how="drop"), Subscribe(host=1), Send(count=9), Settle())
     assert [event.fault for event in history.events if isinstance(event, Fault)] == ["limit"]
-    history = run(Subscribe(host=1, durable="d", dest=0), severed, Settle())
-    assert [event.fault for event in history.events if isinstance(event, Fault)] == ["limit"]
+    history = run(Subscribe(host=1), severed, Stall(link=1), Resume(), Send(count=9), Settle())
+    assert [event.fault for event in history.events if isinstance(event, Fault)] == ["limit", "stall", "resume"]
