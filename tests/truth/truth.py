@@ -25,6 +25,8 @@ from brokerproof.reference_broker.core.effects import Dispatch, Effect, Refused
 from brokerproof.reference_broker.core.instant import Now
 
 Row = tuple[str, Span, int, str]
+#: Kinds of acknowledgement by which an application takes a message.
+_TAKEN = (core.STANDARD, core.INDIVIDUAL)
 
 
 class Truth:
@@ -40,13 +42,14 @@ class Truth:
         #: Connection -> its consumers in order: [when it came, when it went].
         self.consumers: dict[int, list[list[int]]] = {}
         self._open: dict[tuple[int, str], list[int]] = {}
-        #: Message -> when the core was told that a consumer had settled it, alone or as the last of a range.
-        self.settled: dict[str, list[int]] = {}
+        #: Message -> (connection, when) the core was told that a consumer took it, alone or as the last of a range.
+        self.settled: dict[str, list[tuple[int, int]]] = {}
         self._names: dict[str, str] = {}
 
     def tell(self, event: core.Event, now_ns: int, effects: list[Effect]) -> None:
         """One event and what it caused."""
-        refused = any(isinstance(effect, Refused) for effect in effects)
+        # What an acknowledgement frees, or denies, others have asked for.
+        refused = any(_refuses(effect, event) for effect in effects)
         if isinstance(event, core.Send):
             name = _suite_id(event.message.body)
             self._names[event.message.message_id] = name
@@ -62,17 +65,27 @@ class Truth:
             for connection, consumer in list(self._open):
                 if connection == event.connection:
                     self._leave(connection, consumer, now_ns)
-        elif isinstance(event, core.Ack) and not refused and not event.transaction:
-            self.settled.setdefault(self._names.get(event.last, ""), []).append(now_ns)
+        elif isinstance(event, core.Ack) and not refused and not event.transaction and event.kind in _TAKEN:
+            place = self.settled.setdefault(self._names.get(event.last, ""), [])
+            place.append((event.connection, now_ns))
         for effect in effects:
             if isinstance(effect, Dispatch):
-                place = self.dispatched.setdefault(_suite_id(effect.message.body), [])
-                place.append((effect.connection, now_ns))
+                # A dead letter has a name of its own.
+                name = self._names[effect.message.message_id] = _suite_id(effect.message.body)
+                self.dispatched.setdefault(name, []).append((effect.connection, now_ns))
 
     def _leave(self, connection: int, consumer: str, now_ns: int) -> None:
         stay = self._open.pop((connection, consumer), None)
         if stay is not None:
             stay[1] = now_ns
+
+
+def _refuses(effect: Effect, event: core.Event) -> bool:
+    """Whether it refuses this request, of those that have one."""
+    if not isinstance(effect, Refused):
+        return False
+    asked = getattr(event, "connection", None), getattr(event, "request", None)
+    return asked == (effect.connection, effect.request)
 
 
 def _suite_id(body: bytes) -> str:
@@ -120,7 +133,8 @@ def compared(facts: Facts, truth: Truth) -> Iterator[Row]:
         given = [at for to, at in truth.dispatched.get(event.message, ()) if at <= event.t1 and to in own]
         if given and delivery.copy.subscription is None:
             yield "assigned", delivery.assigned, given[-1], f"{event.message} at {event.consumer}"
-        settled, times = delivery.settled, truth.settled.get(event.message, [])
+        settled = delivery.settled
+        times = [at for by, at in truth.settled.get(event.message, ()) if by in own]
         ending = delivery.settlement
         alone = ending is not None and ending.messages[-1:] == [event.message] if hasattr(ending, "messages") else False
         if settled is not None and settled[1] < NEVER and alone and len(times) == 1 and len(delivery.settlements) == 1:
