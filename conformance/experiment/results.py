@@ -45,7 +45,8 @@ class RunResult:
     ``seed-N``. ``problem`` is not empty when the suite or its environment failed (exit code 4); ``not_run`` when a tool
     or broker is missing. Then ``history`` may be None and ``verdicts`` hold *not run*. ``lost``: requirement that only
     the reference broker's run of the program speaks of -> the first answer that differed, its and this one's.
-    ``chosen``: the options of ``replay`` that choose this broker.
+    ``chosen``: the options of ``replay`` that choose this broker. ``parent``: digest of the program from which this one
+    was made; None: it was drawn or written.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class RunResult:
         "mutant",
         "name",
         "not_run",
+        "parent",
         "problem",
         "program",
         "seconds",
@@ -93,6 +95,7 @@ class RunResult:
         self.not_run = not_run
         self.lost: dict[str, tuple[str, str]] = {}
         self.chosen = chosen
+        self.parent: str | None = None
 
     @property
     def run(self) -> str:

@@ -1,7 +1,7 @@
 """Guidance: programs drawn from those that met something new.
 
 Decides which program a seed means after what was seen so far; nothing else enters, so rounds of the same size give the
-same programs for any number of jobs.
+same programs for any number of jobs, and on any number of machines: what is known is data (``Lesson``).
 
 Rules:
 
@@ -26,8 +26,9 @@ from brokerproof.conformance.generate.frame import draw_frame
 from brokerproof.conformance.generate.programs import STEPS_MAX, draw_features, extended, generate_program, shape_of
 from brokerproof.conformance.generate.sketch import Sketch
 
-#: Programs drawn before anything is learned from them.
+#: Programs drawn before anything is learned from them, at least; rounds at most: all who draw wait for each other.
 ROUND: Final = 250
+ROUNDS: Final = 40
 #: Of 100 programs after the first round, how many have parents.
 PERCENT: Final = 50
 #: Parents that are compared for each choice; steps of one that are drawn again, at most.
@@ -41,18 +42,33 @@ _SLACK_UNIT_NS: Final = 1_000_000
 Met = tuple[str, str]
 
 
-class Drawn(msgspec.Struct, frozen=True):
-    """A program, and the features that it or its parents were drawn with; ``child``: it has parents."""
+class Drawn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A program, and the features that it or its parents were drawn with; ``parent``: the digest of the program that it
+    was made from, "" if it is its seed's own.
+    """
 
     program: Program
     features: tuple[str, ...]
-    child: bool = True
+    parent: str = ""
+
+    @property
+    def child(self) -> bool:
+        """Whether it has parents."""
+        return self.parent != ""
+
+
+class Lesson(msgspec.Struct, frozen=True):
+    """What was learned from consecutive runs: how many met what, and the programs that met something first."""
+
+    runs: list[tuple[Met, int]]
+    parents: list[tuple[Drawn, list[Met]]]
 
 
 class Guidance:
-    """What was met so far, and by which programs."""
+    """What was met so far, and by which programs; ``before``: what was known already, and is not learned again."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Guidance | None = None) -> None:
+        self._before = before
         #: How many runs met it.
         self._runs: dict[Met, int] = {}
         #: Programs that met something first, with that.
@@ -62,17 +78,33 @@ class Guidance:
         """The program of a seed, by what is known now."""
         chooser = SeededChooser(seed)
         if not self._parents or not SeededChooser(-1 - seed).flag(PERCENT):
-            return Drawn(generate_program(chooser), draw_features(SeededChooser(seed)), child=False)
+            return Drawn(generate_program(chooser), draw_features(SeededChooser(seed)))
         return self._child(chooser)
 
     def learn(self, drawn: Drawn, verdicts: Iterable[Verdict]) -> None:
         """What the run of a program met."""
         met = [one for verdict in verdicts for one in met_by(verdict)]
-        new = [one for one in met if one not in self._runs]
+        new = [one for one in met if not self._knows(one)]
         for one in met:
             self._runs[one] = self._runs.get(one, 0) + 1
         if new:
             self._parents.append((drawn, new))
+
+    def lesson(self) -> Lesson:
+        """All that was learned since ``before``."""
+        return Lesson(list(self._runs.items()), self._parents)
+
+    def take(self, lesson: Lesson) -> None:
+        """Learn what others have learned from the runs that come next."""
+        for drawn, met in lesson.parents:
+            new = [one for one in met if not self._knows(one)]
+            if new:
+                self._parents.append((drawn, new))
+        for one, runs in lesson.runs:
+            self._runs[one] = self._runs.get(one, 0) + runs
+
+    def _knows(self, met: Met) -> bool:
+        return met in self._runs or (self._before is not None and self._before._knows(met))
 
     def _child(self, chooser: Chooser) -> Drawn:
         parent, features = self._choose(chooser), draw_features(chooser)
@@ -95,12 +127,18 @@ class Guidance:
         for step in steps:
             fitted += sketch.fitted(chooser, step)
         program = frame.with_steps(fitted)
-        return Drawn(extended(chooser, program, both) if how == 3 else program, tuple(dict.fromkeys(both)))
+        program = extended(chooser, program, both) if how == 3 else program
+        return Drawn(program, tuple(dict.fromkeys(both)), parent.program.digest())
 
     def _choose(self, chooser: Chooser) -> Drawn:
         """Of a few parents the one that met the rarest."""
         found = [self._parents[chooser.below(len(self._parents))] for _ in range(CANDIDATES)]
         return min(found, key=lambda one: min(self._runs[met] for met in one[1]))[0]
+
+
+def round_size(programs: int) -> int:
+    """How many programs of so many are drawn before anything is learned from them."""
+    return max(ROUND, -(-programs // ROUNDS))
 
 
 def met_by(verdict: Verdict) -> list[Met]:

@@ -21,7 +21,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.chaos import chaotic
-from brokerproof.conformance.generate.guidance import ROUND, Drawn, Guidance
+from brokerproof.conformance.generate.guidance import Drawn, Guidance, round_size
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.silence import lost_voice
@@ -130,10 +130,10 @@ def run_guided(
     first: int, count: int, jobs: int, mutant: str | None, wanted: Wanted
 ) -> Iterator[tuple[Drawn, RunResult]]:
     """The same, guided by what earlier rounds met; each program with its features."""
-    guidance = Guidance()
+    guidance, size = Guidance(), round_size(count)
     with Runner(jobs if count > CHUNK else 1, mutant, wanted) as runner:
-        for start in range(first, first + count, ROUND):
-            seeds = range(start, min(start + ROUND, first + count))
+        for start in range(first, first + count, size):
+            seeds = range(start, min(start + size, first + count))
             drawn = {seed: guidance.draw(seed) for seed in seeds}
             guided = {seed: one.program for seed, one in drawn.items() if one.child}
             for one, result in zip(drawn.values(), runner.run(seeds, guided), strict=True):

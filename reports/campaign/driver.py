@@ -9,6 +9,7 @@ Rules:
 * A campaign is added to the store and changes nothing in it. What was committed of one that was killed is not run
   again when it is resumed, with the code that it was begun with.
 * One Spark session does all: runs, queries, shrinking.
+* Guided programs come in rounds: a job each, and what its parts have learned becomes the guide of the next one.
 * What a cell shows is run again in this process from its seed. If that gives another verdict than the executor gave,
   the suite is broken (exit code 4).
 
@@ -23,21 +24,23 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Any
 
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.requirements.catalogue import Catalogue
 from brokerproof.reports.aggregate import QUERIES, ask, open_tables
 from brokerproof.reports.campaign.failures import shrunk_rows
+from brokerproof.reports.campaign.guide import make_guide
 from brokerproof.reports.campaign.outcome import Outcome
-from brokerproof.reports.campaign.plan import Plan, check_seeds, digest_of, missing, parts_for
+from brokerproof.reports.campaign.plan import Plan, check_seeds, digest_of, guided_parts_for, missing, parts_for
 from brokerproof.reports.campaign.session import LONG, QUICK, SparkFailedError, spark_session
 from brokerproof.reports.campaign.worker import SUMMARY, PartTask
 from brokerproof.reports.render.progress import Bar, waiting
 from brokerproof.reports.store.lease import Lease
 from brokerproof.reports.store.manifests import END, START, Store
 from brokerproof.reports.store.provenance import Provenance
-from brokerproof.reports.store.rows import Row
+from brokerproof.reports.store.rows import SAMPLE, Row
 from brokerproof.reports.store.writer import PartWriter
 
 #: From here on the aggregation is long enough for the second compiler to pay.
@@ -47,15 +50,28 @@ TAG = "brokerproof-campaign"
 
 
 class Order:
-    """What is asked for: seeds, planted defect, whose histories are kept; how Spark is reached, and the command."""
+    """What is asked for: seeds, planted defect, whose histories are kept, whether earlier rounds guide later ones; how
+    Spark is reached, and the command.
+    """
 
-    def __init__(self, master: str, command: str, seed: int, programs: int, mutant: str | None, keep: str) -> None:
+    def __init__(
+        self,
+        master: str,
+        command: str,
+        *,
+        seed: int = 0,
+        programs: int = 0,
+        mutant: str | None = None,
+        keep: str = SAMPLE,
+        guided: bool = False,
+    ) -> None:
         self.master = master
         self.command = command
         self.seed = seed
         self.programs = programs
         self.mutant = mutant
         self.keep = keep
+        self.guided = guided
 
 
 def run_campaign(
@@ -73,10 +89,12 @@ def run_campaign(
     ):
         plan = resumed
         if plan is None:
-            parts = parts_for(programs, session.sparkContext.defaultParallelism)
-            plan = Plan(store.files.where, campaign, order.seed, programs, parts, order.mutant, order.keep)
+            cut = guided_parts_for if order.guided else parts_for
+            parts = cut(programs, session.sparkContext.defaultParallelism)
+            chosen = order.mutant, order.keep, order.guided
+            plan = Plan(store.files.where, campaign, order.seed, programs, parts, *chosen)
             begin(store, plan, origin, catalogue, order.command)
-        _run_parts(session, plan, missing(plan, store.manifests(campaign)))
+        _run_parts(session, store, plan, missing(plan, store.manifests(campaign)))
         return _conclude(session, store, plan, origin, order.command)
 
 
@@ -119,6 +137,7 @@ def campaign_row(plan: Plan, origin: Provenance, command: str, state: str) -> Ro
         "parts": plan.parts,
         "mutant": plan.mutant,
         "keep": plan.keep,
+        "guided": plan.guided,
     }
 
 
@@ -140,7 +159,8 @@ def resumed_plan(store: Store, campaign: str, origin: Provenance) -> Plan:
             "its digest would mean nothing; check that out, or start a new campaign"
         )
     names = ("seed", "programs", "parts", "mutant", "keep")
-    return Plan(store.files.where, campaign, **{name: begun[name] for name in names})
+    guided = bool(begun.get("guided"))
+    return Plan(store.files.where, campaign, **{name: begun[name] for name in names}, guided=guided)
 
 
 def _conclude(session: Any, store: Store, plan: Plan, origin: Provenance, command: str) -> Outcome:
@@ -170,10 +190,19 @@ def _conclude(session: Any, store: Store, plan: Plan, origin: Provenance, comman
     return outcome
 
 
-def _run_parts(session: Any, plan: Plan, todo: list[int]) -> None:
-    """Run parts in a thread of its own, so that this one can draw the bar and be interrupted."""
+def _run_parts(session: Any, store: Store, plan: Plan, todo: list[int]) -> None:
+    """Run parts, round by round."""
     if not todo:
         return
+    with Bar("parts", len(todo)) as bar:
+        done = 0
+        for round_, parts in groupby(todo, plan.round_of):
+            make_guide(store, plan, round_)
+            done += _run_round(session, plan, list(parts), bar, done)
+
+
+def _run_round(session: Any, plan: Plan, todo: list[int], bar: Bar, before: int) -> int:
+    """Run parts in a thread of its own, so that this one can draw the bar and be interrupted; how many there were."""
     from pyspark import InheritableThread  # an extra, and slow to import
 
     context = session.sparkContext
@@ -190,8 +219,7 @@ def _run_parts(session: Any, plan: Plan, todo: list[int]) -> None:
     thread = InheritableThread(target=job, daemon=True)
     thread.start()
     try:
-        with Bar("parts", len(todo)) as bar:
-            _watch(context, thread, bar.reach)
+        _watch(context, thread, lambda done: bar.reach(before + done))
     except BaseException:
         context.cancelJobsWithTag(TAG)
         thread.join()
@@ -199,6 +227,7 @@ def _run_parts(session: Any, plan: Plan, todo: list[int]) -> None:
     if failure:
         text = f"the campaign's job failed: {_reason(failure[0])}"
         raise SparkFailedError(f"{text}; what was done is kept: --resume {plan.campaign}")
+    return len(todo)
 
 
 def _watch(context: Any, thread: threading.Thread, reach: Callable[[int], None]) -> None:

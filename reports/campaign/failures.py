@@ -24,13 +24,13 @@ def signature(requirement: str, outcome: str, features: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([requirement, outcome, *features]).encode()).hexdigest()[:16]
 
 
-def failure_row(requirement: str, seed: int, mutant: str | None) -> dict[str, Any]:
+def failure_row(requirement: str, seed: int, plan: Plan) -> dict[str, Any]:
     """Shrink the program of a seed that violates a requirement; the row but for its campaign and broker."""
-    from brokerproof.conformance.generate.programs import program_for_seed  # only in the executor
-    from brokerproof.conformance.running.shrinking import shrink_violation
+    from brokerproof.conformance.running.shrinking import shrink_violation  # only in the executor
+    from brokerproof.reports.campaign.guide import SeedRuns
     from brokerproof.reports.store.rows import features
 
-    shrunk = shrink_violation(program_for_seed(seed), requirement, mutant).result
+    shrunk = shrink_violation(SeedRuns(plan).program(seed), requirement, plan.mutant).result
     verdict = next(verdict for verdict in shrunk.verdicts if verdict.requirement == requirement)
     kinds = features(shrunk.program)
     return {
@@ -50,9 +50,9 @@ def failure_row(requirement: str, seed: int, mutant: str | None) -> dict[str, An
 class ShrinkTask:
     """What Spark ships: a failure per place."""
 
-    def __init__(self, violated: Sequence[tuple[str, int]], mutant: str | None) -> None:
+    def __init__(self, violated: Sequence[tuple[str, int]], plan: Plan) -> None:
         self._violated = violated
-        self._mutant = mutant
+        self._plan = plan
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Shrink. Types are Arrow record batches."""
@@ -64,7 +64,7 @@ class ShrinkTask:
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 requirement, seed = self._violated[place]
-                row = failure_row(requirement, seed, self._mutant)
+                row = failure_row(requirement, seed, self._plan)
                 yield pa.RecordBatch.from_pylist([row], schema=schema)
 
 
@@ -72,6 +72,6 @@ def shrunk_rows(session: Any, plan: Plan, violated: dict[str, int]) -> list[dict
     """A row per violated requirement, given with the seed to show it, shrunk by a task each."""
     if not violated:
         return []
-    task = ShrinkTask(sorted(violated.items()), plan.mutant)
+    task = ShrinkTask(sorted(violated.items()), plan)
     frame = session.range(0, len(violated), 1, len(violated)).mapInArrow(task, ROWS)
     return [row.asDict() for row in frame.collect()]

@@ -74,7 +74,8 @@ class Outcome:
         self.broker = str(columns[0]["broker"])
         self.runs = sum(int(row["runs"]) for row in columns)
         self.events = sum(int(row["events"]) for row in columns)
-        self.source = f"campaign {plan.campaign} of {plan.programs:,} programs from seed {plan.seed}"
+        how = ", guided" if plan.guided else ""
+        self.source = f"campaign {plan.campaign} of {plan.programs:,} programs from seed {plan.seed}{how}"
         self.inflight = InFlight(answers["opinions"], sum(int(row["kept"]) for row in columns))
         self.problems = [Note(note["run"], note["problem"]) for note in notes if note["problem"]]
         if notes and int(notes[0]["total"]) > len(notes):

@@ -5,6 +5,8 @@ Rules:
 * A part is a range of seeds that takes an executor some seconds: many enough that Spark's own cost is small, few enough
   that what a killed campaign was doing is redone within a minute (``PART_MAX``).
 * Parts follow from the plan alone, so whoever resumes it cuts it alike.
+* A guided campaign has rounds, which follow from the number of programs alone; each is cut into as many parts. So its
+  programs depend on nothing but seed and size either.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import msgspec
 
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.results import DigestSum
+from brokerproof.conformance.generate.guidance import round_size
 from brokerproof.reports.store.manifests import Manifest
 
 #: Programs that take an executor a few seconds; fewer per part would be mostly Spark's own cost.
@@ -25,7 +28,9 @@ PARTS_PER_SLOT = 4
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A campaign as plain data: it travels to the executors. ``keep``: whose histories are kept."""
+    """A campaign as plain data: it travels to the executors. ``keep``: whose histories are kept; ``guided``: programs
+    are drawn from those that met something new in earlier rounds.
+    """
 
     store: str
     campaign: str
@@ -34,17 +39,44 @@ class Plan(msgspec.Struct, frozen=True):
     parts: int
     mutant: str | None = None
     keep: str = "sample"
+    guided: bool = False
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are: one unless the campaign is guided."""
+        return rounds_of(self.programs) if self.guided else 1
 
     def seeds(self, part: int) -> range:
-        """The seeds of a part: consecutive, and all parts within one seed of the same size."""
-        first = self.programs * part // self.parts
-        last = self.programs * (part + 1) // self.parts
-        return range(self.seed + first, self.seed + last)
+        """The seeds of a part: consecutive, and all parts of a round within one seed of the same size."""
+        rounds = self.rounds
+        parts, size = self.parts // rounds, round_size(self.programs) if rounds > 1 else self.programs
+        begin = self.round_of(part) * size
+        count, place = min(size, self.programs - begin), part % parts
+        begin += self.seed
+        return range(begin + count * place // parts, begin + count * (place + 1) // parts)
+
+    def round_of(self, part: int) -> int:
+        """The round in which a part is run."""
+        return part * self.rounds // self.parts
+
+    def round_at(self, seed: int) -> int:
+        """The round in which a seed is run."""
+        return (seed - self.seed) // round_size(self.programs) if self.guided else 0
 
 
 def part_name(part: int) -> str:
     """The part as manifests name it."""
     return f"part-{part:06d}"
+
+
+def rounds_of(programs: int) -> int:
+    """How many rounds guided programs have."""
+    return -(-programs // round_size(programs))
+
+
+def guided_parts_for(programs: int, slots: int) -> int:
+    """Number of parts of a guided campaign: in each round as many."""
+    return rounds_of(programs) * parts_for(min(programs, round_size(programs)), slots)
 
 
 def parts_for(programs: int, slots: int) -> int:

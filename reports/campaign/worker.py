@@ -49,38 +49,47 @@ class PartTask:
 
 
 def run_part(plan: Plan, part: int, run: Runner | None = None) -> None:
-    """Run all seeds of a part and commit it. ``run`` defaults to ``conformance.running.engine.run_seed``."""
-    from brokerproof.reports.store.manifests import Store  # only in the executor
+    """Run all seeds of a part and commit it. ``run`` defaults to that of the plan."""
+    from brokerproof.conformance.generate.guidance import Guidance  # only in the executor
+    from brokerproof.reports.campaign.guide import SeedRuns, guide_of, keep_lesson
+    from brokerproof.reports.store.manifests import Store
     from brokerproof.reports.store.writer import PartWriter
 
     store, name, seeds = Store(plan.store), part_name(part), plan.seeds(part)
     if store.manifest(plan.campaign, name) is not None:
         return
-    runner = run if run is not None else _engine()
+    runs = SeedRuns(plan)
+    learned = Guidance(guide_of(store, plan, plan.round_of(part))) if plan.guided else None
     writer = PartWriter(store, plan.campaign, name, column_name(BROKER, plan.mutant), plan.keep)
     try:
         for seed in seeds:
-            _one(writer, runner, seed, plan.mutant)
+            result = _one(writer, run or runs, seed, plan.mutant)
+            if result is not None and learned is not None:
+                learned.learn(runs.drawn(seed), result.verdicts)
+        if learned is not None:
+            keep_lesson(store, plan, part, learned.lesson())
         writer.commit(seeds.start)
     except BaseException:
         writer.abandon()
         raise
 
 
-def _one(writer: PartWriter, runner: Runner, seed: int, mutant: str | None) -> None:
+def _one(writer: PartWriter, runner: Runner, seed: int, mutant: str | None) -> RunResult | None:
+    """Run a seed and take its run in; None: it gave no result."""
     started = time.process_time_ns()
     try:
         result = runner(seed, mutant)
     except Exception as error:  # noqa: BLE001 - a defect of ours in one seed must not cost the other thousands
         took_us = (time.process_time_ns() - started) // 1000
         writer.add_problem(failed_row(seed, mutant, f"{type(error).__name__}: {error}", took_us))
-        return
+        return None
     took_us = (time.process_time_ns() - started) // 1000
     if result.mutant != mutant:
         text = f"ran with mutant {result.mutant!r}, the campaign asked for {mutant!r}"
         writer.add_problem(failed_row(seed, mutant, text, took_us))
-        return
-    writer.add(result, took_us)
+        return None
+    writer.add(result, took_us, seed)
+    return result
 
 
 def failed_row(seed: int, mutant: str | None, problem: str, took_us: int) -> dict[str, Any]:
@@ -102,9 +111,3 @@ def failed_row(seed: int, mutant: str | None, problem: str, took_us: int) -> dic
         "problem": problem,
         "not_run": "",
     }
-
-
-def _engine() -> Runner:
-    from brokerproof.conformance.running.engine import run_seed
-
-    return run_seed

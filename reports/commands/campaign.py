@@ -16,9 +16,9 @@ from brokerproof.conformance.commands.judge import exit_code
 from brokerproof.conformance.experiment.exits import SUITE, UsageError
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
-from brokerproof.conformance.running.engine import run_seed
 from brokerproof.conformance.running.folder import make_folder
 from brokerproof.reports.campaign.driver import Order, resumed_plan, run_campaign
+from brokerproof.reports.campaign.guide import SeedRuns
 from brokerproof.reports.campaign.outcome import Outcome
 from brokerproof.reports.render.formats import failure_of, write_reports
 from brokerproof.reports.render.terminal import make_console, print_report
@@ -54,14 +54,15 @@ def main(argv: Sequence[str]) -> int:
         order = Order(
             options.master,
             shlex.join(["brokerproof", "campaign", *argv]),
-            options.seed or 0,
-            options.programs or PROGRAMS,
-            options.mutant,
-            options.facts or SAMPLE,
+            seed=options.seed or 0,
+            programs=options.programs or PROGRAMS,
+            mutant=options.mutant,
+            keep=options.facts or SAMPLE,
+            guided=bool(options.guided),
         )
         outcome = run_campaign(store, order, origin, catalogue, begun)
         elapsed_ms = round((time.monotonic() - started) * 1000)
-        column = outcome.new_column(catalogue.judged(), run_seed, elapsed_ms)
+        column = outcome.new_column(catalogue.judged(), SeedRuns(outcome.plan), elapsed_ms)
         report = write_reports(options.out, [column], catalogue)
     if options.json:
         sys.stdout.write(json.dumps(_summary(outcome, report, options, elapsed_ms), ensure_ascii=False) + "\n")
@@ -81,6 +82,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "--facts", choices=KEEP, help=f"whose histories and facts the store keeps ({SAMPLE}: failing ones, 1 in 16)"
     )
     parser.add_argument(
+        "--guided",
+        action="store_true",
+        default=None,
+        help="draw programs from those that met something new in earlier rounds, as `run --guided` does",
+    )
+    parser.add_argument(
         "--resume", nargs="?", const=LAST, metavar="ID", help="go on with a campaign that was killed (the last one)"
     )
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"the report ({OUT})")
@@ -98,7 +105,7 @@ def _check(options: argparse.Namespace) -> None:
     if not re.fullmatch(r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?|spark://\S+:\d+", options.master):
         raise UsageError(f"--master is {options.master!r}; give local[2], local[*], local[2,4] or spark://HOST:PORT")
     check_mutant(options.mutant)
-    planned = [name for name in ("programs", "seed", "mutant", "facts") if getattr(options, name) is not None]
+    planned = [name for name in ("programs", "seed", "mutant", "facts", "guided") if getattr(options, name) is not None]
     if options.resume is not None and planned:
         raise UsageError(f"--resume goes on with the plan in the store; leave out --{', --'.join(planned)}")
 
@@ -130,6 +137,7 @@ def _summary(outcome: Outcome, report: Report, options: argparse.Namespace, elap
         "programs": outcome.plan.programs,
         "seed": outcome.plan.seed,
         "mutant": outcome.plan.mutant,
+        "guided": outcome.plan.guided,
         "parts": outcome.plan.parts,
         "events": outcome.events,
         "elapsed_ms": elapsed_ms,

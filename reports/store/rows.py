@@ -37,11 +37,11 @@ _STATES = {rows.HELD: "held", rows.SETTLED: "settled", rows.DOUBTFUL: "doubtful"
 Row = dict[str, Any]
 
 
-def is_kept(keep: str, result: RunResult) -> bool:
+def is_kept(keep: str, result: RunResult, seed: int | None) -> bool:
     """Whether history and facts of a run are kept."""
-    if keep == ALL or result.seed is None or result.problem:
+    if keep == ALL or seed is None or result.problem:
         return True
-    if keep == SAMPLE and result.seed % SAMPLED == 0:
+    if keep == SAMPLE and seed % SAMPLED == 0:
         return True
     return any(verdict.verdict is VerdictKind.VIOLATED for verdict in result.verdicts)
 
@@ -57,7 +57,7 @@ def program_row(key: Row, program: Program, parent: str | None = None) -> Row:
     return {**key, "program": program.digest(), "json": json, "features": features(program), "parent": parent}
 
 
-def run_row(key: Row, result: RunResult, processor_us: int, *, kept: bool) -> Row:
+def run_row(key: Row, result: RunResult, seed: int | None, processor_us: int, *, kept: bool) -> Row:
     """One row of ``runs``; its header only if its history is kept. A history that came alone tells its program."""
     history = result.history
     program = result.program.digest() if result.program.hosts or history is None else history.header.program or ""
@@ -65,7 +65,7 @@ def run_row(key: Row, result: RunResult, processor_us: int, *, kept: bool) -> Ro
         **key,
         "world": result.world,
         "name": result.name,
-        "seed": result.seed,
+        "seed": seed,
         "mutant": result.mutant,
         "program": program,
         "steps": len(result.program.steps),
@@ -80,9 +80,9 @@ def run_row(key: Row, result: RunResult, processor_us: int, *, kept: bool) -> Ro
     }
 
 
-def verdict_rows(key: Row, result: RunResult) -> Iterator[Row]:
+def verdict_rows(key: Row, result: RunResult, seed: int | None) -> Iterator[Row]:
     """The rows of ``verdicts`` of one run."""
-    about = {**key, "world": result.world, "seed": result.seed, "steps": len(result.program.steps)}
+    about = {**key, "world": result.world, "seed": seed, "steps": len(result.program.steps)}
     for verdict in result.verdicts:
         if verdict.verdict not in SILENT:
             yield {**about, **msgspec.structs.asdict(verdict), "verdict": verdict.verdict.value}

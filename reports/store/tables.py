@@ -42,6 +42,7 @@ TABLES: dict[str, dict[str, str]] = {
         "runs": INT,
         "processor_us": INT,
         "digest": STRING,
+        "guided": BOOL,
     },
     "programs": {
         **_CAMPAIGN,

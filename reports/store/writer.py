@@ -53,16 +53,17 @@ class PartWriter:
         self._runs = self._problems = self._processor_us = 0
         self._digests = DigestSum()
 
-    def add(self, result: RunResult, processor_us: int, parent: str | None = None) -> None:
-        """Take in a run."""
-        key, kept = key_of(self.campaign, result), is_kept(self._keep, result)
-        row = run_row(key, result, processor_us, kept=kept)
+    def add(self, result: RunResult, processor_us: int, seed: int | None = None) -> None:
+        """Take in a run; ``seed``: of the campaign, from which its program need not be made alone."""
+        seed = result.seed if seed is None else seed
+        key, kept = key_of(self.campaign, result), is_kept(self._keep, result, seed)
+        row = run_row(key, result, seed, processor_us, kept=kept)
         self._digests.add(row["digest"])
         self._add_run(row)
-        self.put("verdicts", verdict_rows(key, result))
+        self.put("verdicts", verdict_rows(key, result, seed))
         if result.program.hosts and row["program"] not in self._programs:
             self._programs[row["program"]] = None
-            self.put("programs", [program_row(key, result.program, parent)])
+            self.put("programs", [program_row(key, result.program, result.parent)])
         if kept and result.history is not None:
             self.put("facts", fact_rows(key, result.history))
             self._events.append(((self.campaign, key["broker"], result.run), result.history.events))

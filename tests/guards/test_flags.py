@@ -124,6 +124,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--seed": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
         "--master": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
         "--store": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+        "--guided": f"{CAMPAIGN}::test_guided_programs_are_those_of_one_process",
         "--facts": f"{CAMPAIGN}::test_the_tables_hold_every_event",
         "--resume": f"{CAMPAIGN}::test_a_killed_campaign_goes_on_and_gives_the_same_digest",
         "--out": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",

@@ -50,6 +50,7 @@ from brokerproof.conformance.mutants import MUTANTS
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program, run_seed
+from brokerproof.conformance.running.pool import run_guided
 from brokerproof.reports.aggregate import ask, open_tables
 from brokerproof.reports.campaign.java import JavaMissingError, find_java
 from brokerproof.reports.campaign.plan import Plan, check_seeds, digest_of
@@ -261,6 +262,20 @@ def test_seeds_programs_and_table_matter(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[-1] == f"verdict digest: {verdict_digest(rows)}"
     assert any("of 3 programs from seed 900" in line and "1 parts" in line for line in lines)
+
+
+def test_guided_programs_are_those_of_one_process(tmp_path: Path) -> None:
+    """Two rounds: the second one is drawn on executors from what the first has met."""
+    done = campaign(tmp_path, "--programs", "300", "--seed", "900", "--master", "local[2]", "--guided", "--json")
+    assert done.returncode in {OK, INCONCLUSIVE}, done.stderr
+    summary = json.loads(done.stdout)
+    judged = tuple(requirement.id for requirement in default_catalogue().judged())
+    here = [result for _, result in run_guided(900, 300, 2, None, judged)]
+    assert sum(result.name.startswith("guided-") for result in here) > 10
+    rows = [(result.run, result.program.digest(), result.verdicts) for result in here]
+    assert summary["verdict_digest"] == verdict_digest(rows)
+    assert summary["guided"]
+    assert summary["problems"] == []
 
 
 # -- one session here: breaking things ---------------------------------------------------------------------------------

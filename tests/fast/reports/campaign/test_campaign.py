@@ -109,7 +109,7 @@ def test_the_task_speaks_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     store = make_store(tmp_path)
     import pyarrow as pa
 
-    monkeypatch.setattr("brokerproof.reports.campaign.worker._engine", lambda: runner)
+    monkeypatch.setattr("brokerproof.reports.campaign.guide.run_seed", runner)
     task = PartTask(Plan(store.files.where, "one", 6, 6, 3), [0, 2])
     answers = list(task(iter([pa.RecordBatch.from_pydict({"id": [0, 1]})])))
     assert [row for answer in answers for row in answer.column("part").to_pylist()] == [0, 2]
@@ -123,7 +123,7 @@ def test_a_campaign_is_resumed_by_its_plan(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     with pytest.raises(UsageError, match="has come to its end"):
         resumed_plan(store, "", ORIGIN)
-    plans = [Plan(store.files.where, name, 5, 9, 3, "zeroed", "all") for name in ("2026a", "2026b")]
+    plans = [Plan(store.files.where, name, 5, 9, 3, "zeroed", "all", name == "2026b") for name in ("2026a", "2026b")]
     for plan in plans:
         begin(store, plan, ORIGIN, samples.catalogue(), "brokerproof campaign")
     assert resumed_plan(store, "", ORIGIN) == plans[1]
@@ -213,6 +213,7 @@ def test_failures_are_the_same_by_what_their_smallest_program_needs() -> None:
     ("argv", "message"),
     [
         (["--programs", "0"], "--programs is 0; give at least 1"),
+        (["--resume", "--guided"], "leave out --guided"),
         (["--seed", "-1"], "--seed is -1; seeds are 0 or more"),
         (["--master", "yarn"], "--master is 'yarn'; give local[2]"),
         (["--master", "local[0]"], "--master is 'local[0]'"),

@@ -81,8 +81,8 @@ def test_rows_have_no_other_columns_than_those_declared() -> None:
     result = samples.result("seed-1", [samples.early()], seed=1)
     key = key_of("one", result)
     assert result.history is not None
-    assert set(run_row(key, result, 7, kept=True)) | {"attempt"} == set(TABLES["runs"])
-    assert [set(row) for row in verdict_rows(key, result)] == [set(TABLES["verdicts"])]
+    assert set(run_row(key, result, result.seed, 7, kept=True)) | {"attempt"} == set(TABLES["runs"])
+    assert [set(row) for row in verdict_rows(key, result, result.seed)] == [set(TABLES["verdicts"])]
     facts = [*fact_rows(key, result.history)]
     assert {row["kind"] for row in facts} == {"send", "delivery", "session", "reading", "fault", "clock"}
     assert {name for row in facts for name in row} <= set(TABLES["facts"])
@@ -107,8 +107,8 @@ def test_only_what_was_exercised_is_a_row() -> None:
     silent = [Verdict("EXP-001", VerdictKind.NOT_EXERCISED), Verdict("EXP-002", VerdictKind.NOT_APPLICABLE)]
     result = samples.result("seed-1", [samples.early(), *silent], seed=1)
     key = key_of("one", result)
-    assert [row["requirement"] for row in verdict_rows(key, result)] == ["DLY-003"]
-    assert run_row(key, result, 7, kept=True)["not_applicable"] == ["EXP-002"]
+    assert [row["requirement"] for row in verdict_rows(key, result, result.seed)] == ["DLY-003"]
+    assert run_row(key, result, result.seed, 7, kept=True)["not_applicable"] == ["EXP-002"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_only_what_was_exercised_is_a_row() -> None:
 )
 def test_whose_histories_are_kept(store: Store, keep: str, seed: int, verdict: Verdict, kept: bool) -> None:
     result = samples.result(f"seed-{seed}", [verdict], seed=seed)
-    assert is_kept(keep, result) is kept
+    assert is_kept(keep, result, result.seed) is kept
     writer = PartWriter(store, "one", "part-0", "reference", keep)
     writer.add(result, 5)
     assert writer.commit(seed)
