@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from brokerproof.chaos.brokers.beans import BROKER_NAME, ActiveMQOptions, broker_xml
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, broker_xml
 from brokerproof.chaos.brokers.jars import BrokerJars, jolokia_agent
 from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed
 from brokerproof.chaos.brokers.stomp import handshake
@@ -130,7 +130,7 @@ class ActiveMQ:
         try:
             self.server = process.await_ready(lambda: handshake(self.stomp_port), timeout_ms)
             if self.agent is not None:
-                self._jolokia = Jolokia(self.jolokia_port, BROKER_NAME, witness=process.state)
+                self._jolokia = Jolokia(self.jolokia_port, self.options.name, witness=process.state)
                 # The agent does not end the JVM when its port is taken, and then somebody else may answer there.
                 process.await_ready(self._managed, timeout_ms)
         except ProcessDiedAtStart as error:

@@ -4,7 +4,10 @@ Decides: which broker features a run can choose and how they are spelt in the XM
 accept.
 Rules: everything the caller gives is escaped; paths and ports are written out, because `${…}` is not expanded without a
 bean for it; connectors listen on loopback only; the broker's name is always the same, because the management beans
-carry it.
+carry it, unless the caller gives it another one.
+A network connector carries named queues to one other broker. Both of its connections are sockets, the near one, too,
+and go to the ports that it is told, so that somebody can stand between; `mock:` is there because the connector adds
+options of the vm transport to its local address, at which a plain `tcp:` one is refused.
 Known exceptions: none.
 """
 
@@ -68,6 +71,17 @@ class PolicyEntry:
 
 
 @dataclass(frozen=True)
+class NetworkConnector:
+    """Carries what waits on `queues` to another broker; at most `prefetch` messages of one are on their way at once."""
+
+    name: str
+    near_port: int
+    far_port: int
+    queues: tuple[str, ...]
+    prefetch: int
+
+
+@dataclass(frozen=True)
 class ActiveMQOptions:
     """What a run chooses about the broker. Connector parameters (`transport.*` …) go into the connector's address."""
 
@@ -81,6 +95,8 @@ class ActiveMQOptions:
     stomp_parameters: Mapping[str, str] = field(default_factory=dict)
     openwire_parameters: Mapping[str, str] = field(default_factory=dict)
     heap_mebibytes: int = 256
+    name: str = BROKER_NAME
+    networks: tuple[NetworkConnector, ...] = ()
 
 
 def broker_xml(options: ActiveMQOptions, data: Path, openwire_port: int, stomp_port: int) -> str:
@@ -88,7 +104,7 @@ def broker_xml(options: ActiveMQOptions, data: Path, openwire_port: int, stomp_p
     persistent = options.store == "kahadb"
     broker = {
         "xmlns": "http://activemq.apache.org/schema/core",
-        "brokerName": BROKER_NAME,
+        "brokerName": options.name,
         "dataDirectory": str(data),
         "persistent": _flag(persistent),
         "useJmx": "true",
@@ -96,6 +112,8 @@ def broker_xml(options: ActiveMQOptions, data: Path, openwire_port: int, stomp_p
         "useShutdownHook": "true",
         "start": "true",
     }
+    if options.networks:
+        broker["vmConnectorURI"] = f"mock:({_silent(options.networks[0].near_port)})"
     kahadb = {"directory": str(data / "kahadb"), "journalMaxFileLength": "8mb", "checkForCorruptJournalFiles": "true"}
     store = _tag("persistenceAdapter", {}, _tag("kahaDB", kahadb)) if persistent else ""
     policies = "".join(_policy(policy) for policy in options.policies)
@@ -115,6 +133,7 @@ def broker_xml(options: ActiveMQOptions, data: Path, openwire_port: int, stomp_p
         store,
         _tag("plugins", {}, _plugins(options)),
         _tag("systemUsage", {}, _tag("systemUsage", {}, usage)),
+        _networks(options.networks),
         _tag("transportConnectors", {}, connectors),
     ]
     return _tag("beans", _NAMESPACES, _tag("broker", broker, "\n".join(inside))) + "\n"
@@ -182,6 +201,30 @@ def _connector(name: str, scheme: str, port: int, parameters: Mapping[str, str])
     query = "&".join(f"{key}={value}" for key, value in parameters.items())
     uri = f"{scheme}://{LOOPBACK}:{port}" + (f"?{query}" if query else "")
     return _tag("transportConnector", {"name": name, "uri": uri})
+
+
+def _silent(port: int) -> str:
+    """Where nobody monitors the link: its silence is a matter of the program's."""
+    return f"tcp://{LOOPBACK}:{port}?wireFormat.maxInactivityDuration=0"
+
+
+def _networks(networks: tuple[NetworkConnector, ...]) -> str:
+    if not networks:
+        return ""
+    again = "initialReconnectDelay=200&maxReconnectDelay=200&useExponentialBackOff=false"
+    inside = ""
+    for one in networks:
+        attributes = {
+            "name": one.name,
+            "uri": f"static:({_silent(one.far_port)})?{again}",
+            "staticBridge": "true",
+            "alwaysSyncSend": "true",
+            "prefetchSize": str(one.prefetch),
+            "networkTTL": "9",
+        }
+        queues = "".join(_tag("queue", {"physicalName": queue}) for queue in one.queues)
+        inside += _tag("networkConnector", attributes, _tag("staticallyIncludedDestinations", {}, queues))
+    return _tag("networkConnectors", {}, inside)
 
 
 def _tag(name: str, attributes: Mapping[str, str], inside: str = "") -> str:

@@ -10,6 +10,9 @@ Rules
   go to a store. Programs without either get a broker that is all in memory, which starts faster.
 * Figures come through Jolokia (``managed.py``).
 
+* In a network every broker carries its host's name, and its own network connector is the bridge. Who has one serves a
+  single run, because its ports and queues are that run's.
+
 Known exceptions: which thread dispatches cannot be chosen over STOMP since 5.15.5, so ``sync-dispatch`` is not offered
 (transport). Counters of topics are not read. Queues are not told to order by priority: ``priorities`` is not offered.
 """
@@ -24,7 +27,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.chaos.brokers.activemq import ActiveMQ
-from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry, Redelivery, TimeStamping
+from brokerproof.chaos.brokers.beans import ActiveMQOptions, NetworkConnector, PolicyEntry, Redelivery, TimeStamping
 from brokerproof.chaos.brokers.jars import RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
 from brokerproof.chaos.processes import NotReady
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.chaos.processes import Process
-    from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.brokers.base import Connector, Laboratory
     from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
     from brokerproof.conformance.experiment.program import Program
@@ -60,6 +63,7 @@ CAPABILITIES = [
     "memory-limit",
     "monitor",
     "nack",
+    "network",
     "operator",
     "persistent",
     "prefetch",
@@ -149,6 +153,7 @@ class ActiveMQAdapter(Adapter):
     name = "activemq"
     releases = RELEASES
     homes = True
+    connects = True
 
     @classmethod
     def of_profile(cls, located: Located, chosen: Chosen) -> ActiveMQAdapter:
@@ -187,7 +192,10 @@ class ActiveMQAdapter(Adapter):
         )
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
-        options = options_of(program)
+        return self.open_beside(program, laboratory, ())
+
+    def open_beside(self, program: Program, laboratory: Laboratory, connectors: Sequence[Connector]) -> Endpoint:
+        options = options_of(program, connectors)
         key = repr(options)
         offset_ms = program.broker_host().clock.offset_ms
         for endpoint in self._idle:
@@ -213,7 +221,7 @@ class ActiveMQAdapter(Adapter):
 
     def take_back(self, endpoint: ActiveMQEndpoint, *, spoilt: bool) -> None:
         """A run is over."""
-        if spoilt or endpoint.broker.process.poll() is not None:
+        if spoilt or endpoint.broker.options.networks or endpoint.broker.process.poll() is not None:
             endpoint.broker.stop()
         else:
             self._idle.append(endpoint)
@@ -243,7 +251,7 @@ def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:
     return offset_ms == 0 if clock_file is None else offset_ms * 1000 >= clock_file.offset_us
 
 
-def options_of(program: Program) -> ActiveMQOptions:
+def options_of(program: Program, connectors: Sequence[Connector] = ()) -> ActiveMQOptions:
     """A program's settings in the launcher's words."""
     broker = program.broker
     delays = broker.delay_support and any(isinstance(step, Send) and step.delay_ms for step in program.each_step())
@@ -260,6 +268,8 @@ def options_of(program: Program) -> ActiveMQOptions:
         else TimeStamping(stamping.future_only, stamping.ttl_ceiling_ms, stamping.zero_expiration_override_ms),
         memory_limit_bytes=broker.memory_limit_bytes,
         policies=tuple(_policies(broker)),
+        name=program.broker_host().name,
+        networks=tuple(NetworkConnector(**msgspec.structs.asdict(one)) for one in connectors),
     )
 
 

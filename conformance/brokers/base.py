@@ -81,6 +81,18 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     ca: str = ""
 
 
+class Connector(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker that connects itself to another one is told: the ports at which it finds itself and the other, and
+    the names of the queues that it carries there, with at most ``prefetch`` messages of one on their way.
+    """
+
+    name: str
+    near_port: int
+    far_port: int
+    queues: tuple[str, ...]
+    prefetch: int
+
+
 class Operated:
     """What an operator was answered: how many messages it concerned, where the broker tells, or why not."""
 
@@ -183,6 +195,8 @@ class Adapter(ABC):
     lanes: int = 1
     #: Whether a run may get the broker of an earlier one; then the order of runs matters.
     shares: bool = True
+    #: Whether its brokers connect themselves to others; else a bridge of ours does.
+    connects: bool = False
     #: A defect that is planted in it, and in the bridges beside it.
     mutant: str | None = None
     #: The options of a command by which it was chosen.
@@ -248,6 +262,11 @@ class Adapter(ABC):
 
         Raises ``ToolMissing`` or ``NotApplicableError``.
         """
+
+    def open_beside(self, program: Program, laboratory: Laboratory, connectors: Sequence[Connector]) -> Endpoint:
+        """The same of a network's broker, which has these connectors (none unless it ``connects``)."""
+        del connectors
+        return self.open(program, laboratory)
 
     def close(self) -> None:  # noqa: B027 - not every kind keeps something
         """Stop what is kept for later runs."""

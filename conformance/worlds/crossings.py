@@ -17,13 +17,16 @@ import msgspec
 from brokerproof.conformance.agents.message import LIFE, arrival_of, number_in
 from brokerproof.conformance.experiment import traits
 from brokerproof.conformance.experiment.history import Ack, Arrive, Connect, Consume, Nack, Send, Subscribe
+from brokerproof.reference_broker.openwire.commands import as_dispatch
 from brokerproof.reference_broker.openwire.consumer import as_delivered
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.history import Result
     from brokerproof.conformance.worlds.port import Recorder
+    from brokerproof.reference_broker.core.message import Message
     from brokerproof.reference_broker.openwire.bridge import PassedOn
+    from brokerproof.reference_broker.openwire.commands import MessageDispatch
 
 RETRY_NS: Final = 1_000_000_000
 RETRY_MAX_NS: Final = 3600 * RETRY_NS
@@ -76,33 +79,50 @@ class Crossings:
         """One end has a connection, or may have one."""
         self._recorder.put(Connect, self._begun_ns, now_ns, name, result=result, via="jms", traits=TRAITS)
 
-    def subscribed(self, consumer: str, dest: str, result: Result, now_ns: int) -> None:
-        """A consumer is there, or may be."""
+    def subscribed(self, consumer: str, dest: str, result: Result, now_ns: int, since_ns: int | None = None) -> None:
+        """A consumer is there, or may be; not before ``since_ns``, or else the end of the greetings."""
         options = {"consumer": self._named(consumer), "dest": dest, "prefetch": PREFETCH, "ack": "individual"}
-        self._recorder.put(Subscribe, self._open_ns, now_ns, self.near, result=result, dispatch="async", **options)
+        since_ns = self._open_ns if since_ns is None else since_ns
+        self._recorder.put(Subscribe, since_ns, now_ns, self.near, result=result, dispatch="async", **options)
 
     def passed_on(
         self, consumer: str, message: str, told: dict[str, Any], sent: dict[str, Any], t0: int, t1: int
     ) -> None:
         """A message has come, within an interval, and is sent on after it; ``told`` and ``sent`` as below."""
+        self.arrived(consumer, message, told, t0, t1)
+        self.sent_on(message, told["dest"], sent, t1)
+
+    def arrived(self, consumer: str, message: str, told: dict[str, Any], t0: int, t1: int) -> None:
+        """A message has come, within an interval."""
         name = self._named(consumer)
         self._recorder.put(Arrive, t0, t1, self.near, consumer=name, message=message, **told)
         self._recorder.put(Consume, t1, t1, self.near, consumer=name, message=message)
         self._under_way[told["dest"], message] = None
-        attempt = self._attempts.get((told["dest"], message))
+
+    def sent_on(self, message: str, dest: str, sent: dict[str, Any], now_ns: int) -> None:
+        """It is sent to the far broker, not before now."""
+        attempt = self._attempts.get((dest, message))
         if attempt is None:
-            self._attempts[told["dest"], message] = Attempt(t1, sent)
+            self._attempts[dest, message] = Attempt(now_ns, sent)
         else:
             attempt.times += 1
 
     def answered(self, consumer: str, message: str, dest: str, now_ns: int, refusal: str | None = None) -> None:
         """The far broker has said what becomes of a message; the near one is told."""
+        self.confirmed(message, dest, now_ns, refusal)
+        self.telling(consumer, message, now_ns, Ack if refusal is None else Nack)
+
+    def confirmed(self, message: str, dest: str, now_ns: int, refusal: str | None = None) -> None:
+        """The far broker has said what becomes of a message."""
         self._under_way.pop((dest, message), None)
         attempt = self._attempts.pop((dest, message), None)
         if attempt is not None:
             result = "ok" if refusal is None else "fail"
             self._tell(attempt, dest, message, now_ns, result=result, refusal=refusal)
-        self._telling[self._named(consumer), message] = now_ns, Ack if refusal is None else Nack
+
+    def telling(self, consumer: str, message: str, now_ns: int, kind: type[Ack | Nack] = Ack) -> None:
+        """The near broker is being told what has become of a message, not before now."""
+        self._telling[self._named(consumer), message] = now_ns, kind
 
     def settled(self, consumer: str, message: str, now_ns: int) -> None:
         """The near broker knows what has become of it."""
@@ -129,6 +149,10 @@ class Crossings:
         """Whether the far broker owes this life an answer about a message."""
         return bool(self._under_way)
 
+    def is_telling(self) -> bool:
+        """Whether the near broker is not yet known to have been told of one."""
+        return bool(self._telling)
+
     def tell_doubts(self, now_ns: int) -> None:
         """What was never confirmed may be there or not."""
         for (dest, message), attempt in self._attempts.items():
@@ -153,11 +177,27 @@ def as_told(notice: PassedOn) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a history tells of a message as it came to the bridge, and as the bridge sends it; with the names that the
     brokers know.
     """
-    delivered, message = as_delivered(notice.dispatch, notice.dispatch.message_id), notice.message
-    told = arrival_of(delivered)
+    told = told_of(notice.dispatch)
+    return told, _sent(notice.message, told, notice.dispatch)
+
+
+def told_of(dispatch: MessageDispatch) -> dict[str, Any]:
+    """What a history tells of a message as it came to a bridge."""
+    told = arrival_of(as_delivered(dispatch, dispatch.message_id))
     del told["reply_to"]
     told["message_kind"] = told.pop("kind")
-    sent = {
+    return told
+
+
+def sent_of(message: Message) -> dict[str, Any]:
+    """The same of one as it was overheard on its way from a bridge."""
+    dispatch = as_dispatch(message)
+    return _sent(message, told_of(dispatch), dispatch)
+
+
+def _sent(message: Message, told: dict[str, Any], dispatch: MessageDispatch) -> dict[str, Any]:
+    """``told`` and ``dispatch`` are what it is read from."""
+    return {
         "expiration_ms": message.expiration_ms,
         "timestamp_ms": message.timestamp_ms,
         "persistent": message.persistent,
@@ -165,10 +205,9 @@ def as_told(notice: PassedOn) -> tuple[dict[str, Any], dict[str, Any]]:
         "size": len(message.body),
         "message_kind": told["message_kind"] or "",
         "group": message.group_id,
-        "life_ms": number_in(delivered.properties, LIFE) or 0,
+        "life_ms": number_in(dispatch.properties, LIFE) or 0,
         "body": crc32(message.body),
         "network": True,
-        "delivery_time_ms": number_in(delivered.properties, DELIVERY_TIME),
+        "delivery_time_ms": number_in(dispatch.properties, DELIVERY_TIME),
         "headers": told["headers"] or {},
     }
-    return told, sent

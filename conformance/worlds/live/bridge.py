@@ -35,18 +35,20 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.state import ClientState
     from brokerproof.conformance.worlds.live.hosts import Hosts
 
-MODULE = "brokerproof.conformance.worlds.live.bridge_process"
 NS_PER_MS = 1_000_000
 
 
 class LiveBridge:
     """See the module's header. ``state`` is that of its far end."""
 
+    #: What its process is.
+    module = "brokerproof.conformance.worlds.live.bridge_process"
+
     def __init__(self, hosts: Hosts, spec: HostSpec, state: ClientState, *, near: str, mutant: str | None) -> None:
         self._hosts = hosts
         self.name = spec.name
         self.state = state
-        self._near = near
+        self.near = near
         self._far = spec.to
         self._words = [mutant] if mutant else []
         self._log = Crossings(hosts.recorder, spec.name, state.name)
@@ -74,7 +76,7 @@ class LiveBridge:
         """Its process, which takes a moment to be there."""
         if self._process is None:
             laboratory = self._hosts.laboratory
-            argv = [sys.executable, "-m", MODULE, *self._words]
+            argv = [sys.executable, "-m", self.module, *self._words]
             _, env = laboratory.clock(name := laboratory.fresh_name("bridge"), 0)
             self._process = laboratory.supervisor.spawn(name, argv, env=env, cwd=laboratory.folder, channel=True)
 
@@ -86,8 +88,8 @@ class LiveBridge:
         self.dialled = True
         self._log.begun(hosts.now_ns())
         path = hosts.paths[self.state.name]
-        near, far = hosts.endpoints[self._near], hosts.endpoints[self._far]
-        names = {"name": f"{hosts.names.run}-{self.name}", "near_name": self._near, "far_name": self._far}
+        near, far = hosts.endpoints[self.near], hosts.endpoints[self._far]
+        names = {"name": f"{hosts.names.run}-{self.name}", "near_name": self.near, "far_name": self._far}
         ends = {"near": _connecting(near, None), "far": _connecting(far, None if path.proxy is None else path.port(0))}
         self._ask({"do": "dial", **ends, **names, "queues": self._queues})
         self._due_ns = time.monotonic_ns() + self._pause_ns
@@ -99,6 +101,16 @@ class LiveBridge:
             self._process.channel.send(request)
         except ChannelClosed:
             self._fall()
+
+    def is_at(self, broker: str) -> bool:
+        """Whether one of its ends is there."""
+        return broker in (self.near, self._far)
+
+    def hold(self) -> None:
+        """Do not begin anew until ``release``, where it would by itself."""
+
+    def release(self) -> None:
+        """It may again."""
 
     def tick(self, now_ns: int) -> None:
         """It may try again, or has tried long enough."""
@@ -163,12 +175,12 @@ class LiveBridge:
         if self.dialled:
             self._over(since_ns)
 
-    def _over(self, since_ns: int, closed_by: str = "") -> None:
-        """This life has ended; ``closed_by``: the end whose broker closed it, which is told."""
+    def _over(self, since_ns: int, closed_by: str = "", until_ns: int | None = None) -> None:
+        """This life has ended, within an interval; ``closed_by``: the end whose broker closed it, which is told."""
         self.dialled = self.is_open = False
         self._due_ns = time.monotonic_ns() + self._pause_ns
         hosts, log = self._hosts, self._log
-        now_ns = hosts.now_ns()
+        now_ns = hosts.now_ns() if until_ns is None else until_ns
         self._doubtful = log.ended(now_ns)
         for name in (log.near, log.far):
             if name != closed_by:
@@ -213,11 +225,16 @@ class LiveBridge:
             log.opened(t1)
         elif event in {"listening", "wanted"}:
             result: events.Result = "ok" if event == "listening" else "unknown"
-            log.subscribed(told["consumer"], hosts.names.logical(told["dest"]), result, t1)
+            log.subscribed(told["consumer"], hosts.names.logical(told["dest"]), result, t1, self._asked_ns(t0))
         elif event == "ended":
             self._ended(told, t0, t1)
         elif (message := hosts.names.ours(told.get("message", ""))) is not None:
             self._about(event, told, message, t0, t1)
+
+    def _asked_ns(self, told_ns: int) -> int | None:
+        """When a consumer was asked for at the earliest; None: when the bridge was open."""
+        del told_ns
+        return None
 
     def _ended(self, told: dict[str, Any], t0: int, t1: int) -> None:
         name = {"near": self._log.near, "far": self._log.far}.get(told["end"], "")
@@ -226,21 +243,25 @@ class LiveBridge:
             put(events.Closed, t0, t1, name, who="broker", reason=told["reason"], link=name)
             if name in self._joined:
                 put(events.Leave, t0, t1, name, result="ok", how="drop")
-        self._over(t0, name)
+        self._over(t0, name, t1)
 
     def _about(self, event: str, told: dict[str, Any], message: str, t0: int, t1: int) -> None:
         """What was done with a message of this run."""
         log, logical, consumer = self._log, self._hosts.names.logical, told["consumer"]
         if event == "passed":
             self._hosts.last_arrival_ns = time.monotonic_ns()
-            came = told["told"]
-            came["dest"], came["original_dest"] = logical(came["dest"] or ""), logical(came["original_dest"] or "")
-            came["original_dest"] = came["original_dest"] or None
-            log.passed_on(consumer, message, came, told["sent"], t0, t1)
+            log.passed_on(consumer, message, self._named(told["told"]), told["sent"], t0, t1)
         elif event == "answered":
             log.answered(consumer, message, logical(told["dest"]), t1, told["refusal"])
         else:
             log.settled(consumer, message, t1)
+
+    def _named(self, came: dict[str, Any]) -> dict[str, Any]:
+        """What is told of an arrival, with the program's names."""
+        logical = self._hosts.names.logical
+        came["dest"], came["original_dest"] = logical(came["dest"] or ""), logical(came["original_dest"] or "")
+        came["original_dest"] = came["original_dest"] or None
+        return came
 
     def is_at_rest(self) -> bool:
         """Whether messages can cross, and none waits for an answer in this life. What an earlier life left in doubt,

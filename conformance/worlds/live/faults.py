@@ -78,8 +78,21 @@ class Faults:
             hosts.pump_for(_POLL_MS)
         return None
 
-    def restart(self, how: str, broker: str) -> dict[str, int]:
-        """A broker's process ends and is there again."""
+    def restart(self, how: str, broker: str, outcome: Outcome) -> None:
+        """A broker's process ends and is there again. A connector that dials by itself is let in when that is over for
+        certain: what came to be meanwhile could be of the time before.
+        """
+        bridges = [one for one in self._bridges.values() if one.is_at(broker)]
+        for bridge in bridges:
+            bridge.hold()
+        try:
+            outcome.evidence = self._restarted(how, broker)
+            outcome.t1 = self.hosts.now_ns()
+        finally:
+            for bridge in bridges:
+                bridge.release()
+
+    def _restarted(self, how: str, broker: str) -> dict[str, int]:
         hosts = self.hosts
         there = [name for name in hosts.agents if hosts.broker_of(self._state.client(name)) == broker]
         connected = [hosts.agents[name] for name in there if hosts.agents[name].connected]

@@ -29,8 +29,8 @@ from brokerproof.conformance.experiment.configuration import stomp_beat_ms
 from brokerproof.conformance.experiment.history import Fault
 from brokerproof.conformance.experiment.steps.fault import Reset, Stall
 from brokerproof.conformance.experiment.traits import Traits
-from brokerproof.conformance.worlds.live.bridge import LiveBridge
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, HostClock
+from brokerproof.conformance.worlds.live.connector import bridge_of, opened
 from brokerproof.conformance.worlds.live.faults import Faults
 from brokerproof.conformance.worlds.live.hosts import Hosts
 from brokerproof.conformance.worlds.live.links import Path
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.experiment.state import ClientState, WorldState
+    from brokerproof.conformance.worlds.live.bridge import LiveBridge
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
     from brokerproof.conformance.worlds.port import Recorder, Waiting
 
@@ -101,11 +102,11 @@ class LivePort:
             if self._adapter.library(client.via) == STOMP:
                 hosts.agents[client.name] = self._laboratory.hire(STOMP, client.spec.clock.offset_ms)
         for spec, bridge in zip(program.bridges(), self._state.bridges, strict=True):
-            one = LiveBridge(hosts, spec, bridge, near=program.at(spec), mutant=self._adapter.mutant)
+            one = bridge_of(self._adapter, hosts, spec, bridge, program.at(spec))
             hosts.bridges[bridge.name] = self._bridges[bridge.name] = one
             one.start()
         for place in program.brokers():
-            hosts.endpoints[place.name] = self._adapter.open(program.seen_from(place), self._laboratory)
+            hosts.endpoints[place.name] = opened(self._adapter, program, place, hosts)
         for client in clients:
             if client.name not in hosts.agents:
                 hosts.hire(client, client.spec.clock.offset_ms)
@@ -359,7 +360,7 @@ class LivePort:
             case ops.Stall() | ops.Resume() | ops.Reset():
                 self._faults.disturb(operation, outcome)
             case ops.Restart():
-                outcome.evidence = self._faults.restart(operation.how, operation.host or self._state.broker.name)
+                self._faults.restart(operation.how, operation.host or self._state.broker.name, outcome)
             case ops.Cut() | ops.Rejoin():
                 how = operation.how if isinstance(operation, ops.Cut) else ""
                 outcome.evidence = self._bridges[operation.bridge].enact(how)

@@ -29,6 +29,11 @@ _WRITERS: Final[dict[type[Command], Callable[[Context, Any], Data]]] = {
 }
 
 
+def has_meaning(data: Data) -> bool:
+    """Whether ``read`` knows what to make of a structure."""
+    return data.kind.number in _READERS
+
+
 def read(context: Context, data: Data) -> Command:
     """The command that a structure says. Raises ``WireError``."""
     reader = _READERS.get(data.kind.number)

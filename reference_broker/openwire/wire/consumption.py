@@ -97,6 +97,15 @@ MESSAGE_DISPATCH_NOTIFICATION: Final = Kind(
     Field("deliverySequenceId", I64),
     Field("messageId", OBJECT),
 )
+#: No command: what a bridge's consumer refuses. Before version 10 its fields stood in another order.
+NETWORK_BRIDGE_FILTER: Final = Kind(
+    91,
+    "NetworkBridgeFilter",
+    Field("networkBrokerId", CACHED),
+    Field("messageTTL", I32),
+    Field("consumerTTL", I32),
+    since=10,
+)
 #: No command: what a durable subscription is.
 SUBSCRIPTION_INFO: Final = Kind(
     55,
@@ -116,5 +125,6 @@ KINDS: Final = (
     MESSAGE_DISPATCH,
     MESSAGE_ACK,
     MESSAGE_DISPATCH_NOTIFICATION,
+    NETWORK_BRIDGE_FILTER,
     SUBSCRIPTION_INFO,
 )
