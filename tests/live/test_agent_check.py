@@ -78,6 +78,13 @@ def test_the_template_in_javascript_passes(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.count("ok ") == 11
 
 
+def test_the_template_in_java_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which("java") is None or shutil.which("javac") is None:
+        pytest.skip("a JDK is not there (17 or newer)")
+    assert main(["agent", "check", "java", str(ROOT / "docs/agents/Agent.java")]) == OK
+    assert capsys.readouterr().out.count("ok ") == 11
+
+
 def test_the_template_in_go_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     if shutil.which("go") is None or shutil.which("cc") is None:
         pytest.skip("Go, or the C compiler that it needs for libc's clock, is not there")
