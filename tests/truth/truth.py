@@ -25,8 +25,8 @@ from brokerproof.reference_broker.core.effects import Dispatch, Effect, Refused
 from brokerproof.reference_broker.core.instant import Now
 
 Row = tuple[str, Span, int, str]
-#: Kinds of acknowledgement by which an application takes a message.
-_TAKEN = (core.STANDARD, core.INDIVIDUAL)
+#: Kinds of acknowledgement by which an application takes a message, or gives it up.
+_ENDS = (core.STANDARD, core.INDIVIDUAL, core.POISON)
 
 
 class Truth:
@@ -65,7 +65,7 @@ class Truth:
             for connection, consumer in list(self._open):
                 if connection == event.connection:
                     self._leave(connection, consumer, now_ns)
-        elif isinstance(event, core.Ack) and not refused and not event.transaction and event.kind in _TAKEN:
+        elif isinstance(event, core.Ack) and not refused and not event.transaction and event.kind in _ENDS:
             place = self.settled.setdefault(self._names.get(event.last, ""), [])
             place.append((event.connection, now_ns))
         for effect in effects:
