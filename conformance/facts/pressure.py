@@ -113,7 +113,8 @@ def _acknowledged_ns(copy: Copy) -> int:
 
 def began_ns(dest: Destination) -> int:
     """When a destination can have been used first; 0 of one that others than its senders may have brought messages."""
-    if not dest.sends or dest.kind == "dead-letters" or dest.purges:
+    moved = any(one.op == "move" and one.to == dest.name for one in dest.purges)
+    if not dest.sends or dest.kind == "dead-letters" or moved:
         return 0
     first_ns = dest.sends[0].event.t0
     return min([first_ns, *(session.opened[0] for session in dest.sessions[:1])])

@@ -14,7 +14,7 @@ from itertools import pairwise
 from brokerproof.conformance.experiment.history import Discard, Nack
 from brokerproof.conformance.facts.presence import leaving_ns
 from brokerproof.conformance.facts.pressure import began_ns, mark_pressure
-from brokerproof.conformance.facts.rows import Copy, Session
+from brokerproof.conformance.facts.rows import LATE, Copy, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -63,8 +63,10 @@ def _bound_returns(copy: Copy) -> None:
         session = earlier.session
         if session is delivery.session or session.uncertain or session.leave is None:
             continue
-        if any(stall.span()[1] >= earlier.event.t0 for stall in delivery.session.client.stalls):
-            continue  # it may have been on its way since before the other was given it
+        if delivery.state == LATE or any(
+            stall.span()[1] >= earlier.event.t0 for stall in delivery.session.client.stalls
+        ):
+            continue  # it was on its way, or may have been, since before the other was given it
         leaving = leaving_ns(session)
         bound, (low, high) = min(leaving, refused_ns), delivery.assigned
         if earlier.event.t0 <= leaving and bound <= high:  # otherwise it came back in a way that nobody saw
