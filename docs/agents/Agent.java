@@ -1,5 +1,5 @@
 // A template of an agent (docs/agents.md): one host that speaks STOMP 1.2, on the JDK alone (17 or newer).
-// brokerproof agent check java docs/agents/Agent.java
+// javac -d build docs/agents/Agent.java && brokerproof agent check java -cp build Agent
 import java.io.*;
 import java.net.*;
 import java.nio.charset.StandardCharsets;
