@@ -2,7 +2,8 @@
 
 Decides: which library is preloaded, with which variables, and how a clock is changed while its process runs. Rules,
 each learnt the hard way (feasibility-faketime.md sections 2.4 and 9):
-* only running offsets, written as plain seconds with six decimals; never rates, absolute times or frozen clocks;
+* running offsets, written as plain seconds with six decimals, or one absolute time, at which the clock stands still;
+  never rates, never a time that starts to run when a process reads it;
 * the file exists before the process starts, is never deleted and never written in place, because a missing file is the
   real time and half a line is another time, and a line that does not parse ends the process;
 * `FAKETIME` itself is never set, for it beats the file; monotonic clocks stay real; the runner is never faked;
@@ -75,11 +76,17 @@ class ClockFile:
 
     def set_offset_us(self, offset_us: int) -> None:
         """Step the clock to this offset from real time (whole microseconds; raises `BadOffset`)."""
-        line = offset_line(offset_us)
+        self._write(offset_line(offset_us))
+        self.offset_us = offset_us
+
+    def stand_at_us(self, wall_us: int) -> None:
+        """Let the clock stand still (whole microseconds since the epoch); the next offset lets it go on."""
+        self._write(standing_line(wall_us))
+
+    def _write(self, line: str) -> None:
         staging = self.path.with_name(f".{self.path.name}.{os.getpid()}.{threading.get_ident()}")
         staging.write_text(line, encoding="ascii")
         staging.replace(self.path)
-        self.offset_us = offset_us
 
 
 class DriftingClock:
@@ -128,6 +135,16 @@ def offset_line(offset_us: int) -> str:
         raise BadOffset(offset_us, "us", limit)
     seconds, micros = divmod(abs(offset_us), 1_000_000)
     return f"{'-' if offset_us < 0 else '+'}{seconds}.{micros:06d}\n"
+
+
+def standing_line(wall_us: int) -> str:
+    """The line of a clock that stands still, in UTC, for every process is in that zone; `BadOffset` outside of what a
+    clock can show.
+    """
+    seconds, micros = divmod(wall_us, 1_000_000)
+    if type(wall_us) is not int or not 0 <= wall_us <= 2 * MAX_OFFSET_MS * 1000:
+        raise BadOffset(wall_us, "us", 2 * MAX_OFFSET_MS * 1000)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(seconds))}.{micros:06d}\n"
 
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:

@@ -276,6 +276,18 @@ class Resume(Operation, frozen=True, kw_only=True):
     toward: str
 
 
+class Freeze(Operation, frozen=True, kw_only=True):
+    """A host's wall clock stands still; time goes on."""
+
+    host: str
+
+
+class Thaw(Operation, frozen=True, kw_only=True):
+    """It shows again what it would show if it had never stood still."""
+
+    host: str
+
+
 class Reset(Operation, frozen=True, kw_only=True):
     """The network ends a client's connection; what was on its way is lost. With ``after_bytes`` it does so as soon as
     so many bytes more have passed ``toward`` one end, on this connection only.

@@ -19,11 +19,13 @@ from brokerproof.conformance.experiment.traits import traits_of
 class HostState:
     """One host with a clock of its own."""
 
-    __slots__ = ("name", "spec")
+    __slots__ = ("frozen", "name", "spec")
 
     def __init__(self, spec: HostSpec) -> None:
         self.spec = spec
         self.name = spec.name
+        #: Its wall clock stands still.
+        self.frozen = False
 
 
 def far_end(bridge: HostSpec) -> HostSpec:
@@ -213,6 +215,9 @@ class WorldState:
                 self.client(operation.link).stalled = operation.toward
             case ops.Resume():
                 self.client(operation.link).stalled = ""
+            case ops.Freeze() | ops.Thaw():
+                (host,) = [one for one in self.hosts if one.name == operation.host]
+                host.frozen = isinstance(operation, ops.Freeze)
             case ops.Send():
                 self.client(operation.host).sent_count += 1
             case ops.Subscribe():

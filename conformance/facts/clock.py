@@ -6,6 +6,8 @@ Rules
 * *Ties.* In virtual time a clock can jump at the very nanosecond at which something else happens; the order of the
   history decides. A calculated instant has no ``seq``: then both readings are possible.
 * A clock whose samples are exact and agree between its jumps is a list of offsets; one that drifts is interpolated.
+* A clock that stands still shows what it showed when it stopped, give or take the errors of its samples, until it goes
+  on; it counts as one that went back for as long.
 * Programs read whole milliseconds, truncated: something is past ``expiration`` from ``expiration + 1 ms`` on.
 """
 
@@ -15,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from typing import Final
 
 from brokerproof.conformance.experiment.history import ClockSample, Fault
-from brokerproof.conformance.facts.spans import NS_PER_MS, Span
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 
 #: A clock that is not sampled again may run off by this much (parts per million): quartz is better.
 RATE_PPM: Final = 200
@@ -30,7 +32,7 @@ class Clock:
     """One host's. Feed it samples and jumps in the order of the history, then ask."""
 
     __slots__ = ("_assumed", "_drifts", "_errors_ns", "_exact", "_jump_seqs", "_offsets_ns", "_sampled_jumps",
-                 "_stretches_ns", "_times_ns", "host", "jumps_ms", "jumps_ns")  # fmt: skip
+                 "_standing", "_stretches_ns", "_times_ns", "host", "jumps_ms", "jumps_ns")  # fmt: skip
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -44,6 +46,8 @@ class Clock:
         self._jump_seqs: list[int] = []
         #: Wall minus true time before the first jump, between the first and the second, and so on.
         self._stretches_ns: list[int] = [_UNKNOWN_NS]
+        #: When it stood still: from when, until when.
+        self._standing: list[Span] = []
         self._exact = True
         self._drifts = False
         #: The last stretch is not sampled yet, but follows from the jump; how many jumps came before the last sample.
@@ -72,8 +76,13 @@ class Clock:
             self._drifts = True
 
     def jump(self, event: Fault) -> None:
-        """It was stepped."""
+        """It was stepped, stopped, or goes on."""
         jump_ms = event.jump_ms if event.jump_ms is not None else 0
+        if event.how == "freeze":
+            self._standing.append((event.t0, NEVER))
+            self._drifts = True  # nothing follows from an offset
+        elif event.how == "thaw" and self._standing:
+            self._standing[-1] = (self._standing[-1][0], event.t1)
         last_ns = self._stretches_ns[-1]
         self.jumps_ns.append(event.t1)
         self.jumps_ms.append(jump_ms)
@@ -137,7 +146,21 @@ class Clock:
             shift_ms += self.jumps_ms[index]
             least_ms, most_ms = min(least_ms, shift_ms), max(most_ms, shift_ms)
         low, high = low + least_ms * NS_PER_MS, high + most_ms * NS_PER_MS
+        for since_ns, until_ns in self._standing:
+            if since_ns <= t1 and until_ns >= t0:
+                shown_low, shown_high = self._stopped_at_ns(since_ns)
+                if t0 > since_ns and t1 < until_ns:
+                    return shown_low, shown_high
+                low, high = min(low, shown_low), max(high, shown_high)
         return (low - ROUNDING_NS, high + ROUNDING_NS) if self._drifts else (low, high)
+
+    def _stopped_at_ns(self, since_ns: int) -> Span:
+        """What it shows while it stands still, by the first sample that may have been taken then."""
+        first = bisect_left(self._times_ns, since_ns)
+        # In virtual time the clock is read at the instant of its stop, before and after it: the same.
+        index = min(first, len(self._times_ns) - 1)
+        wall, error = self._times_ns[index] + self._offsets_ns[index], self._errors_ns[index]
+        return wall - error, wall + error
 
     def _between_ns(self, t0: int, t1: int) -> Span:
         low_0, high_0 = self._at_ns(t0)
@@ -235,10 +258,13 @@ class Clock:
 
     def jump_between(self, t0: int, t1: int) -> int:
         """0 if it did not jump in ``[t0, t1]``; else a jump in milliseconds: the furthest back if any went back, the
-        furthest forward otherwise.
+        furthest forward otherwise. Standing still is going back.
         """
         if not self.jumps_ns:
             return 0
+        stood_ns = [min(t1, until_ns) - max(t0, since_ns) for since_ns, until_ns in self._standing]
+        if any(stood > 0 for stood in stood_ns):
+            return -max(1, max(stood_ns) // NS_PER_MS)
         found = self.jumps_ms[bisect_left(self.jumps_ns, t0) : bisect_right(self.jumps_ns, t1)]
         if not found:
             return 0

@@ -23,6 +23,7 @@ from brokerproof.conformance.experiment.steps import (
     Advance,
     AnyStep,
     Clock,
+    Freeze,
     Leave,
     Pause,
     Reset,
@@ -30,6 +31,7 @@ from brokerproof.conformance.experiment.steps import (
     Resume,
     Send,
     Stall,
+    Thaw,
 )
 from brokerproof.conformance.generate.frame import one_of
 from brokerproof.conformance.generate.sketch import Sketch
@@ -48,6 +50,8 @@ _BEHIND_STALL: Final = 3
 _OF_LINKS: Final = ("stall", "one-way", "half-open")
 _RATES_BYTES: Final = (100_000, 20_000)
 _DRIFTS_PPM: Final = (100, -100)
+#: Of clocks: one at a time for each host.
+_OF_CLOCKS: Final = ("jump", "freeze")
 _JITTERS_US: Final = (5000, 20_000, 50_000)
 _SLICES_BYTES: Final = (1000, 100)
 _SEVERED_BYTES: Final = (300, 1000, 60, 5000, 20_000)
@@ -69,15 +73,15 @@ class Profile(NamedTuple):
     weights: dict[str, int]
 
 
-#: ``skew`` (from the beginning), ``jump``, ``drift`` of a clock · ``stall`` of a client's link, ``one-way`` (silence in
-#: one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth), ``jitter``
-#: (late by more or less), ``slices`` (bytes come in small pieces) · ``reset`` by the network, ``sever`` (the same when
-#: so many bytes have passed), ``drop`` of a client's socket, ``crash`` of its process · ``pause``, ``stop`` and
-#: ``kill`` of the broker, which comes back.
+#: ``skew`` (from the beginning), ``jump``, ``freeze``, ``drift`` of a clock · ``stall`` of a client's link, ``one-way``
+#: (silence in one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth),
+#: ``jitter`` (late by more or less), ``slices`` (bytes come in small pieces) · ``reset`` by the network, ``sever`` (the
+#: same when so many bytes have passed), ``drop`` of a client's socket, ``crash`` of its process · ``pause``, ``stop``
+#: and ``kill`` of the broker, which comes back.
 # fmt: off
-_EVERYTHING: Final = {"skew": 3, "jump": 4, "drift": 1, "stall": 4, "one-way": 4, "half-open": 2, "slow": 2,
-                      "jitter": 2, "slices": 2, "drop": 2, "reset": 3, "sever": 3, "crash": 2, "pause": 2, "stop": 1,
-                      "kill": 2}
+_EVERYTHING: Final = {"skew": 3, "jump": 4, "freeze": 3, "drift": 1, "stall": 4, "one-way": 4, "half-open": 2,
+                      "slow": 2, "jitter": 2, "slices": 2, "drop": 2, "reset": 3, "sever": 3, "crash": 2, "pause": 2,
+                      "stop": 1, "kill": 2}
 # fmt: on
 PROFILES: Final = {
     "calm": Profile(
@@ -134,7 +138,7 @@ def chaotic(program: Program, profile: str, seed: int) -> Program:
 def _draw(chooser: Chooser, profile: Profile, program: Program) -> Fault:
     kind = one_of(chooser, [kind for kind, weight in profile.weights.items() for _ in range(weight)])
     clients = len(program.clients())
-    who = chooser.below(len(program.hosts) if kind == "jump" else clients)
+    who = chooser.below(len(program.hosts) if kind in _OF_CLOCKS else clients)
     begin = 0 if kind == "skew" else chooser.below(len(program.steps) + 1)
     sends = [at for at, one in enumerate(program.steps) if isinstance(one, Send) and one.host % clients == who]
     if kind in _OF_LINKS and sends:
@@ -176,6 +180,9 @@ class _Composer:
         self._together = together
         self._sketch = Sketch(program)
         self._steps: list[AnyStep] = []
+        #: Hosts with a clock, in the order in which steps count them, and those whose clock stands still.
+        self._clocks = [host.name for host in program.hosts if host.role != "bridge"]
+        self._frozen: list[str] = []
 
     def compose(self) -> Program:
         """The whole program."""
@@ -190,7 +197,7 @@ class _Composer:
                     continue
                 if fault.kind in _SHORT:
                     self._happen(fault)
-                elif fault.kind == "skew" or (len(lasting) < self._together and self._begin(fault)):
+                elif fault.kind == "skew" or (len(lasting) < self._together and self._begin(fault, lasting)):
                     lasting.append(fault)
             if at < len(self._program.steps):
                 self._add(self._program.steps[at])
@@ -205,11 +212,10 @@ class _Composer:
             step = msgspec.structs.replace(step, count=min(step.count, _BEHIND_STALL))
         self._steps += self._sketch.fitted(self._chooser, step)
 
-    def _begin(self, fault: Fault) -> bool:
+    def _begin(self, fault: Fault, lasting: list[Fault]) -> bool:
         """Whether it could begin."""
-        if fault.kind == "jump":
-            self._add(Clock(host=fault.who, jump_ms=fault.amount))
-            return True
+        if fault.kind in _OF_CLOCKS:
+            return self._put_away(fault, lasting)
         client = self._sketch.clients[fault.who]
         if client.stalled:
             return False
@@ -219,8 +225,33 @@ class _Composer:
             self._lose(fault.who, "kill")
         return True
 
-    def _end(self, fault: Fault) -> None:
+    def _put_away(self, fault: Fault, lasting: list[Fault]) -> bool:
+        """A clock jumps, or stands still; one that stands still would not jump."""
+        host = self._host_of(fault)
+        others = [one.kind for one in lasting if one.kind in ("skew", *_OF_CLOCKS) and self._host_of(one) == host]
         if fault.kind == "jump":
+            if "freeze" in others:
+                return False
+            self._add(Clock(host=fault.who, jump_ms=fault.amount))
+            return True
+        if others:
+            return False
+        self._add(Freeze(host=[one for one in self._clocks if one not in self._frozen].index(host)))
+        self._frozen.append(host)
+        return True
+
+    def _host_of(self, fault: Fault) -> str:
+        """Whose clock a fault means."""
+        if fault.kind == "skew":
+            return self._program.clients()[fault.who].name
+        return self._clocks[fault.who % len(self._clocks)]
+
+    def _end(self, fault: Fault) -> None:
+        if fault.kind == "freeze":
+            still = self._host_of(fault)
+            self._add(Thaw(host=[one for one in self._clocks if one in self._frozen].index(still)))
+            self._frozen.remove(still)
+        elif fault.kind == "jump":
             self._add(Clock(host=fault.who, jump_ms=-fault.amount))
         elif fault.kind == "skew":
             name = self._program.clients()[fault.who].name

@@ -242,7 +242,7 @@ class World:
     def _enact(self, operation: ops.Operation) -> Outcome:
         """The environment's."""
         state, port = self.state, self.port
-        clock = operation.host if isinstance(operation, ops.ClockJump) else ""
+        clock = operation.host if isinstance(operation, ops.ClockJump | ops.Freeze | ops.Thaw) else ""
         if clock:
             port.sample(clock)
         outcome = port.enact(operation)
@@ -283,9 +283,13 @@ class World:
     def _heal(self) -> None:
         """Lift every fault, wait until nothing moves, read all counters."""
         self._phase("heal")
-        for client in self.state.linked():
+        state = self.state
+        for client in state.linked():
             if client.stalled:
                 self.execute(ops.Resume(link=client.name, toward=client.stalled))
+        for host in state.hosts:
+            if host.frozen:
+                self.execute(ops.Thaw(host=host.name))
         self.port.heal()
         for bridge in self.state.bridges:
             self.execute(ops.Rejoin(bridge=bridge.name))

@@ -27,6 +27,14 @@ _PLAIN: Final[dict[type[ops.Operation], type[Event]]] = {
     ops.Leave: events.Leave,
     ops.Nack: events.Nack,
 }
+#: What a history calls a fault.
+_FAULTS: Final[dict[type[ops.Operation], str]] = {
+    **dict.fromkeys((ops.ClockJump, ops.Freeze, ops.Thaw), "clock"),
+    ops.Restart: "restart",
+    ops.Stall: "stall",
+    ops.Resume: "resume",
+    ops.Reset: "reset",
+}
 
 
 class Recording:
@@ -141,14 +149,16 @@ class Recording:
 
     # -- the environment
 
-    def fault(self, operation: ops.ClockJump | ops.Stall | ops.Resume | ops.Reset | ops.Restart) -> Event:
-        target = {ops.ClockJump: "clock", ops.Restart: "restart", ops.Stall: "stall", ops.Resume: "resume",
-                  ops.Reset: "reset"}  # fmt: skip
+    def fault(self, operation: Any) -> Event:
         fields: dict[str, object] = ops.shared(operation, events.Fault, "host")
-        kind = target[type(operation)]
-        if isinstance(operation, ops.ClockJump):
+        kind = _FAULTS[type(operation)]
+        if isinstance(operation, ops.ClockJump | ops.Freeze | ops.Thaw):
             fields["target"] = operation.host
-        elif isinstance(operation, ops.Restart):
+        if isinstance(operation, ops.Freeze | ops.Thaw):
+            seen, thaws = self.outcome.evidence or {}, isinstance(operation, ops.Thaw)
+            jump_ms = seen.get("after_ms", 0) - seen.get("before_ms", 0) if thaws else 0
+            fields |= {"how": "thaw" if thaws else "freeze", "jump_ms": jump_ms}
+        if isinstance(operation, ops.Restart):
             fields["target"] = operation.host or self.state.broker.name
         elif isinstance(operation, ops.Reset):
             # Limited: the end itself is told when it comes.
@@ -205,6 +215,8 @@ _RECORDED: Final[dict[type[ops.Operation], Callable[[Recording, Any], Event | No
     ops.Ack: Recording.ack,
     ops.Acknowledge: Recording.acknowledge,
     ops.ClockJump: Recording.fault,
+    ops.Freeze: Recording.fault,
+    ops.Thaw: Recording.fault,
     ops.Stall: Recording.fault,
     ops.Resume: Recording.fault,
     ops.Reset: Recording.fault,

@@ -29,7 +29,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Reset, Resume, Stall
+from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Freeze, Reset, Resume, Stall, Thaw
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import HostSteps, Parallel, host_of
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
@@ -264,6 +264,16 @@ def _clock(state: WorldState, step: Clock) -> list[str] | None:
     return [f"the wall clock of {concrete.resolve(state).host} jumps by {milliseconds_text(step.jump_ms, sign=True)}"]
 
 
+def _freeze(state: WorldState, step: Freeze | Thaw) -> list[str] | None:
+    concrete = step.normalise(state)
+    if concrete is None:
+        return None
+    operation = concrete.resolve(state)
+    state.begun(operation)
+    how = "stands still" if isinstance(step, Freeze) else "goes on as if it had not stood still"
+    return [f"the wall clock of {operation.host} {how}"]
+
+
 def _stall(state: WorldState, step: Stall) -> list[str] | None:
     operation = _carried_out(state, step)
     if operation is None:
@@ -420,6 +430,8 @@ WORDS: dict[str, Words] = {
     "nack": _nack,
     "leave": _leave,
     "clock": _clock,
+    "freeze": _freeze,
+    "thaw": _freeze,
     "stall": _stall,
     "resume": _resume,
     "cut": _cut,

@@ -12,11 +12,12 @@ import pytest
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
-from brokerproof.conformance.experiment.history import Arrive, Fault
+from brokerproof.conformance.experiment.history import Arrive, Consume, Fault
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Advance,
     AnyStep,
+    Freeze,
     Reset,
     Resume,
     Send,
@@ -24,6 +25,7 @@ from brokerproof.conformance.experiment.steps import (
     Stall,
     Subscribe,
     Take,
+    Thaw,
 )
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
@@ -117,4 +119,30 @@ def test_a_sliced_and_a_jittery_link(tmp_path: Path) -> None:
         assert [event.message for event in history.events if isinstance(event, Arrive) and event.host == "c0"] == [
             f"p0/{number}" for number in range(1, 21)
         ]
+        assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
+
+
+def test_clocks_stand_still(tmp_path: Path) -> None:
+    """The broker's and a client's, read back from themselves; at the reference broker a delay passes all the same
+    (ActiveMQ's scheduler goes by the wall clock).
+    """
+    hosts = [HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client")]
+    for adapter, delay_ms in ((ReferenceAdapter(), 500), (activemq(), 0)):
+        still: list[AnyStep] = [Freeze(), Freeze(host=0), Send(delay_ms=delay_ms), Advance(ms=1500)]
+        steps = [Subscribe(host=1, prefetch=10), *still, Take(host=0, deadline_ms=500), Thaw(), Thaw(), Send()]
+        steps += [Take(host=0, deadline_ms=2000), Settle()]
+        played = Program(FORMAT, BrokerSpec(), hosts, [LinkSpec("p0"), LinkSpec("c0")], queues("q0"), steps)
+        with make_laboratory(tmp_path / adapter.name) as laboratory:
+            history = LiveWorld(adapter, laboratory).run(played)
+            adapter.close()
+        faults = [event for event in history.events if isinstance(event, Fault)]
+        assert [(event.target, event.how) for event in faults] == [
+            ("b", "freeze"), ("p0", "freeze"), ("b", "thaw"), ("p0", "thaw"),
+        ]  # fmt: skip
+        for event in faults:
+            assert event.evidence is not None
+            passed_ms = event.evidence["after_ms"] - event.evidence["before_ms"]
+            assert passed_ms <= 1 if event.how == "freeze" else passed_ms > 1000
+        taken = [event.message for event in history.events if isinstance(event, Consume) and event.host == "c0"]
+        assert taken == ["p0/1", "p0/2"]
         assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []

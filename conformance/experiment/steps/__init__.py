@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
-from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Reset, Resume, Stall
+from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Freeze, Reset, Resume, Stall, Thaw
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
@@ -39,6 +39,8 @@ AnyStep = (
     | Parallel
     | Cut
     | Reset
+    | Freeze
+    | Thaw
 )
 
 REGISTRY: tuple[type[AnyStep], ...] = (
@@ -66,6 +68,8 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Parallel,
     Cut,
     Reset,
+    Freeze,
+    Thaw,
 )
 
 __all__ = [
@@ -81,6 +85,7 @@ __all__ = [
     "Commit",
     "Counters",
     "Cut",
+    "Freeze",
     "Leave",
     "Nack",
     "Operate",
@@ -98,5 +103,6 @@ __all__ = [
     "Step",
     "Subscribe",
     "Take",
+    "Thaw",
     "Unsubscribe",
 ]

@@ -1,4 +1,4 @@
-"""``clock``, ``stall``, ``resume``, ``reset``, ``cut``: what goes wrong."""
+"""``clock``, ``freeze``, ``thaw``, ``stall``, ``resume``, ``reset``, ``cut``: what goes wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Clock(Step, frozen=True, tag="clock"):
-    """The wall clock of ``host`` (any host, the broker's included) jumps by ``jump_ms``, its monotonic one does not."""
+    """The wall clock of ``host`` (any host, the broker's included) jumps by ``jump_ms``, its monotonic one does not.
+    One that stands still does not jump.
+    """
 
     weight = 10
     feature = "clocks"
@@ -30,10 +32,49 @@ class Clock(Step, frozen=True, tag="clock"):
         return cls(host=chooser.below(shape.clients + 1), jump_ms=-jump_ms if chooser.flag(50) else jump_ms)
 
     def normalise(self, state: WorldState) -> Clock | None:
-        return None if self.jump_ms == 0 else msgspec.structs.replace(self, host=self.host % len(state.hosts))
+        host = self.host % len(state.hosts)
+        return None if self.jump_ms == 0 or state.hosts[host].frozen else msgspec.structs.replace(self, host=host)
 
     def resolve(self, state: WorldState) -> ops.ClockJump:
         return ops.ClockJump(host=state.hosts[self.host].name, jump_ms=self.jump_ms)
+
+
+class Freeze(Step, frozen=True, tag="freeze"):
+    """The wall clock of ``host`` (any host whose clock goes) stands still, its monotonic one goes on."""
+
+    weight = 3
+    feature = "freezes"
+    host: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Freeze:
+        return cls(host=chooser.below(shape.clients + 1))
+
+    def normalise(self, state: WorldState) -> Freeze | None:
+        count = sum(not host.frozen for host in state.hosts)
+        return msgspec.structs.replace(self, host=self.host % count) if count else None
+
+    def resolve(self, state: WorldState) -> ops.Freeze:
+        return ops.Freeze(host=[host for host in state.hosts if not host.frozen][self.host].name)
+
+
+class Thaw(Step, frozen=True, tag="thaw"):
+    """A clock that stands still shows again what it would show if it had never done so, and goes on."""
+
+    weight = 3
+    feature = "freezes"
+    host: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Thaw:
+        return cls(host=chooser.below(shape.clients + 1))
+
+    def normalise(self, state: WorldState) -> Thaw | None:
+        count = sum(host.frozen for host in state.hosts)
+        return msgspec.structs.replace(self, host=self.host % count) if count else None
+
+    def resolve(self, state: WorldState) -> ops.Thaw:
+        return ops.Thaw(host=[host for host in state.hosts if host.frozen][self.host].name)
 
 
 class Stall(Step, frozen=True, tag="stall"):

@@ -70,7 +70,7 @@ def real_offset_ns() -> int:
 class HostClock:
     """Where a host's clock is meant to be: an offset that faults change, and a rate error that ticks carry out."""
 
-    __slots__ = ("_drifting", "drift_ppm", "file", "offset_ms", "sampled_ns")
+    __slots__ = ("_drifting", "_stands_us", "drift_ppm", "file", "offset_ms", "sampled_ns", "stopped_ns")
 
     def __init__(self, spec: ClockSpec, file: ClockFile | None, now_ns: int) -> None:
         self.offset_ms = spec.offset_ms
@@ -79,6 +79,9 @@ class HostClock:
         #: When a sample was last recorded.
         self.sampled_ns = -1
         self._drifting: DriftingClock | None = None
+        #: What it shows while it stands still, and since when it does.
+        self._stands_us: int | None = None
+        self.stopped_ns = 0
         self.restart(now_ns)
 
     @property
@@ -103,6 +106,23 @@ class HostClock:
         """The host has a new process, with a clock file of its own."""
         self.offset_ms = self.now_offset_ms()
         self.file = file
+        if self._stands_us is None:
+            self.restart(now_ns)
+        elif file is not None:
+            file.stand_at_us(self._stands_us)
+
+    def freeze(self, wall_us: int, now_ns: int) -> None:
+        """Stand still, showing this; the drift pauses with it."""
+        self.offset_ms = self.now_offset_ms()
+        self._stands_us, self.stopped_ns, self._drifting = wall_us, now_ns, None
+        if self.file is not None:
+            self.file.stand_at_us(wall_us)
+
+    def thaw(self, now_ns: int) -> None:
+        """Go on as if it had not stood still, but for the drift of that time."""
+        self._stands_us = None
+        if self.file is not None:
+            self.file.set_offset_ms(self.offset_ms)
         self.restart(now_ns)
 
     def tick(self, now_ns: int) -> None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 CLOCK_MS = 2000
 NOTICE_MS = 2000
 _POLL_MS = 10
+#: A clock stops a little ahead of what it shows, so that nobody has read a later time; how far two readings of it must
+#: be apart to prove that it stands still.
+AHEAD_US = 2000
+STANDING_MS = 20
 
 
 class Faults:
@@ -74,6 +78,43 @@ class Faults:
         while time.monotonic_ns() < deadline_ns:
             found = hosts.read_wall(host)
             if found is not None and abs(found.offset_ms(real_ns) - wanted_ms) <= TOLERANCE_MS:
+                return {"before_ms": before.wall_ms, "after_ms": found.wall_ms}
+            hosts.pump_for(_POLL_MS)
+        return None
+
+    def freeze(self, host: str) -> dict[str, int] | None:
+        """Let a clock stand still, and read it twice; None if it goes on."""
+        hosts = self.hosts
+        before = hosts.read_wall(host)
+        clock = hosts.clocks[host]
+        wall_us = (time.time_ns() // 1000) + clock.now_offset_ms() * 1000 + AHEAD_US
+        clock.freeze(wall_us, time.monotonic_ns())
+        hosts.pump_for(_POLL_MS)
+        first = hosts.read_wall(host)
+        hosts.pump_for(STANDING_MS)
+        second = hosts.read_wall(host)
+        if before is None or first is None or second is None or second.t0_ns - first.t1_ns < STANDING_MS * NS_PER_MS:
+            return None
+        if second.wall_ms - first.wall_ms > 1:
+            return None
+        return {
+            "before_ms": first.wall_ms,
+            "after_ms": second.wall_ms,
+            "apart_us": (second.t0_ns - first.t1_ns) // 1000,
+        }
+
+    def thaw(self, host: str) -> dict[str, int] | None:
+        """Let it go on, and read it until it shows what it should; None if it does not in time."""
+        hosts = self.hosts
+        before = hosts.read_wall(host)
+        clock = hosts.clocks[host]
+        clock.thaw(time.monotonic_ns())
+        if before is None:
+            return None
+        deadline_ns = time.monotonic_ns() + CLOCK_MS * NS_PER_MS
+        while time.monotonic_ns() < deadline_ns:
+            found = hosts.read_wall(host)
+            if found is not None and abs(found.offset_ms(clocks.real_offset_ns()) - clock.offset_ms) <= TOLERANCE_MS:
                 return {"before_ms": before.wall_ms, "after_ms": found.wall_ms}
             hosts.pump_for(_POLL_MS)
         return None

@@ -192,11 +192,16 @@ class LivePort:
             rounds = -(-operation.times // GROUP_MAX) if isinstance(operation, ops.Probe) else 1
             if self._is_over_budget(operation.ms * rounds):
                 raise NotOfferedError(f"{rounds} x {operation.ms} ms are more than the run may take")
-        elif isinstance(operation, ops.ClockJump):
+        elif isinstance(operation, ops.ClockJump | ops.Freeze | ops.Thaw):
             if self.hosts.clocks[operation.host].file is None:
                 raise NotOfferedError(f"the clock of {operation.host} cannot be skewed")
             if operation.host not in self.hosts.endpoints:
-                self.hosts.agent_of(self._state.client(operation.host))
+                agent = self.hosts.agent_of(self._state.client(operation.host))
+                if isinstance(operation, ops.Freeze) and agent.via == JMS:
+                    raise NotOfferedError("its library waits by the wall clock")
+        elif isinstance(operation, ops.Restart):
+            if any(broker.frozen for broker in self._state.brokers):
+                raise NotOfferedError("a process that starts on a clock that stands still may wait for ever")
         elif isinstance(operation, ops.ClientOperation):
             client = self._state.client(operation.host)
             offered = self.hosts.agent_of(client).capabilities
@@ -355,6 +360,12 @@ class LivePort:
                 outcome.counters = self._counters(name, operation.broker or self._state.broker.name)
             case ops.ClockJump():
                 outcome.evidence = self._faults.jump(operation)
+                outcome.t1 = self.true_ns()
+                hosts.pump_for(_CLEAR_MS)
+            case ops.Freeze():
+                outcome.evidence = self._faults.freeze(operation.host)
+            case ops.Thaw():
+                outcome.evidence = self._faults.thaw(operation.host)
                 outcome.t1 = self.true_ns()
                 hosts.pump_for(_CLEAR_MS)
             case ops.Stall() | ops.Resume() | ops.Reset():

@@ -1,8 +1,8 @@
 """Virtual wall clocks: a constant offset, a rate error, and steps.
 
 True time is the simulation's own count of nanoseconds. A host's wall clock is ``EPOCH + true + offset + drift``; a jump
-changes the offset at one instant. The host's monotonic clock *is* true time: skewing a wall clock must never disturb a
-timer (DESIGN section 5).
+changes the offset at one instant; one that stands still shows the same until it goes on. The host's monotonic clock
+*is* true time: skewing a wall clock must never disturb a timer (DESIGN section 5).
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ EPOCH_MS = 1_795_219_200_000
 class VirtualClock:
     """One host's wall clock."""
 
-    __slots__ = ("_base_ns", "_drift_ppm")
+    __slots__ = ("_base_ns", "_drift_ppm", "_stands_ns")
 
     def __init__(self, spec: ClockSpec) -> None:
         self._base_ns = (EPOCH_MS + spec.offset_ms) * NS_PER_MS
         self._drift_ppm = spec.drift_ppm
+        #: What it shows as long as it stands still.
+        self._stands_ns: int | None = None
 
     def wall_ns(self, true_ns: int) -> int:
         """Wall time in nanoseconds since the epoch."""
+        if self._stands_ns is not None:
+            return self._stands_ns
         drift_ppm = self._drift_ppm
         return self._base_ns + true_ns + (true_ns * drift_ppm // 1_000_000 if drift_ppm else 0)
 
@@ -35,3 +39,11 @@ class VirtualClock:
     def jump(self, jump_ms: int) -> None:
         """Step the clock."""
         self._base_ns += jump_ms * NS_PER_MS
+
+    def freeze(self, true_ns: int) -> None:
+        """Stand still."""
+        self._stands_ns = self.wall_ns(true_ns)
+
+    def thaw(self) -> None:
+        """Go on as if it had not."""
+        self._stands_ns = None

@@ -12,10 +12,23 @@ from brokerproof.conformance.worlds.simulated.link import Ended, Limit
 
 if TYPE_CHECKING:
     from brokerproof.conformance.worlds.port import Recorder
+    from brokerproof.conformance.worlds.simulated.clock import VirtualClock
     from brokerproof.conformance.worlds.simulated.host import ClientHost
 
 #: Evidence of a fault that this world itself enacts.
 ENACTED = {"simulated": 1}
+
+
+def change_clock(clock: VirtualClock, asked: ops.ClockJump | ops.Freeze | ops.Thaw, now_ns: int) -> dict[str, int]:
+    """A wall clock jumps, stands still, or goes on; what it showed before and after."""
+    before_ms = clock.wall_ms(now_ns)
+    if isinstance(asked, ops.ClockJump):
+        clock.jump(asked.jump_ms)
+    elif isinstance(asked, ops.Freeze):
+        clock.freeze(now_ns)
+    else:
+        clock.thaw()
+    return {"before_ms": before_ms, "after_ms": clock.wall_ms(now_ns)}
 
 
 def reset(recorder: Recorder, host: ClientHost, asked: ops.Reset) -> dict[str, int]:

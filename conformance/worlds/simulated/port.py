@@ -30,7 +30,7 @@ from brokerproof.conformance.worlds.simulated.agenda import Agenda, fail
 from brokerproof.conformance.worlds.simulated.bridge import BridgeEnd, BridgeHost
 from brokerproof.conformance.worlds.simulated.broker import DOWN_NS, BrokerHost
 from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClock
-from brokerproof.conformance.worlds.simulated.faults import ENACTED, reset
+from brokerproof.conformance.worlds.simulated.faults import ENACTED, change_clock, reset
 from brokerproof.conformance.worlds.simulated.host import ClientHost
 from brokerproof.conformance.worlds.simulated.link import Link
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
@@ -398,11 +398,8 @@ class SimulatedPort:
         match operation:
             case ops.ReadCounters():
                 outcome.counters = self._counters(operation.dest, self._broker(operation.broker))
-            case ops.ClockJump():
-                clock = self._clock_of(operation.host)
-                before_ms = clock.wall_ms(outcome.t0)
-                clock.jump(operation.jump_ms)
-                outcome.evidence = {"before_ms": before_ms, "after_ms": before_ms + operation.jump_ms}
+            case ops.ClockJump() | ops.Freeze() | ops.Thaw():
+                outcome.evidence = change_clock(self._clock_of(operation.host), operation, outcome.t0)
             case ops.Stall():
                 self._linked(operation.link).link.stall(operation.toward)
                 outcome.evidence = ENACTED

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brokerproof.chaos import clocks
-from brokerproof.chaos.clocks import BadOffset, ClockFile, ClockReading, DriftingClock, offset_line, staircase_offset_us
+from brokerproof.chaos.clocks import (
+    BadOffset,
+    ClockFile,
+    ClockReading,
+    DriftingClock,
+    offset_line,
+    staircase_offset_us,
+    standing_line,
+)
 
 LIMIT_US = clocks.MAX_OFFSET_MS * 1000
 
@@ -153,3 +161,15 @@ def _dead_pid() -> int:
     with subprocess.Popen(["true"]) as child:
         pass
     return child.pid
+
+
+def test_a_clock_that_stands_still_and_goes_on(tmp_path: Path) -> None:
+    clock = ClockFile(tmp_path / "clock", 1000)
+    clock.stand_at_us(1_795_219_200_000_123)
+    assert clock.path.read_text() == "2026-11-21 00:00:00.000123\n" == standing_line(1_795_219_200_000_123)
+    assert clock.offset_us == 1_000_000
+    clock.set_offset_ms(1000)
+    assert clock.path.read_text() == "+1.000000\n"
+    for value in (-1, 1.5, 1 << 62):
+        with pytest.raises(BadOffset):
+            standing_line(value)  # type: ignore[arg-type]

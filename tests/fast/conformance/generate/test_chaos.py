@@ -7,7 +7,7 @@ import pytest
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.steps import Clock, Leave, Pause, Reset, Restart, Resume, Stall
+from brokerproof.conformance.experiment.steps import Clock, Freeze, Leave, Pause, Reset, Restart, Resume, Stall, Thaw
 from brokerproof.conformance.generate.chaos import PROFILES, chaotic, check_chaos
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.generate.shrink import shrink
@@ -15,7 +15,7 @@ from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 SEEDS = range(150)
 OF_BROKER = (Pause, Restart)
-FAULTS = (Clock, Stall, Resume, Reset, *OF_BROKER)
+FAULTS = (Clock, Freeze, Thaw, Stall, Resume, Reset, *OF_BROKER)
 
 
 def quiet(seed: int) -> Program:
@@ -40,11 +40,13 @@ def test_what_went_wrong_is_healed_in_the_end(profile: str) -> None:
         program = chaotic(plain, profile, seed)
         assert program == chaotic(plain, profile, seed)
         assert put_away(program) == put_away(plain)
-        stalled = 0
+        stalled = frozen = 0
         for step in program.steps:
             stalled += isinstance(step, Stall) - isinstance(step, Resume)
+            frozen += isinstance(step, Freeze) - isinstance(step, Thaw)
+            assert frozen >= 0
             assert stalled <= PROFILES[profile].together
-        assert stalled == 0
+        assert stalled == frozen == 0
 
 
 def test_how_wild_it_is() -> None:
