@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from brokerproof.conformance.experiment.steps import Operate, Probe
+from brokerproof.conformance.experiment.steps import Advance, Operate, Probe, Send
+from brokerproof.conformance.experiment.steps.parallel import mapped
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -26,6 +27,22 @@ SWITCHES: Final = (
     ("ALTER QMGR CMDLEVEL(750)", "ALTER QMGR CMDLEVEL(800)"),
 )
 DEPTHS: Final = (5000, 10, 3, 1)
+#: What a sender asks for if its message cannot be put: MQRO_EXCEPTION, MQRO_DISCARD_MSG.
+EXCEPTION: Final = {"JMS_IBM_Report_Exception": 0x01000000}
+DISCARD: Final = {"JMS_IBM_Report_Discard_Msg": 0x08000000}
+REPORTS: Final[tuple[dict[str, int], ...]] = (EXCEPTION, EXCEPTION | DISCARD, DISCARD)
+#: How long targets take nothing: short against a retry, or long.
+PAUSES_MS: Final = (3000, 600_000, 500)
+DEADQ: Final = "ActiveMQ.DLQ"
+#: The dead-letter queue and the queues of subscribers, which may take nothing as well.
+FULL: Final = (
+    (f"ALTER QLOCAL('{DEADQ}') PUT(DISABLED)", f"ALTER QLOCAL('{DEADQ}') PUT(ENABLED)"),
+    (f"ALTER QLOCAL('{DEADQ}') MAXDEPTH(1)", f"ALTER QLOCAL('{DEADQ}') MAXDEPTH(5000)"),
+    (
+        "ALTER QLOCAL(SYSTEM.NDURABLE.MODEL.QUEUE) PUT(DISABLED)",
+        "ALTER QLOCAL(SYSTEM.NDURABLE.MODEL.QUEUE) PUT(ENABLED)",
+    ),
+)
 
 
 def with_queue_manager(chooser: Chooser, program: Program) -> Program:
@@ -33,7 +50,7 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
     queues = [dest.name for dest in program.destinations if dest.kind == "queue"]
     mqsc = [f"ALTER QLOCAL({STAGING}) MAXDEPTH({DEPTHS[chooser.below(len(DEPTHS))]})"]
     if chooser.flag(50) and all(entry.dead_letter is None for entry in program.broker.policies):
-        mqsc.append("ALTER QMGR DEADQ('ActiveMQ.DLQ')")
+        mqsc.append(f"ALTER QMGR DEADQ('{DEADQ}')")
     topics = [dest.name for dest in program.destinations if dest.kind == "topic" and chooser.flag(75)]
     mqsc += [f"DEFINE TOPIC('{name}') PMSGDLV(ALLAVAIL)" for name in topics]
     probed = any(isinstance(step, Probe) for step in program.steps)  # a raw peer that may not send is hung up on
@@ -49,4 +66,32 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
     broker = msgspec.structs.replace(
         program.broker, generation={**program.broker.generation, "delay": "ibm-mq"}, mqsc=mqsc
     )
+    program = msgspec.structs.replace(program, broker=broker, steps=steps)
+    return with_reports(chooser, program, queues) if queues and chooser.flag(50) else program
+
+
+def with_reports(chooser: Chooser, program: Program, queues: list[str]) -> Program:
+    """Half of the messages with a delay ask for reports, and while they wait their target takes nothing; nor do,
+    sometimes, the dead-letter queue and the queues of subscribers.
+    """
+
+    def asking(step: AnyStep) -> AnyStep:
+        if not isinstance(step, Send) or not step.delay_ms or step.group or chooser.flag(50):
+            return step
+        headers = step.headers | REPORTS[chooser.below(len(REPORTS))]
+        reply = step.reply or chooser.flag(50)
+        return msgspec.structs.replace(step, headers=headers, reply=reply, persistent=not chooser.flag(40))
+
+    steps: list[AnyStep] = [mapped(step, asking) for step in program.steps]
+    broker, own = program.broker, any(entry.dead_letter is not None for entry in program.broker.policies)
+    if not own and not any("DEADQ" in command for command in broker.mqsc) and chooser.flag(60):
+        broker = msgspec.structs.replace(broker, mqsc=[*broker.mqsc, f"ALTER QMGR DEADQ('{DEADQ}')"])
+    sends = [place for place, step in enumerate(steps) if isinstance(step, Send) and step.delay_ms]
+    topics = any(dest.kind == "topic" for dest in program.destinations)
+    shut = [SWITCHES[1], *(pair for pair in FULL if chooser.flag(70 if topics and "MODEL" in pair[0] else 40))]
+    place = sends[chooser.below(len(sends))] + 1 if sends else len(steps)
+    queue = queues[chooser.below(len(queues))]
+    steps[place:place] = [Operate(op="mqsc", command=on.format(q=queue)) for on, _ in shut]
+    opened = [Operate(op="mqsc", command=off.format(q=queue)) for _, off in shut]
+    steps += [Advance(ms=PAUSES_MS[chooser.below(len(PAUSES_MS))]), *opened]
     return msgspec.structs.replace(program, broker=broker, steps=steps)

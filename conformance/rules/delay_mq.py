@@ -22,6 +22,9 @@ MANAGED: Final = (*ANYTHING, "mqsc")
 SINCE_THE_START: Final = tuple(mark for mark in MANAGED if mark != "restart")
 _GRANT = re.compile(r"SET AUTHREC PROFILE\('([^']+)'\) PRINCIPAL\('nobody'\) AUTHADD\(([A-Z, ]*)\)")
 
+#: Its sender wants no dead letter.
+DISCARD: Final = "JMS_IBM_Report_Discard_Msg"
+
 #: What stops or restarts the processor.
 _SWITCH = re.compile("DELAYPROC|DDELAY|CMDLEVEL|PLATFORM")
 
@@ -111,6 +114,8 @@ def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
     """
     if copy.deliveries or copy.dead_letters:
         yield held("accounted-for", "tried again" if copy.deliveries else "dead-lettered")
+    elif copy.send.event.headers.get(DISCARD):
+        return  # it may be thrown away, and nobody is told
     elif missing(facts, copy):
         yield broken("lost", copy, why="it was neither delivered nor dead-lettered")
 

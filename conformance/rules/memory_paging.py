@@ -260,9 +260,11 @@ def _first_delayed(dest: Destination) -> int:
 
 
 def _is_volatile(send: Send) -> bool:
-    """Confirmed, in memory only, and due at once: a scheduler may keep what is due later."""
+    """Confirmed, in memory only, sent once, and due at once: a scheduler may keep what is due later."""
     event = send.event
-    return send.confirmed and not event.persistent and event.delay_ms <= 0 and event.deliver_at_ms is None
+    return (
+        send.confirmed and not (event.persistent or event.again) and event.delay_ms <= 0 and event.deliver_at_ms is None
+    )
 
 
 @rule("MEM-015", over=after_restarts, handles=ANYTHING, faults=("restart",))

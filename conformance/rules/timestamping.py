@@ -8,7 +8,7 @@ from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.facts.deliveries import at_home, is_own_letter
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
-from brokerproof.conformance.facts.rows import Delivery
+from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS
 from brokerproof.conformance.facts.stamped import Stamped, is_plain, is_scheduled, stamped
 from brokerproof.conformance.facts.stamping import INT64_MAX, documented_ms, ttl_ms
@@ -240,7 +240,13 @@ def _left_alone(delivery: Delivery) -> Findings:
 def disabled(facts: Facts) -> list[Stamped]:
     """Arrivals of messages whose producer disabled its timestamp."""
     found = [row for row in facts.rows(stamped) if not row.delivery.is_dead_letter]
-    return [row for row in found if row.send.event.timestamp_ms is not None and row.send.event.timestamp_ms <= 0]
+    told = [row for row in found if row.send.event.timestamp_ms is not None and not _is_given_up(row.send)]
+    return [row for row in told if (row.send.event.timestamp_ms or 0) <= 0]
+
+
+def _is_given_up(send: Send) -> bool:
+    """Whether its library may have stamped it after it had told of it: nobody waited for the end of the send."""
+    return send.event.result == "unknown" and not send.event.timestamp_ms
 
 
 @rule("TSP-006", over=disabled, faults=("clock",))
@@ -255,7 +261,7 @@ def unstamped(facts: Facts) -> list[Delivery]:
         return []
     found: list[Delivery] = []
     for copy in facts.copies:
-        if not is_scheduled(copy.send):
+        if not is_scheduled(copy.send) and not _is_given_up(copy.send):
             found += [one for one in copy.deliveries if at_home(one) and not is_own_letter(one)]
     return found
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from brokerproof.reference_broker.core.instant import NS_PER_MS
-from brokerproof.reference_broker.core.message import QUEUE, Message
+from brokerproof.reference_broker.core.message import QUEUE, TEMP_QUEUE, Message
 from brokerproof.reference_broker.core.mq.definitions import DURABLE_MODEL, NDURABLE_MODEL
 from brokerproof.reference_broker.core.mq.reasons import REASONS
 from brokerproof.reference_broker.core.mq.reports import discards
@@ -57,7 +57,7 @@ class Work:
     def put(self, message: Message, destination: str) -> str:
         """Plan a put; the reason why it fails, or ""."""
         if not destination.startswith(QUEUE):
-            return "MQRC_UNKNOWN_OBJECT_NAME"
+            return self._put_temporary(message, destination)
         base = self._stage.definitions.base(destination)
         more = sum(1 for planned in self._planned if planned.destination == base)
         fault = self._stage.fault(destination, len(message.body), more)
@@ -68,6 +68,13 @@ class Work:
                 copy.message_id += "+"  # several copies of one publication die, and no queue holds an id twice
             self._planned.append(copy)
         return fault
+
+    def _put_temporary(self, message: Message, destination: str) -> str:
+        """A temporary queue has no definition, and takes everything for as long as it is there."""
+        if not destination.startswith(TEMP_QUEUE) or destination not in self._stage.region.destinations:
+            return "MQRC_UNKNOWN_OBJECT_NAME"
+        self._planned.append(message.copy_to(destination))
+        return ""
 
     def _is_taken(self, copy: Message) -> bool:
         known = self._stage.region.destinations.get(copy.destination)

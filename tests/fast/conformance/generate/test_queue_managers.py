@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.chooser import SeededChooser
+from brokerproof.conformance.experiment.steps import Operate, Send
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.generate.queue_managers import with_queue_manager
 from brokerproof.conformance.running.engine import run_program
 
 WANTED = ("DLY-005", "DLY-016", "DLY-032", "DLY-033", "DLY-039", "DLY-040", "DLY-042", "GEN-001", "GEN-101")
+
+
+def test_a_release_that_fails_is_drawn_with_reports() -> None:
+    """Options of reports, a target that takes nothing while messages wait, a dead-letter queue that is there or not."""
+    asked, deadq, shut = set[str](), set[bool](), set[str]()
+    for seed in range(200):
+        program = with_queue_manager(SeededChooser(seed + 77), program_for_seed(seed))
+        sends = [step for step in program.each_step() if isinstance(step, Send) and step.delay_ms]
+        asked |= {" ".join(sorted(name for name in step.headers if name.startswith("JMS_IBM"))) for step in sends}
+        deadq.add(any("DEADQ" in command for command in program.broker.mqsc))
+        shut |= {step.command.split("(")[1] for step in program.steps if isinstance(step, Operate) and step.command}
+    both = "JMS_IBM_Report_Discard_Msg JMS_IBM_Report_Exception"
+    assert asked == {"", *both.split(), both}
+    assert deadq == {True, False}
+    assert {"'ActiveMQ.DLQ')" + " PUT", "SYSTEM.NDURABLE.MODEL.QUEUE) PUT"} <= shut
 
 
 def test_random_programs_on_a_queue_manager() -> None:

@@ -44,6 +44,13 @@ def test_a_first_delivery_is_unmarked() -> None:
     assert kind(told.arrive("c0/1", "p0/1", delivery_count=1), "RDL-001") is HOLDS
 
 
+def test_what_came_over_a_bridge_may_have_been_given_to_somebody_before_it() -> None:
+    crossed = Builder().connect("p0").connect("c0").send("p0/1", network=True).subscribe("c0/1")
+    assert kind(crossed.arrive("c0/1", "p0/1", redelivered=True), "RDL-001") is SILENT
+    plain = Builder().connect("p0").connect("c0").send("p0/1", network=True).subscribe("c0/1")
+    assert kind(plain.arrive("c0/1", "p0/1"), "RDL-001") is HOLDS
+
+
 def test_a_mark_is_excused_where_somebody_may_have_had_the_message_before() -> None:
     told = Builder().connect("c0").connect("c1").subscribe("c0/1").send("p0/1").lose("c0")
     assert kind(told.subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True), "RDL-001") is SILENT

@@ -316,3 +316,13 @@ def test_the_rule(
 ) -> None:
     stamps = stamps_of(spec, sent_ms, expiration_ms, wall_ms)
     assert (stamps.timestamp_ms, stamps.expiration_ms) == (stamp_ms, new_ms)
+
+
+@pytest.mark.parametrize(("spec", "requirement"), [(None, "TSP-007"), (PLUGIN, "TSP-006")])
+@pytest.mark.parametrize(("result", "expected"), [("ok", VIOLATED), ("unknown", NOT_EXERCISED)])
+def test_a_library_that_was_given_up_may_have_stamped_later(
+    spec: TimeStampingSpec | None, requirement: str, result: str, expected: VerdictKind
+) -> None:
+    """Nobody waited for the end of the send, so what it told of its stamps was told too early."""
+    run = sent(spec, timestamp_ms=0, result=result)
+    assert received(run, 1_795_219_200_077)[requirement].verdict is expected

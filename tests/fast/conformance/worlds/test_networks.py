@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.chooser import SeededChooser
-from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.history import Arrive, Counters, Event, Fault, History, Phase, Send
+from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.experiment.history_file import parse_history
 from brokerproof.conformance.experiment.program import FORMAT, Program, ProgramError, check_program
 from brokerproof.conformance.experiment.steps import (
@@ -19,6 +21,7 @@ from brokerproof.conformance.experiment.steps import (
     AnyStep,
     Clock,
     Cut,
+    Probe,
     Restart,
     Resume,
     Settle,
@@ -43,6 +46,7 @@ HOSTS = [
 ]
 CONSUME = Subscribe(host=1, prefetch=10, ack="individual")
 STALLED = Stall(link=0)
+STALLED_BACK = Stall(link=0, toward="client")
 A_WHILE = Advance(ms=3000)
 
 
@@ -111,6 +115,23 @@ def test_either_broker_can_be_killed() -> None:
     history = run(CONSUME, *steps, A_WHILE, Settle())
     targets = [event.target for event in history.events if isinstance(event, Fault) and event.fault == "restart"]
     assert targets == ["b2", "b"]
+    assert violated(history) == []
+
+
+def test_what_a_bridge_sends_again_after_a_restart_has_not_come_back() -> None:
+    stalled = (STALLED_BACK, SendStep(persistent=False), Advance(ms=100), Take(), Ack(), Cut(how="kill"))
+    history = run(CONSUME, *stalled, Restart(how="stop", broker=1), Resume(), A_WHILE, Settle())
+    times = [event.result for event in of(history, Send, "n0-far") if isinstance(event, Send) and event.again]
+    assert times == ["ok"]
+    assert len(of(history, Arrive, "c0")) + len(of(history, Arrive, "drain-b2")) == 2
+    assert violated(history) == []
+
+
+def test_a_bridge_that_comes_is_nothing_that_a_raw_peer_left_behind() -> None:
+    program = network(Probe(offer_ms=(3, 90), says="asks", every_ms=295, talk_ms=2000, ms=9000, times=3))
+    slow = msgspec.structs.replace(program, links=[LinkSpec("n0", 20_000)])
+    history = SimulatedWorld().run(slow)
+    assert [event for event in history.events if isinstance(event, ProbeEvent)]
     assert violated(history) == []
 
 
