@@ -78,6 +78,8 @@ def test_every_row_on_both_facades(
     old, new = b.app.create_producer(destination), b.app.create_context_producer()
     old.set_delivery_delay(delay_ms)
     new.set_delivery_delay(delay_ms)
+    old.persistent = new.persistent = options.get("persistent", True)
+    options = {name: value for name, value in options.items() if name != "persistent"}
     with pytest.raises(JMSException) as classic:
         old.send(b"x", **options)
     with pytest.raises(JMSRuntimeException) as simplified:
