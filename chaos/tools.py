@@ -168,7 +168,13 @@ def maven_copy(artifact: str, folder: Path, timeout_s: int = 300) -> Path:
     if target.is_file():
         return target
     maven = find_maven()
-    # A folder of its own and a rename: a second run beside this one, or a broken download, never leaves half a jar.
+    with one_at_a_time(folder):  # whoever waited finds it there
+        return target if target.is_file() else _fetched(maven, artifact, target, timeout_s)
+
+
+def _fetched(maven: Path, artifact: str, target: Path, timeout_s: int) -> Path:
+    folder = target.parent
+    # A folder of its own and a rename: a download that breaks off never leaves half a jar.
     staging = folder / f".{target.name}.{os.getpid()}"
     env = {**os.environ, "JAVA_HOME": str(java_home(find_java()))}
     argv: list[str | Path] = [

@@ -65,6 +65,8 @@ CONNECT_TIMEOUT_S = 5.0
 _READ_BYTES = 65536
 #: An idle loop looks at the socket this often, so that an arrival without a kernel stamp is still known this closely.
 _IDLE_MS = 20
+#: How long beyond its deadline a take waits for what the broker owes it, as in the simulated world.
+OWED_MS = 1000
 
 
 class Agent(ABC):
@@ -157,14 +159,16 @@ class Agent(ABC):
         wire.taking.append((operation.consumer, Waiting(request, t0_ns, deadline_ms=operation.deadline_ms)))
 
     def _answer_takes(self, wire: Wire, now_ns: int) -> None:
-        """Answer the takes that can be answered."""
+        """Answer the takes that can be answered. What the broker owes is waited for somewhat longer, and may come
+        later: its link may be stalled.
+        """
         library, left = wire.library, []
         for consumer, waiting in wire.taking:
             message, notices = library.take(consumer, _now())
             for item in notices:
                 self._notice(wire, item, wire.heard_ns, now_ns)
             owed = library.is_owed(consumer)
-            if message is not None or (waiting.deadline_ns <= now_ns and not owed):
+            if message is not None or now_ns >= waiting.deadline_ns + (OWED_MS * NS_PER_MS if owed else 0):
                 self.answers.reply(waiting.id, waiting.t0_ns, ok={"message": message, "answered": not owed})
             else:
                 left.append((consumer, waiting))
@@ -215,7 +219,8 @@ class Agent(ABC):
         now_ns = time.monotonic_ns()
         wire = self._wire
         dues = [waiting.deadline_ns for waiting in wire.waiting.values()]
-        dues += [waiting.deadline_ns for _, waiting in wire.taking]
+        for consumer, waiting in wire.taking:
+            dues.append(waiting.deadline_ns + (OWED_MS * NS_PER_MS if wire.library.is_owed(consumer) else 0))
         for due_ns in (wire.library.session.next_due_ns(), *dues):
             if due_ns is not None:
                 patience_ns = min(patience_ns, max(0, due_ns - now_ns))

@@ -12,7 +12,7 @@ import pytest
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
-from brokerproof.conformance.experiment.history import Arrive, Consume, Fault
+from brokerproof.conformance.experiment.history import Arrive, Consume, Fault, Poll
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Advance,
@@ -146,3 +146,18 @@ def test_clocks_stand_still(tmp_path: Path) -> None:
         taken = [event.message for event in history.events if isinstance(event, Consume) and event.host == "c0"]
         assert taken == ["p0/1", "p0/2"]
         assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
+
+
+def test_a_pull_behind_a_stalled_link_ends(tmp_path: Path) -> None:
+    """The broker owes an answer that cannot come; the application goes on, and takes the message when it can."""
+    steps: list[AnyStep] = [Subscribe(host=1, prefetch=0), Send(), Stall(link=1), Take(deadline_ms=50), Resume()]
+    steps += [Advance(ms=200), Take(deadline_ms=1000), Settle()]
+    hosts = [HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client", "jms")]
+    played = Program(FORMAT, BrokerSpec(), hosts, [LinkSpec("p0"), LinkSpec("c0")], queues("q0"), steps)
+    adapter = ReferenceAdapter()
+    with make_laboratory(tmp_path) as laboratory:
+        history = LiveWorld(adapter, laboratory).run(played)
+        adapter.close()
+    polls = [(event.message, event.answered) for event in history.events if isinstance(event, Poll)]
+    assert polls == [(None, False), ("p0/1", True)]
+    assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []

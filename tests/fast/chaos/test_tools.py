@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -131,4 +132,15 @@ def test_a_maven_that_brings_nothing_has_failed_and_leaves_nothing(bare: Path) -
     _program(bare / "java")
     with pytest.raises(ToolFailed, match=r"it did not produce a-1\.0\.jar"):
         tools.maven_copy("g:a:1.0", bare)
-    assert {path.name for path in bare.iterdir()} == {"mvn", "java"}
+    assert {path.name for path in bare.iterdir()} == {"mvn", "java", "lock"}
+
+
+def test_one_artefact_is_fetched_once_by_many(bare: Path) -> None:
+    """A Maven that takes its time, and counts how often it was asked."""
+    _program(bare / "java")
+    script = 'echo x >> "$PWD/asked"; for w in "$@"; do case $w in -DoutputDirectory=*) d=${w#*=};; esac; done'
+    _program(bare / "mvn", script + '; /bin/mkdir -p "$d"; /bin/sleep 0.2; echo jar > "$d/a-1.0.jar"')
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: tools.maven_copy("g:a:1.0", bare), range(4)))
+    assert found == [bare / "a-1.0.jar"] * 4
+    assert (bare / "asked").read_text() == "x\n"
