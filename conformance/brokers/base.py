@@ -197,6 +197,8 @@ class Adapter(ABC):
     shares: bool = True
     #: Whether its brokers connect themselves to others; else a bridge of ours does.
     connects: bool = False
+    #: Whether it is the generations that a program asks for, with the deviations that are expected of them.
+    chooses_generations: bool = False
     #: A defect that is planted in it, and in the bridges beside it.
     mutant: str | None = None
     #: The options of a command by which it was chosen.

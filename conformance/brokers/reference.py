@@ -165,6 +165,7 @@ class ReferenceAdapter(Adapter):
     label = "reference"
     workers = lanes = 12
     shares = False
+    chooses_generations = True
 
     def __init__(self, mutant: str | None = None) -> None:
         self.mutant = mutant

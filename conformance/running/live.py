@@ -44,7 +44,7 @@ from brokerproof.conformance.generate.live import live_program
 from brokerproof.conformance.known import apply_known
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
-from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.engine import expected, run_program
 from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.quick import quick_plan, shown
@@ -318,6 +318,7 @@ def run_live(
         verdicts = _all(wanted, VerdictKind.NOT_RUN, problem)
     else:
         judged = [explained(adapter, verdict) for verdict in judge_history(history, wanted=wanted)]
+        judged = expected(judged, program.broker.generation) if adapter.chooses_generations else judged
         verdicts, stale = apply_known(name, judged, adapter.known())
         problem = "; ".join(stale)
     return RunResult(

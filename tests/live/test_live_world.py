@@ -15,7 +15,7 @@ from brokerproof.chaos.processes import pid_alive
 from brokerproof.conformance.agents import kinds
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
-from brokerproof.conformance.experiment.configuration import ClockSpec, HostSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.history import (
     Arrive,
     ClockSample,
@@ -276,3 +276,11 @@ def test_a_jms_host_is_played_by_our_client_on_the_reference_server(laboratory: 
 
 def test_the_runner_itself_is_never_faked() -> None:
     assert "libfaketime" not in Path("/proc/self/maps").read_text(encoding="utf-8")
+
+
+def test_what_is_expected_of_a_generation_that_was_asked_for_is_known(laboratory: Laboratory) -> None:
+    """ActiveMQ's own futureOnly moves a timestamp back; whoever asks the reference broker for that gets it."""
+    classic = BrokerSpec(generation={"timestamping": "classic"}, timestamping=TimeStampingSpec(future_only=True))
+    ahead = program(Subscribe(host=1), Send(), Settle(), producer_ms=60_000, broker=classic)
+    result = run_live(ReferenceAdapter(), laboratory, ahead, "ahead", wanted=("TSP-011",))
+    assert [verdict.verdict for verdict in result.verdicts] == [VerdictKind.KNOWN_FAILURE], result.problem
