@@ -172,10 +172,17 @@ class Connection:
         return found
 
 
+def _came_to_nothing(connection: Connection, before: Event) -> bool:
+    """Whether it is an earlier attempt that nobody at the client's end waited for, on a stalled link."""
+    tried = connection.connect
+    return tried.seq < before.seq and tried.result != "ok" and connection.client.stalled(tried.t0, tried.t1)
+
+
 def connections_of(tables: Tables, client: Client) -> list[Connection]:
     """The connections of a host that came about, oldest first, each with its ends.
 
-    Attempts with an unknown result are told apart from them: the broker may have accepted such a one, and closes it.
+    Attempts with an unknown result are told apart from them: the broker may have accepted such a one, and closes it. So
+    it may one that came to nothing on a stalled link, long after its client has gone on.
     """
     jitter_ns = 2000 * tables.declared.jitter_us.get(client.name, 0)
     found = [Connection(client, connect, jitter_ns) for connect in client.connects]
@@ -188,6 +195,8 @@ def connections_of(tables: Tables, client: Client) -> list[Connection]:
                 owner = connection
             elif connection.connect.t0 < event.t1:
                 ambiguous = True  # another attempt was under way: whose end it is cannot be told
+        late = isinstance(event, Closed) and event.host == tables.broker and event.who == "broker"
+        ambiguous = ambiguous or (late and any(_came_to_nothing(one, event) for one in found))
         if owner is not None and ambiguous:
             owner.leave(event.t0)
         elif owner is not None:

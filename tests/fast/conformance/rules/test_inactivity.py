@@ -351,3 +351,16 @@ def test_a_stall_without_evidence_makes_every_verdict_not_run() -> None:
     assert plain["INA-007"].verdict is NOT_RUN
     assert "no evidence" in plain["INA-001"].text
     assert HOLDS not in {verdict.verdict for verdict in plain.values()}
+
+
+@pytest.mark.parametrize(("stalled", "expected"), [(True, SILENT), (False, FAILS)])
+def test_a_close_may_be_that_of_an_attempt_that_came_to_nothing_on_a_stalled_link(
+    stalled: bool, expected: VerdictKind
+) -> None:
+    """The broker had accepted it, and closes it when the client is connected anew (ActiveMQ, chaos seed 161052)."""
+    story = Builder("live", monitor={"c0": MonitorSpec(1000, 500)}, generation={"monitor": "classic"}).at(100)
+    story = story.stall("c0", "client") if stalled else story
+    story = story.at(200).connect("c0", "jms", result="fail").at(2000)
+    story = story.resume("c0") if stalled else story
+    story = story.at(2100).connect("c0", "jms").at(2150).closed("c0").at(2200).rest(None).phase("end")
+    assert kind(story, "INA-002") is expected
