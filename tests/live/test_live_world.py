@@ -281,6 +281,6 @@ def test_the_runner_itself_is_never_faked() -> None:
 def test_what_is_expected_of_a_generation_that_was_asked_for_is_known(laboratory: Laboratory) -> None:
     """ActiveMQ's own futureOnly moves a timestamp back; whoever asks the reference broker for that gets it."""
     classic = BrokerSpec(generation={"timestamping": "classic"}, timestamping=TimeStampingSpec(future_only=True))
-    ahead = program(Subscribe(host=1), Send(), Settle(), producer_ms=60_000, broker=classic)
+    ahead = program(Subscribe(host=1), SendStep(), Settle(), producer_ms=60_000, broker=classic)
     result = run_live(ReferenceAdapter(), laboratory, ahead, "ahead", wanted=("TSP-011",))
     assert [verdict.verdict for verdict in result.verdicts] == [VerdictKind.KNOWN_FAILURE], result.problem
