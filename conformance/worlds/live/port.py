@@ -214,8 +214,15 @@ class LivePort:
                 raise NotOfferedError(f"the {client.via} agent of {client.name} does not offer {', '.join(lacking)}")
             if isinstance(operation, ops.Send | ops.Subscribe):
                 self._addressed(operation)
-            if isinstance(operation, ops.Send) and operation.life_ms and "broker-ttl" not in self.capabilities():
-                raise NotOfferedError("the broker knows no time to live by its own clock")
+            if isinstance(operation, ops.Send):
+                self._check_send(operation)
+
+    def _check_send(self, operation: ops.Send) -> None:
+        if self._is_over_budget(0):
+            # Each one that a broker leaves unanswered is waited for.
+            raise NotOfferedError("the run has taken its time")
+        if operation.life_ms and "broker-ttl" not in self.capabilities():
+            raise NotOfferedError("the broker knows no time to live by its own clock")
 
     def _addressed(self, operation: ops.Send | ops.Subscribe) -> str:
         return address(self._state, operation.host, operation.dest, self.hosts.names)
