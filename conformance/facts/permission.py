@@ -28,6 +28,7 @@ from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns
+from brokerproof.conformance.facts.queue_managers import is_queue_manager, own_reason
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
 from brokerproof.conformance.facts.selectors import read
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
@@ -112,16 +113,11 @@ def _send(tables: Tables, event: Send, *, begun: bool) -> str:
     delayed = event.delay_ms != 0 or event.deliver_at_ms is not None
     if delayed and (not declared.delay_support or not 0 < event.delay_ms <= longest_ms):
         return "such a delay may be refused"
-    if _is_managed(tables) or (delayed and declared.generation.get("delay") == "ibm-mq"):
-        return "a queue manager has reasons of its own"
+    if is_queue_manager(tables) and (reason := own_reason(tables, event)):
+        return reason
     if event.forged or event.network or event.preset_ms is not None or event.size > LARGE_BYTES:
         return "an unusual message"
     return "there may have been no room" if maybe_without_room(tables, event) else ""
-
-
-def _is_managed(tables: Tables) -> bool:
-    """Whether there is a queue manager with objects that somebody has defined or altered."""
-    return bool(tables.declared.mqsc) or any(event.op == "mqsc" for event in tables.operations)
 
 
 def maybe_without_room(tables: Tables, event: Send) -> bool:
@@ -156,8 +152,8 @@ def _subscribe(tables: Tables, event: Subscribe, request: Request) -> str:
     dest, topic = tables.destination(event.dest), tables.names.is_topic(event.dest)
     if dest.kind == "temporary" or (dest.kind == "advisory" and not _offers(tables, "advisories")):
         return "not everybody may consume from there"
-    if _is_managed(tables):
-        return "a queue manager has reasons of its own"
+    if is_queue_manager(tables) and (reason := own_reason(tables, event)):
+        return reason
     if not request.clear:
         return "the name is in use"
     if event.selector and read(event.selector) is None:
@@ -208,6 +204,8 @@ def _is_mixed(transaction: Transaction | None) -> bool:
 
 
 def _operate(tables: Tables, event: Operate) -> str:
+    if event.op == "mqsc":
+        return own_reason(tables, event)
     for name in (event.dest, event.to) if event.op == "move" else (event.dest,) if event.op != "limit" else ():
         dest = tables.destinations.get(name)
         if dest is None or dest.topic or dest.kind != "queue" or not _is_there(tables, dest, event):

@@ -1,46 +1,44 @@
 """Selectors: whether a consumer's selector wants a message, as far as an observer can tell from what was sent.
 
-An observer knows a message's properties, its group, priority, correlation id and type. So the selectors that can be
-judged compare these with literals of their own type (LIKE, IN and BETWEEN included) or calculate with numbers, joined
-by AND, OR, NOT and parentheses. SQL's three-valued logic applies; what a message does not have is NULL. Everything else
-cannot be judged, and nothing is claimed about it: numbers that travelled as texts, comparisons of unlike types. Written
-from the JMS specification (Jakarta Messaging 3.1, 3.8.1).
+An observer knows a message's properties, its group, priority, delivery mode, correlation id and type. SQL's
+three-valued logic applies; what a message does not have is NULL. What brokers may read differently is judged by nobody:
+numbers that travelled as texts, whether unlike types differ, what cannot be divided, exact numbers that may overflow.
+The grammar: ``selector_grammar.py``. Written from the JMS specification (JMS 2.0 and Jakarta Messaging 3.1, 3.8.1).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from operator import add, eq, ge, gt, le, lt, mul, ne, sub
+from operator import add, ge, gt, le, lt, mul, sub
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.rows import Send, Session
+from brokerproof.conformance.facts.selector_grammar import Node, NoSelector, Unreadable, parsed
 
+Value = str | bool | int | float | None
 #: SQL's truth of a selector for a message: true, false, unknown.
 Condition = Callable[[SendEvent], bool | None]
+#: What an operand has as its value; None: NULL.
+Operand = Callable[[SendEvent], Value]
 
-#: A number that can be calculated from a message; None: NULL.
-Number = Callable[[SendEvent], float | None]
-
-_TOKEN: Final = re.compile(r"\s*(?:'(?:[^']|'')*'|\d+(?:\.\d+)?|[A-Za-z_]\w*|<>|<=|>=|[-+*/=<>(),])")
-_ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
-#: What a message has as text; None: NULL.
-Text = Callable[[SendEvent], str | None]
-_TEXTS: Final[dict[str, Text]] = {
-    "kind": lambda event: event.message_kind or None,
-    "JMSXGroupID": lambda event: event.group or None,
-    "JMSCorrelationID": lambda event: _text_in(event, "correlation-id"),
-    "JMSType": lambda event: _text_in(event, "type"),
-}
-#: Properties of ``operations.Headers``.
-_PROPERTY: Final = re.compile("[a-z]+_[A-Za-z0-9_]*")
 _EXACT: Final = 2**32
-
-
-class _Unreadable(Exception):
-    """A selector that an observer cannot judge."""
+#: Properties of ``operations.Headers``, those that nobody sends included.
+_PROPERTY: Final = re.compile("[a-z]+_[A-Za-z0-9_]*")
+_ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_SAYS_MORE: Final = re.compile(r"\s*(?:[-+]?[\d.].*|true|false|nan|[-+]?inf.*)\s*", re.IGNORECASE)
+_FIELDS: Final[dict[str, Operand]] = {
+    "kind": lambda event: event.message_kind or None,
+    "Kind": lambda _: None,  # names are exact, and nobody sends this one
+    "JMSXGroupID": lambda event: event.group or None,
+    "JMSCorrelationID": lambda event: event.headers.get("correlation-id"),
+    "JMSType": lambda event: event.headers.get("type"),
+    "JMSPriority": lambda event: event.priority,
+    "JMSDeliveryMode": lambda event: "PERSISTENT" if event.persistent else "NON_PERSISTENT",
+}
 
 
 def wants(session: Session, send: Send) -> bool | None:
@@ -55,13 +53,12 @@ def chosen_by(selector: str, send: Send) -> bool | None:
     condition, event = read(selector), send.event
     if condition is None:
         return None
-    if not send.client.traits.keeps_types and any(
-        name in selector and not isinstance(value, str) for name, value in event.headers.items()
-    ):
+    headers = event.headers.items()
+    if not send.client.traits.keeps_types and any(n in selector and not isinstance(v, str) for n, v in headers):
         return None
     try:
         return condition(event) is True
-    except _Unreadable:
+    except Unreadable:
         return None
 
 
@@ -75,231 +72,200 @@ def surely_wants(session: Session, send: Send) -> bool:
 def read(selector: str) -> Condition | None:
     """What a selector says; None if it cannot be judged."""
     try:
-        return _Reader(selector).whole()
-    except _Unreadable:
+        return _condition(parsed(selector))
+    except (Unreadable, NoSelector):
         return None
 
 
-class _Reader:
-    """Reads the few forms, top down."""
-
-    __slots__ = ("_tokens",)
-
-    def __init__(self, text: str) -> None:
-        self._tokens: list[str] = []
-        place, text = 0, text.rstrip()
-        while place < len(text):
-            found = _TOKEN.match(text, place)
-            if found is None:
-                raise _Unreadable
-            self._tokens.append(found.group().strip())
-            place = found.end()
-
-    def whole(self) -> Condition:
-        """All of it."""
-        condition = self._either()
-        if self._tokens:
-            raise _Unreadable
-        return condition
-
-    def _next(self) -> str:
-        if not self._tokens:
-            raise _Unreadable
-        return self._tokens.pop(0)
-
-    def _accept(self, word: str) -> bool:
-        found = bool(self._tokens) and self._tokens[0].upper() == word
-        if found:
-            self._tokens.pop(0)
-        return found
-
-    def _demand(self, word: str) -> None:
-        if not self._accept(word):
-            raise _Unreadable
-
-    def _either(self) -> Condition:
-        parts = [self._both()]
-        while self._accept("OR"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else lambda event: _any([part(event) for part in parts])
-
-    def _both(self) -> Condition:
-        parts = [self._one()]
-        while self._accept("AND"):
-            parts.append(self._one())
-        return parts[0] if len(parts) == 1 else _and(*parts)
-
-    def _one(self) -> Condition:
-        if self._accept("NOT"):
-            negated = self._one()
-            return lambda event: _not(negated(event))
-        if self._accept("("):
-            inner = self._either()
-            self._demand(")")
-            return inner
-        if self._accept("TRUE"):
-            return lambda _: True
-        if self._accept("FALSE"):
-            return lambda _: False
-        if self._tokens and self._tokens[0] in _TEXTS:
-            return self._on_text(_TEXTS[self._next()])
-        if self._tokens and _PROPERTY.fullmatch(self._tokens[0]):
-            rest = [token.upper() for token in self._tokens[1:3]]
-            if not rest or rest[0] in {"AND", "OR", ")"} or (rest[0] in {"=", "<>"} and rest[-1] in {"TRUE", "FALSE"}):
-                return self._on_truth(self._next())
-            if rest[0] in {"IS", "LIKE", "IN"} or rest[-1] in {"LIKE", "IN"} or rest[-1].startswith("'"):
-                name = self._next()
-                return self._on_text(lambda event: _text_in(event, name))
-        return self._on_number(self._sum())
-
-    def _on_truth(self, name: str) -> Condition:
-        if not self._tokens or self._tokens[0] not in {"=", "<>"}:
-            return lambda event: _truth_in(event, name)
-        equal, wanted = self._next() == "=", self._next().upper() == "TRUE"
-
-        def condition(event: SendEvent) -> bool | None:
-            truth = _truth_in(event, name)
-            return None if truth is None else (truth is wanted) is equal
-
-        return condition
-
-    def _on_number(self, value: Number) -> Condition:
-        negated = self._accept("NOT")
-        if self._accept("BETWEEN"):
-            low = self._sum()
-            self._demand("AND")
-            high = self._sum()
-            within = _and(_compared(value, ">=", low), _compared(value, "<=", high))
-            return (lambda event: _not(within(event))) if negated else within
-        operator = self._next()
-        if negated or operator not in _ORDERS:
-            raise _Unreadable
-        return _compared(value, operator, self._sum())
-
-    def _sum(self) -> Number:
-        value = self._product()
-        while self._tokens and self._tokens[0] in {"+", "-"}:
-            value = _calculated(value, self._next(), self._product())
-        return value
-
-    def _product(self) -> Number:
-        value = self._factor()
-        while self._tokens and self._tokens[0] in {"*", "/"}:
-            operator = self._next()
-            if operator == "/" and not (self._tokens and self._tokens[0].strip("0.")[:1].isdigit()):
-                raise _Unreadable  # what cannot be divided means something else to each broker
-            value = _calculated(value, operator, self._factor())
-        return value
-
-    def _factor(self) -> Number:
-        word = self._next()
-        if word == "-":
-            return _calculated(lambda _: 0, "-", self._factor())
-        if word == "(":
-            inner = self._sum()
-            self._demand(")")
-            return inner
-        if word == "JMSPriority":
-            return lambda event: event.priority
-        if _PROPERTY.fullmatch(word):
-            return lambda event: _number_in(event, word)
-        if not word[0].isdigit() or (word[0] == "0" and word.isdigit() and word != "0"):  # or octal
-            raise _Unreadable
-        number = float(word) if "." in word else int(word)
-        return lambda _: number
-
-    def _on_text(self, value: Text) -> Condition:
-        if self._accept("IS"):
-            negated = self._accept("NOT")
-            self._demand("NULL")
-            return lambda event: (value(event) is None) != negated
-        negated = self._accept("NOT")
-        if self._accept("IN"):
-            self._demand("(")
-            choices = [self._text()]
-            while self._accept(","):
-                choices.append(self._text())
-            self._demand(")")
-            return _where(value, lambda text: (text in choices) != negated)
-        if self._accept("LIKE"):
-            pattern = _pattern(self._text())
-            return _where(value, lambda text: (pattern.fullmatch(text) is not None) != negated)
-        operator = self._next()
-        if negated or operator not in {"=", "<>"}:
-            raise _Unreadable
-        wanted = self._text()
-        return _where(value, lambda text: (text == wanted) == (operator == "="))
-
-    def _text(self) -> str:
-        token = self._next()
-        if not token.startswith("'"):
-            raise _Unreadable
-        return token[1:-1].replace("''", "'")
+@lru_cache(maxsize=1024)
+def is_none(selector: str) -> bool:
+    """Whether a text is certainly no selector, so that nobody may subscribe with it (JMS 2.0, 3.8.1)."""
+    try:
+        _condition(parsed(selector))
+    except NoSelector:
+        return True
+    except Unreadable:
+        pass
+    return False
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    """What LIKE says: ``%`` is any text, ``_`` one character."""
-    parts = {"%": ".*", "_": "."}
-    return re.compile("".join(parts.get(letter, re.escape(letter)) for letter in text), re.DOTALL)
+# -- conditions
 
 
-def _where(value: Text, holds: Callable[[str], bool]) -> Condition:
+def _condition(node: Node) -> Condition:
+    """What must hold or not."""
+    kind, parts = node.kind, node.parts
+    if kind == "or":
+        choices = [_condition(part) for part in parts]
+        return lambda event: _any([choice(event) for choice in choices])
+    if kind == "and":
+        return _and(*[_condition(part) for part in parts])
+    if kind == "not":
+        negated = _condition(parts[0])
+        return lambda event: _not(negated(event))
+    if kind == "compare":
+        return _comparison(node.text, parts[0], parts[1])
+    if kind == "between":
+        return _and(_comparison(">=", parts[0], parts[1]), _comparison("<=", parts[0], parts[2]))
+    if kind in {"in", "like", "null"}:
+        return _test(node)
+    if kind == "name" or (kind == "literal" and isinstance(node.value, bool)):
+        return _truth(_operand(node))
+    raise NoSelector(f"{node.text or node.value!r} is no condition")
+
+
+def _truth(operand: Operand) -> Condition:
     def condition(event: SendEvent) -> bool | None:
-        text = value(event)
-        return None if text is None else holds(text)
+        value = operand(event)
+        if value is not None and not isinstance(value, bool):
+            raise Unreadable
+        return value
 
     return condition
 
 
-def _text_in(event: SendEvent, name: str) -> str | None:
-    value = event.headers.get(name)
-    if value is not None and not isinstance(value, str):
-        raise _Unreadable
-    return value
-
-
-def _truth_in(event: SendEvent, name: str) -> bool | None:
-    value = event.headers.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise _Unreadable
-    return value
-
-
-def _number_in(event: SendEvent, name: str) -> float | None:
-    """Of what can be calculated with everywhere alike: the largest numbers overflow, or are not exact."""
-    value = event.headers.get(name)
-    if value is not None and (isinstance(value, bool | str) or abs(value) > _EXACT):
-        raise _Unreadable
-    return value
-
-
-def _calculated(left: Number, operator: str, right: Number) -> Number:
-    calculate = _ARITHMETIC[operator]
-
-    def number(event: SendEvent) -> float | None:
-        one, other = left(event), right(event)
-        return None if one is None or other is None else calculate(one, other)
-
-    return number
-
-
-def _divide(left: float, right: float) -> float:
-    """As Java does: whole numbers stay whole."""
-    exact = left / right
-    return int(exact) if type(left) is int and type(right) is int else exact
-
-
-_ARITHMETIC: Final[dict[str, Callable[[float, float], float]]] = {"+": add, "-": sub, "*": mul, "/": _divide}
-
-
-def _compared(left: Number, operator: str, right: Number) -> Condition:
-    compare = _ORDERS[operator]
+def _comparison(operator: str, left: Node, right: Node) -> Condition:
+    one, other = _operand(left), _operand(right)
+    if operator in _ORDERS:
+        if any(part.kind == "literal" and isinstance(part.value, bool) for part in (left, right)):
+            raise NoSelector("booleans have no order")
+        if any(part.kind == "literal" and isinstance(part.value, str) for part in (left, right)):
+            raise Unreadable  # some read texts as numbers
 
     def condition(event: SendEvent) -> bool | None:
-        one, other = left(event), right(event)
-        return None if one is None or other is None else compare(one, other)
+        a, b = one(event), other(event)
+        return None if a is None or b is None else _compared(operator, a, b)
 
     return condition
+
+
+def _compared(operator: str, a: Value, b: Value) -> bool:
+    """Values of unlike types are not equal, and have no order; whether they differ is open, and so is everything about
+    texts that say a number or a truth, which some brokers take for it.
+    """
+    order = _ORDERS.get(operator)
+    if isinstance(a, int | float) and isinstance(b, int | float) and _is_number(a) and _is_number(b):
+        if order is not None:
+            return order(a, b)
+        return (a == b) is (operator == "=")
+    like = type(a) is type(b)
+    if not like and any(isinstance(one, str) and _SAYS_MORE.fullmatch(one) for one in (a, b)):
+        raise Unreadable
+    if order is not None:
+        if like:
+            raise Unreadable
+        return False
+    if operator == "<>" and not like:
+        raise Unreadable
+    return (a == b) is (operator == "=")
+
+
+def _test(node: Node) -> Condition:
+    """IN, LIKE and IS NULL."""
+    if node.parts[0].kind != "name":
+        raise Unreadable
+    operand = _operand(node.parts[0])
+    if node.kind == "null":
+        return lambda event: operand(event) is None
+    if node.kind == "in":
+        choices = node.texts
+        return _where(operand, lambda text: text in choices)
+    pattern = _pattern(node.texts[0], node.texts[1] if len(node.texts) > 1 else "")
+    return _where(operand, lambda text: pattern.fullmatch(text) is not None)
+
+
+def _pattern(text: str, escape: str) -> re.Pattern[str]:
+    """What LIKE says: ``%`` is any text, ``_`` one character, what follows ``escape`` is itself."""
+    parts, exact = [], False
+    for letter in text:
+        if letter == escape and not exact:
+            exact = True
+            continue
+        wild = {} if exact else {"%": ".*", "_": "."}
+        parts.append(wild.get(letter, re.escape(letter)))
+        exact = False
+    if exact:
+        raise Unreadable
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _where(operand: Operand, holds: Callable[[str], bool]) -> Condition:
+    def condition(event: SendEvent) -> bool | None:
+        value = operand(event)
+        if value is not None and not isinstance(value, str):
+            raise Unreadable
+        return None if value is None else holds(value)
+
+    return condition
+
+
+# -- values
+
+
+def _operand(node: Node) -> Operand:
+    """What has a value."""
+    kind, name = node.kind, node.text
+    if kind == "literal":
+        value = node.value
+        return lambda _: value
+    if kind == "name":
+        if name in _FIELDS:
+            return _FIELDS[name]
+        if not _PROPERTY.fullmatch(name):
+            raise Unreadable
+        return lambda event: event.headers.get(name)
+    if kind == "calculate":
+        return _calculation(name, node.parts)
+    raise Unreadable  # a condition's truth as a value: not in SQL-92's subset, and some brokers take it
+
+
+def _calculation(operator: str, parts: list[Node]) -> Operand:
+    if any(part.kind == "literal" and not _is_number(part.value) for part in parts):
+        raise Unreadable
+    operands = [_operand(part) for part in parts]
+
+    def value(event: SendEvent) -> Value:
+        numbers: list[float] = []
+        null = False
+        for operand in operands:
+            number = operand(event)
+            if number is None:
+                null = True
+            elif isinstance(number, int | float) and _is_number(number):
+                numbers.append(number)
+            else:
+                raise Unreadable
+        if null:
+            return None
+        return _calculate(operator, numbers[0], numbers[1])
+
+    return value
+
+
+def _calculate(operator: str, left: float, right: float) -> float:
+    exact = type(left) is int and type(right) is int
+    if exact and max(abs(left), abs(right)) > _EXACT:
+        raise Unreadable
+    if operator != "/":
+        result = _ARITHMETIC[operator](left, right)
+    elif right == 0:
+        raise Unreadable  # what cannot be divided means something else to each broker
+    else:
+        result = left / right
+        result = math.trunc(result) if exact else result  # whole numbers stay whole, as Java's do
+    if isinstance(result, float) and not math.isfinite(result):
+        raise Unreadable
+    return result
+
+
+_ARITHMETIC: Final[dict[str, Callable[[float, float], float]]] = {"+": add, "-": sub, "*": mul}
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# -- SQL's three values
 
 
 def _and(*parts: Condition) -> Condition:

@@ -320,6 +320,24 @@ def survival(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     return [*steps, Ack(host=who, upto=chooser.below(3)), Settle()]
 
 
+def endings(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """A durable subscription ends, perhaps with a backlog or another one beside it, and then the broker restarts."""
+    who, name = _host(chooser, shape), DURABLES[chooser.below(len(DURABLES))]
+    dest = shape.topics[chooser.below(len(shape.topics))] if shape.topics else 0
+    one = Subscribe(host=who, dest=dest, durable=name, prefetch=10)
+    other = Subscribe(host=_host(chooser, shape), dest=dest, durable=DURABLES[chooser.below(len(DURABLES))])
+    sent = Send(host=_host(chooser, shape), dest=dest, count=1 + chooser.below(3))
+    steps: list[AnyStep] = [one, *([other] if chooser.flag(50) else []), sent]
+    if chooser.flag(50):
+        steps += [Take(host=who, deadline_ms=50, count=2), Ack(host=who, upto=chooser.below(2))]
+    steps += [Leave(host=who, consumer=0), Unsubscribe(host=who)]
+    restart = Restart(how="kill" if chooser.flag(60) else "stop")
+    between: list[AnyStep] = [sent] if chooser.flag(40) else []
+    steps += [restart, *between] if chooser.flag(70) else [*between, one, restart]
+    steps += [one, Take(host=who, deadline_ms=50, count=4), Send(host=_host(chooser, shape), dest=dest)]
+    return [*steps, Take(host=who, deadline_ms=50, count=2), Ack(host=who, upto=chooser.below(3)), Settle()]
+
+
 #: Feature -> its templates.
 TEMPLATES_OF: dict[str, tuple[Template, ...]] = {
     "transactions": (transacted_sends, transacted_acks, giving_up),
@@ -330,7 +348,7 @@ TEMPLATES_OF: dict[str, tuple[Template, ...]] = {
     "browsers": (browsing,),
     "wildcards": (wildcards,),
     "pull": (pulling,),
-    "durables": (durables, survival),
+    "durables": (durables, survival, endings),
     "operator": (operators,),
     "restarts": (restarts,),
     "lifetimes": (lifetimes,),

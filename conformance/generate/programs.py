@@ -29,7 +29,7 @@ from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 4
+GENERATOR = 5
 
 STEPS_MIN = 6
 STEPS_MAX = 40
@@ -39,7 +39,7 @@ FACTORS = (4, 1, 16, 0)
 #: Favourite templates of a program, at most.
 FAVOURITES = 4
 #: How many of 100 programs with that feature have a queue manager, whose commands leave much undecided.
-MANAGED_PERCENT = 6
+MANAGED_PERCENT = 20
 #: How many of 100 programs that could be networks of brokers are some.
 NETWORK_PERCENT = 6
 #: How many of 100 other programs with durable subscriptions end with one that stays away for too long.

@@ -9,6 +9,9 @@ from brokerproof.reference_broker.core.events import Event, Send
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.topic import Topic
 
+#: The property by which a producer asks for a time to live by the broker's clock.
+LIFE = "brokerproof_ttl_ms"
+
 
 class AddsProperty(Broker):
     """Every second message gets a property that nobody sent."""
@@ -95,8 +98,36 @@ class CountsDown(Miscounting):
             topic.counters.scheduled -= 2
 
 
+class CountsForEver(Broker):
+    """Consumers are counted when they come, and not when they go."""
+
+    _most: dict[str, int]
+
+    def counters(self, destination: str, now: Now) -> dict[str, int] | None:
+        found = super().counters(destination, now)
+        if found is not None:
+            known = self.__dict__.setdefault("_most", {})
+            found["consumers"] = known[destination] = max(known.get(destination, 0), found["consumers"])
+        return found
+
+
+class AddsLife(Broker):
+    """Every third message gets a time to live by the broker's clock that nobody asked for."""
+
+    _sends = 0
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, Send):
+            self._sends += 1
+            if self._sends % 3 == 0 and LIFE not in event.message.properties:
+                event.message.properties = {**event.message.properties, LIFE: 3_600_000}
+        return super().handle(event, now)
+
+
 ALL = (
     Mutant("property-invented", "GEN-130", "Every second message gets a property.", broker=AddsProperty),
+    Mutant("life-invented", "GEN-130", "Every third message gets a time to live of an hour.", broker=AddsLife),
+    Mutant("consumers-counted-for-ever", "GEN-145", "Consumers that left are counted.", broker=CountsForEver),
     Mutant("mode-forgotten", "GEN-131", "Every message becomes persistent.", broker=ForgetsMode),
     Mutant("correlation-forgotten", "GEN-160", "A delay costs the correlation id.", broker=ForgetsCorrelation),
     Mutant("numbers-cut-off", "GEN-160", "Numbers of more than 32 bits lose some.", broker=RoundsProperties),

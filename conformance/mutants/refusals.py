@@ -23,6 +23,7 @@ from brokerproof.reference_broker.core.events import (
 )
 from brokerproof.reference_broker.core.flow import FlowControl
 from brokerproof.reference_broker.core.instant import Now
+from brokerproof.reference_broker.core.selector import BadSelector, parse
 from brokerproof.reference_broker.node import Node
 
 
@@ -166,6 +167,18 @@ class RefusesPurges(Refusing):
         return isinstance(event, Purge)
 
 
+class TakesNonsense(Broker):
+    """A selector that is none is taken for one that nothing fulfils."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, Subscribe):
+            try:
+                parse(event.selector)
+            except BadSelector:
+                event.selector = "FALSE"
+        return super().handle(event, now)
+
+
 class Silent(Broker):
     """Does some of what it is asked and does not say so."""
 
@@ -238,6 +251,8 @@ ALL = (
     Mutant("refuses-to-end-durables", "GEN-105", "No durable subscription is ended.", broker=RefusesEnds),
     Mutant("refuses-fifth-connection", "GEN-106", "Connections that have ended count.", node=CountsForEver),
     Mutant("refuses-purges", "GEN-107", "No queue is purged.", broker=RefusesPurges),
+    Mutant("nonsense-selects-nothing", "GEN-108", "A selector that is none is fulfilled by nothing.",
+           broker=TakesNonsense),
     Mutant("answers-no-commits", "GEN-110", "Commits are not confirmed.", broker=SilentCommits),
     Mutant("answers-no-durables", "GEN-110", "Durable subscribers wait for their receipt.", broker=SilentDurables),
     Mutant("answers-no-refusals", "GEN-110", "Who is refused is not told.", broker=SilentRefusals),

@@ -1,4 +1,6 @@
-"""What nothing forbids is accepted (GEN-100 to GEN-107). What may forbid a request: ``facts/permission.py``."""
+"""What nothing forbids is accepted (GEN-100 to GEN-107), and what is no selector is not (GEN-108). What may forbid a
+request: ``facts/permission.py``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import forbidden
+from brokerproof.conformance.facts.selectors import is_none
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
@@ -101,3 +105,22 @@ def whoever_says_hello_is_let_in(facts: Facts, row: Request | ProbeEvent) -> Fin
 def operators_are_obeyed(facts: Facts, request: Request) -> Findings:
     """What an operator asks of a queue that is there is done."""
     return _accepted(facts, request)
+
+
+def with_nonsense(facts: Facts) -> list[Subscribe]:
+    """Consumers that asked for messages by a text that is no selector, and were answered."""
+    asked = [session.event for session in facts.sessions.values()]
+    asked += [browser.event for browser in facts.browsings]
+    asked += [one.event for one in facts.asked if isinstance(one.event, Subscribe) and one.event.result == "fail"]
+    return [
+        one for one in asked if one is not None and one.selector and one.result != "unknown" and is_none(one.selector)
+    ]
+
+
+@rule("GEN-108", over=with_nonsense, handles=KINDS)
+def nonsense_is_refused(_facts: Facts, event: Subscribe) -> Findings:
+    """A consumer whose selector is none is refused."""
+    if event.result == "ok":
+        yield broken("accepted", event, why=f"{event.selector!r} is no selector")
+    else:
+        yield held("refused", "a browser" if event.browser else "durable" if event.durable else "")

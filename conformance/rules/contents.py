@@ -50,11 +50,19 @@ def with_properties(facts: Facts) -> list[Delivery]:
 def nothing_is_added(_facts: Facts, delivery: Delivery) -> Findings:
     """A message arrives with no property that was not sent, but those that the protocol or the broker documents."""
     sent = _sent(delivery.send.event)
-    strange = [one for one in delivery.event.properties if one not in sent and not one.startswith(DOCUMENTED)]
+    seen = delivery.event.properties
+    strange = [one for one in seen if (one not in sent and not one.startswith(DOCUMENTED)) or one in _unasked(delivery)]
     if strange:
         yield broken("invented", delivery.send, delivery, why=f"nobody sent {', '.join(strange)}")
     elif any(name in sent for name in delivery.event.properties):
         yield held("as-sent", "a dead letter" if delivery.is_dead_letter else "")
+
+
+def _unasked(delivery: Delivery) -> list[str]:
+    """Properties by which a producer asks for something, of which nobody asked."""
+    event = delivery.send.event
+    asked = {"brokerproof_ttl_ms": event.life_ms, "AMQ_SCHEDULED_DELAY": event.delay_ms}
+    return [name for name, value in asked.items() if not value]
 
 
 def _sent(event: SendEvent) -> list[str]:

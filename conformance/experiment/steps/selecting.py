@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
 
 _KINDS: Final = ("a", "b", "c", "z")
-_PATTERNS: Final = ("a%", "_", "%", "b_", "%c")
-_TRIPS: Final = ("pl%n", "%b%", "_:%", "%", "p_a_n", "plain_", "%%e", "a%c")
+_PATTERNS: Final = ("a%", "_", "%", "b_", "%c", "", "a", "__", "%a%", "A")
+_TRIPS: Final = ("pl%n", "%b%", "_:%", "%", "p_a_n", "plain_", "%%e", "a%c", "", "%l%i%", "%n", "p%", "_", "____",
+                 "pl_in", "%ai_", "p%n%", "%p%l%a%i%n%", "true%", "_%_", "PLAIN", "plain", "%:b%c")  # fmt: skip
+_TEXTS: Final = ("", "plain", "it''s")
+#: Patterns with their escape.
+_ESCAPED: Final = (("pl!%n", "!"), ("p_!_in", "!"), ("!p%", "!"), ("plainx_", "x"), ("50!%%", "!"), ("50!_%", "!"),
+                   ("%!%", "!"), ("a!_b", "!"), ("__%%", "%"), ("a__b", "_"), ("%''%", "x"), ("!!%", "!"))  # fmt: skip
 _ORDERS: Final = (">", "=", "<>", "<", ">=", "<=")
 _SEATS: Final = (0, 1, -1, 127, 126)
 NONSENSE: Final = (
@@ -28,6 +33,38 @@ NONSENSE: Final = (
     "JMSPriority BETWEEN 1",
     "kind = 'a",
     "NOT",
+    "kind == 'a'",
+    "kind 'a'",
+    "kind = 'a' kind = 'b'",
+    "kind = 'a')",
+    "AND kind = 'a'",
+    "kind NOT = 'a'",
+    "kind IN ('a' 'b')",
+    "kind IN (1, 2)",
+    "kind NOT IN 'a'",
+    "kind LIKE 5",
+    "kind LIKE 'a%' ESCAPE 'xy'",
+    "kind LIKE 'a%' ESCAPE",
+    "kind IS 'a'",
+    "kind IS NOT",
+    "kind NULL",
+    "seat_no BETWEEN 1 OR 5",
+    "seat_no BETWEEN 1, 5",
+    "seat_no + = 5",
+    "seat_no * > 5",
+    "(seat_no + 5",
+    "seat_no = 5 > 3",
+    "was_paid >= TRUE",
+    "5",
+    "-5",
+    "'a'",
+    "seat_no + 1",
+    "seat_no AND 5",
+    "kind = 'a' OR 'b'",
+    "NOT 5",
+    "LIKE 'a'",
+    "= ",
+    "()",
 )
 
 
@@ -37,7 +74,14 @@ def draw_selector(chooser: Chooser, depth: int = 2) -> str:
         left, right = draw_selector(chooser, depth - 1), draw_selector(chooser, depth - 1)
         return f"({left}) {('AND', 'OR')[chooser.below(2)]} ({right})"
     if depth and chooser.flag(15):
+        parts = [_atom(chooser) for _ in range(2 + chooser.below(3))]
+        return "".join([parts[0], *(f" {('AND', 'OR', 'and', 'Or')[chooser.below(4)]} {part}" for part in parts[1:])])
+    if depth and chooser.flag(15):
         return f"NOT ({draw_selector(chooser, depth - 1)})"
+    return _atom(chooser)
+
+
+def _atom(chooser: Chooser) -> str:
     return _CONDITIONS[chooser.below(len(_CONDITIONS))](chooser)
 
 
@@ -62,9 +106,36 @@ def _number(chooser: Chooser, depth: int = 2) -> str:
         return f"{left} {operator} {f'({right})' if ' ' in right else right}"
     if chooser.flag(30):
         return ("seat_no", "fare_eur", "-seat_no")[chooser.below(3)]
+    if chooser.flag(25):
+        return _LITERALS[chooser.below(len(_LITERALS))]
     return ("JMSPriority", "-JMSPriority", str(chooser.below(6)), f"{chooser.below(6)}.5")[chooser.below(4)]
 
 
+def _truth(chooser: Chooser) -> str:
+    """A comparison with a boolean, or of unlike types, and what is never there."""
+    return _TRUTHS[chooser.below(len(_TRUTHS))]
+
+
+def _escaped(chooser: Chooser) -> str:
+    pattern, escape = _ESCAPED[chooser.below(len(_ESCAPED))]
+    return f"trip_id {_not(chooser)}LIKE '{pattern}' ESCAPE '{escape}'"
+
+
+#: Java's forms of numbers, exact and approximate.
+_LITERALS: Final = ("0x7F", "0X1f", "017", "0", "5L", "127l", "7.", ".5", "1E1", "125e-2", "-57.9E2", "+62", "127.0",
+                    "- 1", "9223372036854775807")  # fmt: skip
+_TRUTHS: Final = ("was_paid", "NOT was_paid", "was_paid = TRUE", "was_paid <> TRUE", "was_paid = FALSE",
+                  "was_paid <> FALSE", "TRUE = was_paid", "was_paid IS NULL", "was_paid IS NOT NULL",
+                  "was_paid = was_paid", "was_paid <> was_paid", "trip_id = 5", "trip_id > 5", "seat_no = '1'",
+                  "kind = TRUE", "kind < JMSPriority", "no_body", "no_body = 1", "no_body + 1 > 0", "no_body IS NULL",
+                  "no_body IS NOT NULL", "NOT (no_body = 1)", "no_body LIKE '%'", "no_body NOT IN ('a')",
+                  "no_body BETWEEN 1 AND 2", "seat_no BETWEEN no_body AND 0", "seat_no BETWEEN 0 AND no_body",
+                  "seat_no NOT BETWEEN 0 AND no_body", "trip_id = kind", "kind = trip_id", "'a' = kind", "5 = seat_no",
+                  "Kind = 'a'", "Kind IS NULL", "seat_no = seat_no", "seat_no < fare_eur", "fare_eur <> seat_no",
+                  "(seat_no) > 0", "((seat_no + 1)) * 2 > 3", "seat_no - 1 - 1 = 125", "(kind = 'a')",
+                  "16 / 4 / 2 = 2", "-7 / 2 = -3", "7 / -2 = -3", "2 + 3 * 4 = 14", "(2 + 3) * 4 = 20",
+                  "10 - 4 + 3 = 9", "7.0 / 2 = 3.5", "1 = 1.0", "0.5 < 1", "0x10 = 16", "010 = 8",
+                  "1E2 = 100")  # fmt: skip
 _CONDITIONS: Final[tuple[Callable[[Chooser], str], ...]] = (
     lambda chooser: f"kind = {_kind(chooser)}",
     lambda chooser: f"kind <> {_kind(chooser)}",
@@ -82,7 +153,15 @@ _CONDITIONS: Final[tuple[Callable[[Chooser], str], ...]] = (
     lambda chooser: f"{('trip_id', 'JMSCorrelationID')[chooser.below(2)]} IS {_not(chooser)}NULL",
     lambda chooser: f"seat_no {_ORDERS[chooser.below(len(_ORDERS))]} {_SEATS[chooser.below(len(_SEATS))]}",
     lambda chooser: f"seat_no {_not(chooser)}BETWEEN {_SEATS[chooser.below(len(_SEATS))]} AND 127",
-    lambda chooser: ("was_paid", "NOT was_paid", "was_paid = TRUE", "was_paid <> TRUE")[chooser.below(4)],
+    _truth,
+    _truth,
+    _escaped,
+    lambda chooser: f"trip_id {('=', '<>')[chooser.below(2)]} '{_TEXTS[chooser.below(len(_TEXTS))]}'",
+    lambda chooser: f"JMSDeliveryMode {('=', '<>')[chooser.below(2)]} '{('', 'NON_')[chooser.below(2)]}PERSISTENT'",
+    lambda chooser: f"seat_no {_ORDERS[chooser.below(len(_ORDERS))]} {_number(chooser)}",
+    lambda chooser: f"fare_eur {_ORDERS[chooser.below(len(_ORDERS))]} {_number(chooser)}",
+    lambda chooser: f"{_number(chooser)} {_not(chooser)}BETWEEN {_number(chooser, 0)} AND {_number(chooser, 0)}",
+    lambda chooser: f"JMSXGroupID {_not(chooser)}IN ('g1', 'g3')",
     lambda chooser: f"JMSType {('=', '<>')[chooser.below(2)]} 'order'",
     lambda chooser: f"JMSCorrelationID {_not(chooser)}LIKE 'request-_'",
 )

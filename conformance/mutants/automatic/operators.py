@@ -5,7 +5,8 @@ Rules
 * Comparisons (border and negation), constants (± 1, True and False), negated conditions, ``and`` and ``or``,
   arithmetic, dropped statements, skipped branches, functions that return at once.
 * Not mutated, because nothing that a broker does hangs on it: annotations, documentation, assertions, decorators, what
-  is there for types only, ``__repr__``, and texts.
+  is there for types only, ``__repr__``, texts, and what only logs: statements that hand a line to the log, and
+  conditions of nothing but such statements.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
+
+#: Methods that hand a line to the log, and the lines' classes.
+LOGGING = ("log", "_log")
+LINES = ("Logged", "Log")
 
 
 class Edit:
@@ -105,7 +110,26 @@ def _is_aside(statement: ast.stmt) -> bool:
     """Whether nothing hangs on it."""
     typing = isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"
     plain = isinstance(statement, ast.Assert | ast.Import | ast.ImportFrom | ast.Pass)
-    return typing or plain or _is_text(statement)
+    return typing or plain or _is_text(statement) or _only_logs(statement)
+
+
+def _only_logs(statement: ast.stmt) -> bool:
+    """Whether it does nothing but hand lines to the log: ``effects.append(Logged(...))``, ``self.log(...)``."""
+    if isinstance(statement, ast.If):
+        return not statement.orelse and all(map(_only_logs, statement.body)) and not _calls(statement.test)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr in LOGGING:
+        return True
+    first = call.args[0] if len(call.args) == 1 else None
+    made = first.func if isinstance(first, ast.Call) else None
+    return call.func.attr == "append" and isinstance(made, ast.Name) and made.id in LINES
+
+
+def _calls(test: ast.expr) -> bool:
+    """Whether anything is called in it, which may do more than look."""
+    return any(isinstance(node, ast.Call) for node in ast.walk(test))
 
 
 def _is_text(statement: ast.stmt) -> bool:

@@ -83,6 +83,16 @@ def test_what_decides_nothing_is_left_alone() -> None:
     assert not {1, 9, 12, 16, 19} & set(lines), "documentation, assertions and __repr__"
 
 
+def test_what_only_logs_is_left_alone() -> None:
+    lines = "if self.loud > 3:\n            self.effects.append(Logged('INFO', 'a', 'b'))\n        self.log('c')"
+    source = f"class Shelf:\n    def put(self) -> None:\n        {lines}\n        self.effects.append(1)\n"
+    assert [mutation.edit.operator for mutation in mutations_of("core/shelf.py", source)] == [
+        "statement dropped",
+        "constant",
+        "constant",
+    ]
+
+
 def around(tree: ast.Module | ast.ClassDef, line: int) -> str:
     """The function or statement of a line, as a tree in a text."""
     for node in tree.body:

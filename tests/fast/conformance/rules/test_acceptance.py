@@ -1,4 +1,4 @@
-"""GEN-100 to GEN-107 on hand-written histories: what nothing forbids is accepted."""
+"""GEN-100 to GEN-108 on hand-written histories: what nothing forbids is accepted."""
 
 from __future__ import annotations
 
@@ -198,3 +198,55 @@ def test_operators_are_obeyed_where_the_queue_is() -> None:
     assert kind(told().send("p0/1").operate("purge", count=1), "GEN-107") is HOLDS
     assert kind(told().send("p0/1").operate("purge", result="fail"), "GEN-107") is FAILS
     assert kind(told().operate("purge", result="fail"), "GEN-107") is SILENT
+
+
+# -- GEN-108
+
+
+def test_what_is_no_selector_is_refused() -> None:
+    assert kind(told().subscribe("c0/1", selector="kind = "), "GEN-108") is FAILS
+    assert kind(told().subscribe("c0/1", selector="kind = ", result="fail"), "GEN-108") is HOLDS
+    assert kind(told().subscribe("c0/1", selector="kind = ", result="unknown"), "GEN-108") is SILENT
+    assert kind(told().subscribe("c0/1", selector="kind = 'a'"), "GEN-108") is SILENT
+    assert kind(told().subscribe("c0/1", selector="anything # 'a'"), "GEN-108") is SILENT
+
+
+# -- queue managers
+
+MQ: dict[str, Any] = {"generation": {"delay": "ibm-mq"}}
+SMALL = "ALTER QLOCAL(SYSTEM.DDELAY.LOCAL.QUEUE) MAXDEPTH(1)"
+
+
+@pytest.mark.parametrize(
+    ("mqsc", "fields", "expected"),
+    [
+        ([], {}, FAILS),
+        ([], {"delay_ms": 5}, FAILS),
+        ([], {"delay_ms": 5, "group": "g"}, SILENT),
+        ([], {"delay_ms": 5, "expiration_ms": 3}, SILENT),
+        (["STOP DELAYPROC"], {"delay_ms": 5}, FAILS),
+        (["ALTER QMGR CMDLEVEL(750)"], {"delay_ms": 5}, SILENT),
+        (["ALTER QMGR CMDLEVEL(750)"], {}, FAILS),
+        (["ALTER QLOCAL('q0') PUT(DISABLED)"], {}, SILENT),
+        (["ALTER QLOCAL('q1') PUT(DISABLED)"], {}, FAILS),
+        (["DEFINE QALIAS('q0') TARGET('q1')"], {}, SILENT),
+        ([], {"dest": "t0", "delay_ms": 5}, SILENT),
+        (["DEFINE TOPIC('t0') PMSGDLV(ALLAVAIL)"], {"dest": "t0", "delay_ms": 5}, FAILS),
+    ],
+)
+def test_a_queue_manager_needs_a_reason(mqsc: list[str], fields: dict[str, Any], expected: VerdictKind) -> None:
+    assert kind(told(mqsc=mqsc, **MQ).send("p0/1", result="fail", **fields), "GEN-100") is expected
+
+
+def test_a_staging_queue_may_be_full() -> None:
+    def story(mqsc: list[str]) -> Builder:
+        return told(mqsc=mqsc, **MQ).send("p0/1", delay_ms=9).send("p0/2", delay_ms=9, result="fail")
+
+    assert kind(story([SMALL]), "GEN-100") is not FAILS
+    assert kind(story([]), "GEN-100") is FAILS
+
+
+def test_queue_managers_take_consumers_and_commands() -> None:
+    assert kind(told(**MQ).subscribe("c0/1", result="fail"), "GEN-101") is FAILS
+    assert kind(told(**MQ).operate("mqsc", "", result="fail", command="STOP DELAYPROC"), "GEN-107") is FAILS
+    assert kind(told(**MQ).operate("mqsc", "", result="fail", command="NONSENSE"), "GEN-107") is SILENT

@@ -1,4 +1,4 @@
-"""GEN-130, GEN-131, GEN-140 to GEN-142, GEN-160 on hand-written histories: what nobody sent, figures of everything."""
+"""GEN-130, GEN-131, GEN-140 to GEN-142, GEN-145, GEN-160 on hand-written histories: inventions, figures."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def test_no_property_is_invented() -> None:
     assert kind(arrived({"message_kind": "a"}, properties=["kind"]), "GEN-130") is HOLDS
     assert kind(arrived({}, properties=["JMSXGroupFirstForConsumer", "originalDeliveryMode"]), "GEN-130") is SILENT
     assert kind(arrived({}), "GEN-130") is SILENT
+
+
+def test_nobody_asks_for_what_was_not_asked() -> None:
+    assert kind(arrived({}, properties=["brokerproof_ttl_ms"]), "GEN-130") is FAILS
+    assert kind(arrived({"life_ms": 500}, properties=["brokerproof_ttl_ms"]), "GEN-130") is SILENT
+    assert kind(arrived({}, properties=["AMQ_SCHEDULED_DELAY"]), "GEN-130") is FAILS
+    assert kind(arrived({"delay_ms": 5}, properties=["AMQ_SCHEDULED_DELAY"]), "GEN-130") is SILENT
 
 
 def test_the_delivery_mode_is_kept() -> None:
@@ -92,3 +99,16 @@ def test_no_figure_is_below_nothing() -> None:
     assert kind(Builder().rest("t0", scheduled=-1), "GEN-142") is FAILS
     assert kind(Builder().read("q0", size=-1), "GEN-142") is FAILS
     assert kind(Builder().read("q0", in_flight=-1, size=0), "GEN-142") is HOLDS
+
+
+@pytest.mark.parametrize(("consumers", "expected"), [(0, FAILS), (1, FAILS), (2, HOLDS), (3, FAILS)])
+def test_consumers_that_are_there_are_counted(consumers: int, expected: VerdictKind) -> None:
+    story = Builder().connect("c0").connect("c1").connect("c2")
+    story.subscribe("c0/1").subscribe("c1/1").subscribe("c2/1").subscribe("c2/2", "q1").leave("c2/1").at(5000)
+    assert kind(story.rest("q0", consumers=consumers), "GEN-145") is expected
+
+
+@pytest.mark.parametrize(("consumers", "expected"), [(0, SILENT), (1, SILENT), (2, FAILS)])
+def test_who_may_be_there_may_be_counted(consumers: int, expected: VerdictKind) -> None:
+    story = Builder().connect("c0").subscribe("c0/1", result="unknown").at(5000)
+    assert kind(story.rest("q0", consumers=consumers), "GEN-145") is expected

@@ -1,0 +1,75 @@
+"""Queue managers: which reasons of its own a broker of generation ``ibm-mq`` may have had to refuse.
+
+Read from the commands that it was given: those of its configuration and its operator's, whenever these took effect. A
+command of a form that is not known here may have any effect.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Operate, Send, Subscribe
+from brokerproof.conformance.facts.tables import Tables
+
+STAGING: Final = "SYSTEM.DDELAY.LOCAL.QUEUE"
+#: Depth of a queue that nobody altered (IBM MQ, DEFINE QLOCAL, MAXDEPTH).
+DEPTH: Final = 5000
+KNOWN: Final = re.compile(
+    r"(?:STOP|START) DELAYPROC"
+    r"|ALTER QLOCAL\('?([^')]+)'?\) (?:(?:PUT|GET)\((?:ENABLED|DISABLED)\)|MAXDEPTH\(\d+\))"
+    r"|ALTER QMGR (?:CMDLEVEL\(\d+\)|DEADQ\('[^']*'\))"
+    r"|DEFINE TOPIC\('[^']+'\) PMSGDLV\(ALLAVAIL\)"
+)
+_DEPTH: Final = re.compile(r"MAXDEPTH\((\d+)\)")
+
+
+def is_queue_manager(tables: Tables) -> bool:
+    """Whether the broker plays one."""
+    return tables.declared.generation.get("delay") == "ibm-mq" or bool(commands(tables))
+
+
+def commands(tables: Tables) -> list[str]:
+    """What it was told, as far as it may have been carried out."""
+    told = [event.command or "" for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
+    return [*tables.declared.mqsc, *told]
+
+
+def own_reason(tables: Tables, event: Send | Subscribe | Operate) -> str:
+    """Why a queue manager may have refused; "" if nothing that it was told excuses that."""
+    told = commands(tables)
+    strange = [one for one in told if not KNOWN.fullmatch(one)]
+    if strange:
+        return f"nobody knows what {strange[0]!r} does"
+    if isinstance(event, Operate):
+        return "" if KNOWN.fullmatch(event.command or "") else "an unknown command"
+    parts = tables.names.parts(event.dest)
+    if any(_names(one, part) for one in told for part in parts):
+        return "its queue was altered"
+    if isinstance(event, Subscribe):
+        return ""
+    if any(len(tables.destination(part).sends) >= DEPTH for part in parts):
+        return "its queue may be full"
+    return _of_a_delay(tables, event, told) if event.delay_ms or event.deliver_at_ms is not None else ""
+
+
+def _of_a_delay(tables: Tables, event: Send, told: list[str]) -> str:
+    if event.group or event.expiration_ms or event.life_ms or event.deliver_at_ms is not None:
+        return "it may not be delayed"
+    if any("CMDLEVEL" in one for one in told):
+        return "its level may be too low"
+    if tables.names.is_topic(event.dest) or tables.names.kind(event.dest) != "queue":
+        guaranteed = not event.persistent or f"DEFINE TOPIC('{event.dest}') PMSGDLV(ALLAVAIL)" in told
+        if not guaranteed or tables.names.kind(event.dest) != "topic":
+            return "nothing guarantees the publication"
+    staging = [one for one in told if _names(one, STAGING)]
+    depth = min([DEPTH, *(int(found) for one in staging for found in _DEPTH.findall(one))])
+    waiting = sum(not send.refused and send.event.t0 <= event.t1 for send in tables.delayed)
+    if waiting >= depth or any("PUT(DISABLED)" in one for one in staging):
+        return "there may be no room on the staging queue"
+    return ""
+
+
+def _names(command: str, queue: str) -> bool:
+    found = KNOWN.fullmatch(command)
+    return found is not None and found.group(1) == queue
