@@ -102,7 +102,7 @@ def of_several(facts: Facts) -> list[Session]:
 
 @rule("GEN-145", over=attended, handles=KINDS)
 def consumers_are_counted(facts: Facts, reading: Reading) -> Findings:
-    """The number of consumers that statistics report is the number of those that are there."""
+    """When nothing moves, the number of consumers that statistics report is the number of those that are there."""
     event, dest, low, high = reading.event, reading.destination, 0, 0
     if dest.kind not in {"queue", "topic"} or facts.beyond:
         return
