@@ -145,7 +145,6 @@ BASELINE: tuple[str, ...] = (
     "GEN-142",
     "GEN-143",
     "GEN-144",
-    "GEN-145",
     "GEN-160",
     "GEN-170",
     "GEN-171",
