@@ -99,12 +99,12 @@ class CountsDown(Miscounting):
 
 
 class AddsLife(Broker):
-    """Every third message gets a time to live by the broker's clock that nobody asked for."""
+    """Every third message without an expiration gets a time to live by the broker's clock that nobody asked for."""
 
     _sends = 0
 
     def handle(self, event: Event, now: Now) -> list[Effect]:
-        if isinstance(event, Send):
+        if isinstance(event, Send) and event.message.expiration_ms == 0:
             self._sends += 1
             if self._sends % 3 == 0 and LIFE not in event.message.properties:
                 event.message.properties = {**event.message.properties, LIFE: 3_600_000}
@@ -113,7 +113,7 @@ class AddsLife(Broker):
 
 ALL = (
     Mutant("property-invented", "GEN-130", "Every second message gets a property.", broker=AddsProperty),
-    Mutant("life-invented", "GEN-130", "Every third message gets a time to live of an hour.", broker=AddsLife),
+    Mutant("life-invented", "GEN-130", "Every third message without an expiration gets one hour.", broker=AddsLife),
     Mutant("mode-forgotten", "GEN-131", "Every message becomes persistent.", broker=ForgetsMode),
     Mutant("correlation-forgotten", "GEN-160", "A delay costs the correlation id.", broker=ForgetsCorrelation),
     Mutant("numbers-cut-off", "GEN-160", "Numbers of more than 32 bits lose some.", broker=RoundsProperties),
