@@ -14,6 +14,7 @@ from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
 from brokerproof.conformance.experiment.history import Skipped
 from brokerproof.conformance.experiment.results import verdict_digest
 from brokerproof.conformance.experiment.steps.parallel import each
+from brokerproof.conformance.generate import guidance
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running import pool
 from brokerproof.conformance.running.pool import run_guided, run_seeds
@@ -39,7 +40,7 @@ def test_jobs_do_not_change_the_digest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("brokerproof.conformance.running.pool.CHUNK", 4)
-    monkeypatch.setattr("brokerproof.conformance.running.pool.ROUND", 8)
+    monkeypatch.setattr(guidance, "ROUND", 8)
     digests, cruel = [], ["--chaos", "cruel"]
     for more in (["1"], ["2"], ["1", "--guided"], ["2", "--guided"], ["1", *cruel], ["2", *cruel]):
         code = main(["run", *SMALL[:2], "--programs", "20", "--seed", "6", "--out", str(tmp_path), "--jobs", *more])
@@ -49,7 +50,7 @@ def test_jobs_do_not_change_the_digest(
 
 
 def test_jobs_do_not_change_what_guidance_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "ROUND", 40)
+    monkeypatch.setattr(guidance, "ROUND", 40)
     monkeypatch.setattr(pool, "CHUNK", 20)
     found = [[result for _, result in run_guided(3, 80, jobs, None, ("EXP-001", "INF-001"))] for jobs in (1, 2)]
     plain = list(run_seeds(3, 80, 1, None, ("EXP-001", "INF-001")))

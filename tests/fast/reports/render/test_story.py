@@ -15,6 +15,7 @@ from brokerproof.conformance.experiment.steps.consume import Subscribe as Subscr
 from brokerproof.conformance.experiment.steps.fault import Resume
 from brokerproof.conformance.experiment.steps.operation import Operate
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+from brokerproof.conformance.experiment.steps.send import Send as SendStep
 from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.experiment.versions import destinations_named
 from brokerproof.conformance.generate.networks import without_network
@@ -121,7 +122,12 @@ def test_names_are_those_of_the_run() -> None:
     for seed in range(60):
         program = without_network(program_for_seed(seed))
         calm = [step for step in program.steps if type(step).__name__ in {"Send", "Subscribe", "Take", "Leave"}]
-        program = program.with_steps(calm)
+        # A text that is no selector ends the connection, and so does a send that is made again.
+        plain = [
+            msgspec.structs.replace(step, selector="") if isinstance(step, SubscribeStep) else step for step in calm
+        ]
+        plain = [msgspec.structs.replace(step, again=False) if isinstance(step, SendStep) else step for step in plain]
+        program = program.with_steps(plain)
         told = names_in_words(program)
         assert told == names_in_history(program), seed
         checked += len(told)
