@@ -8,8 +8,8 @@ import pytest
 
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.experiment.exits import OK, USAGE
+from brokerproof.conformance.generate import guidance
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.running import pool
 from brokerproof.conformance.running.engine import run_seed
 
 SMALL = ["coverage", "--requirement", "EXP-*", "--jobs", "1"]
@@ -40,7 +40,7 @@ def test_counts_are_those_of_the_runs(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_rarest_come_first_and_flags_matter(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "ROUND", 10)
+    monkeypatch.setattr(guidance, "ROUND", 10)
     text = told(capsys, "--programs", "20", "--rarest", "7")
     assert "the 7 rarest situations" in text
     block = text.split("rarest situations")[1].split("\n\n")[0].splitlines()[1:]
