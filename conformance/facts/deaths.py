@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Ack
 from brokerproof.conformance.facts.absence import would_be_dead_letter
-from brokerproof.conformance.facts.deliveries import may_be_given_up, moves, settled
+from brokerproof.conformance.facts.deliveries import is_beside_another, may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import Death
 from brokerproof.conformance.facts.policy import believes_clients
 from brokerproof.conformance.facts.pressure import scarce_ns
@@ -19,7 +19,7 @@ from brokerproof.conformance.facts.tables import Tables
 
 def maybe_discarded(tables: Tables, copy: Copy, death: Death) -> bool:
     """Whether a client called it expired, or its library may have thrown it away without anybody seeing it."""
-    siblings = copy.send.copies.values() if copy.dest.topic else [copy]
+    siblings = copy.send.copies.values() if copy.dest.topic or is_beside_another(copy) else [copy]
     if copy.called_expired or any(one.deliveries and one.discards() for one in siblings):
         return True
     if not death.mortal or copy.send.event.life_ms > 0:

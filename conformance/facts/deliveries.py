@@ -75,6 +75,13 @@ def moves(copy: Copy) -> list[Operate]:
     return found if left else []
 
 
+def is_beside_another(copy: Copy) -> bool:
+    """Whether an operator may have moved another copy of its message to its destination."""
+    home = copy.dest.name
+    others = {one.dest.name for one in copy.send.copies.values()} - {home}
+    return any(one.op == "move" and one.to == home and one.dest in others for one in copy.dest.purges)
+
+
 def at_home(delivery: Delivery) -> bool:
     """Whether it arrived where it was sent to, and no operator can have brought it back there."""
     copy, dest = delivery.copy, delivery.dest
