@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Operate, Send, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Operate, Send, Subscribe
 from brokerproof.conformance.facts.tables import Tables
 
 STAGING: Final = "SYSTEM.DDELAY.LOCAL.QUEUE"
+#: How a sender asks for reports, and what none of them is without.
+REPORT: Final = "JMS_IBM_Report_"
+FEEDBACK: Final = "JMS_IBM_Feedback"
 #: Depth of a queue that nobody altered (IBM MQ, DEFINE QLOCAL, MAXDEPTH).
 DEPTH: Final = 5000
 KNOWN: Final = re.compile(
@@ -35,6 +38,12 @@ def commands(tables: Tables) -> list[str]:
     return [*tables.declared.mqsc, *told]
 
 
+def is_report(tables: Tables, event: Arrive) -> bool:
+    """Whether it is what a queue manager tells a sender who asked for it; without a reply queue, that is a dead letter."""
+    asked = any(name.startswith(REPORT) for send in tables.sends.values() for name in send.event.headers)
+    return asked and is_queue_manager(tables) and FEEDBACK in event.properties
+
+
 def own_reason(tables: Tables, event: Send | Subscribe | Operate) -> str:
     """Why a queue manager may have refused; "" if nothing that it was told excuses that."""
     told = commands(tables)
@@ -54,7 +63,8 @@ def own_reason(tables: Tables, event: Send | Subscribe | Operate) -> str:
 
 
 def _of_a_delay(tables: Tables, event: Send, told: list[str]) -> str:
-    if event.group or event.expiration_ms or event.life_ms or event.deliver_at_ms is not None:
+    # A protocol whose header tells a time to live has no expiration on what was refused.
+    if event.group or event.expiration_ms or event.life_ms or event.ttl_ms or event.deliver_at_ms is not None:
         return "it may not be delayed"
     if any("CMDLEVEL" in one for one in told):
         return "its level may be too low"

@@ -11,6 +11,7 @@ from brokerproof.conformance.facts.dead_letters import names_another
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.ordering import neighbours
+from brokerproof.conformance.facts.queue_managers import is_report
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Send, Session
 from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -135,6 +136,8 @@ def nothing_from_nowhere(facts: Facts, row: Send | Arrive) -> Findings:
             return  # what a deaf raw peer sent to a topic of its own may have become a dead letter
         elif origin.rpartition("/")[2].startswith(ADVISORIES):
             return  # so may what a broker tells of itself
+        if is_report(facts, row):
+            return
         yield broken("ghost", row, why="nobody sent it")
         return
     sent_ns, letter = row.event.t0, False

@@ -224,6 +224,7 @@ SMALL = "ALTER QLOCAL(SYSTEM.DDELAY.LOCAL.QUEUE) MAXDEPTH(1)"
         ([], {"delay_ms": 5}, FAILS),
         ([], {"delay_ms": 5, "group": "g"}, SILENT),
         ([], {"delay_ms": 5, "expiration_ms": 3}, SILENT),
+        ([], {"delay_ms": 5, "ttl_ms": 3}, SILENT),
         (["STOP DELAYPROC"], {"delay_ms": 5}, FAILS),
         (["ALTER QMGR CMDLEVEL(750)"], {"delay_ms": 5}, SILENT),
         (["ALTER QMGR CMDLEVEL(750)"], {}, FAILS),
