@@ -39,7 +39,7 @@ def commands(tables: Tables) -> list[str]:
 
 
 def is_report(tables: Tables, event: Arrive) -> bool:
-    """Whether it is what a queue manager tells a sender who asked for it; without a reply queue, that is a dead letter."""
+    """Whether a queue manager tells a sender what it asked to be told; without a reply queue, that is a dead letter."""
     asked = any(name.startswith(REPORT) for send in tables.sends.values() for name in send.event.headers)
     return asked and is_queue_manager(tables) and FEEDBACK in event.properties
 
