@@ -31,6 +31,8 @@ HeaderText = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00\r\n]*
 Headers = dict[HeaderName, bool | int | float | HeaderText]
 Word = Annotated[str, msgspec.Meta(max_length=40, pattern="^[A-Za-z0-9_.-]*$")]
 
+#: What a process may have too little of.
+Scarce = Literal["descriptors", "processor"]
 AckMode = Literal["auto", "client", "individual"]
 AckType = Literal["delivered", "poison", "standard", "redelivered", "individual", "unmatched", "expired"]
 #: OpenWire's numbers are the places.
@@ -288,6 +290,21 @@ class Thaw(Operation, frozen=True, kw_only=True):
     """It shows again what it would show if it had never stood still."""
 
     host: str
+
+
+class Exhaust(Operation, frozen=True, kw_only=True):
+    """The first broker's process has only ``left`` of something from now on: descriptors that it may open, percent of
+    a processor.
+    """
+
+    what: Scarce
+    left: int
+
+
+class Relieve(Operation, frozen=True, kw_only=True):
+    """It has enough again."""
+
+    what: Scarce
 
 
 class Reset(Operation, frozen=True, kw_only=True):

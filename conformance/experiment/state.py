@@ -19,13 +19,15 @@ from brokerproof.conformance.experiment.traits import traits_of
 class HostState:
     """One host with a clock of its own."""
 
-    __slots__ = ("frozen", "name", "spec")
+    __slots__ = ("frozen", "name", "scarce", "spec")
 
     def __init__(self, spec: HostSpec) -> None:
         self.spec = spec
         self.name = spec.name
         #: Its wall clock stands still.
         self.frozen = False
+        #: Of what its process has too little.
+        self.scarce: list[ops.Scarce] = []
 
 
 def far_end(bridge: HostSpec) -> HostSpec:
@@ -218,6 +220,10 @@ class WorldState:
             case ops.Freeze() | ops.Thaw():
                 (host,) = [one for one in self.hosts if one.name == operation.host]
                 host.frozen = isinstance(operation, ops.Freeze)
+            case ops.Exhaust():
+                self.broker.scarce.append(operation.what)
+            case ops.Relieve():
+                self.broker.scarce.remove(operation.what)
             case ops.Send():
                 self.client(operation.host).sent_count += 1
             case ops.Subscribe():

@@ -39,6 +39,7 @@ from brokerproof.conformance.facts.settling import (
 )
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.stalls import Stall
+from brokerproof.conformance.facts.strains import note
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 from brokerproof.conformance.facts.traits import traits_of
 
@@ -195,6 +196,8 @@ class Attachments:
             self.tables.clock(event.target or "").jump(event)
         elif event.fault == "restart":
             self._broker_down(event)
+        elif event.fault in ("exhaust", "relieve"):
+            note(self.tables.strains, self.tables.marks, event)
         elif event.link is not None and event.fault == "stall":
             client = self.tables.client(event.link)
             client.stall = Stall(event, client.last_request_ns, client.last_heard_ns)

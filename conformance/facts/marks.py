@@ -26,7 +26,7 @@ KINDS: Final[dict[str, str]] = {
     "swallowed": "the broker may have settled it by writing it to a consumer that never got it",
     "discarded": "a client library may have thrown it away, unseen",
     "stall": "a link was stalled",
-    "pause": "a process stood still",
+    "pause": "a process stood still, or had too little of something",
     "memory": "memory may have been scarce",
     "limit": "an operator changed the memory limits",
     "no-clock": "a clock that decides was never read",
@@ -90,6 +90,10 @@ class Lane:
         place = bisect_right(self._begins, high)
         return place > 0 and self._latest[place - 1] >= low
 
+    def forget(self) -> None:
+        """A span has changed."""
+        self._sorted = -1
+
     def _sort(self) -> None:
         ordered = sorted(self.spans)
         self._begins = [begin for begin, _ in ordered]
@@ -115,6 +119,12 @@ class Marks:
         if kind not in lanes:
             lanes[kind] = Lane(kind)
         lanes[kind].spans.append(span)
+
+    def end(self, kind: int, dest: str, span: Span, until_ns: int) -> None:
+        """One that was put there ends earlier than was known."""
+        lane = self._places[dest][kind]
+        lane.spans[lane.spans.index(span)] = (span[0], until_ns)
+        lane.forget()
 
     def on(self, dest: str, span: Span) -> int:
         """The bits of all marks on a destination that a span touches."""

@@ -32,6 +32,7 @@ from brokerproof.conformance.facts.queue_managers import is_queue_manager, own_r
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
 from brokerproof.conformance.facts.selectors import read
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
+from brokerproof.conformance.facts.strains import DESCRIPTORS, strained
 from brokerproof.conformance.facts.tables import Tables
 
 #: Bodies beyond this size may be more than a broker takes.
@@ -45,6 +46,8 @@ def forbidden(tables: Tables, request: Request) -> str:
     event = request.event
     if not request.connected:
         return "not connected"
+    if strained(tables.strains, event.t0, event.t1, DESCRIPTORS):
+        return "the broker could open nothing"
     lacking = [word for word, asked in _options(tables, request).items() if asked and not _offers(tables, word)]
     if lacking:
         return f"not offered: {', '.join(lacking)}"

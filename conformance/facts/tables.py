@@ -45,6 +45,7 @@ from brokerproof.conformance.facts.rows import (
     Transaction,
 )
 from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.strains import Strain
 
 
 def kind_of(dest: str, declared: names.Destinations) -> str:
@@ -78,7 +79,7 @@ class Tables:
                  "limits", "lookers", "marks", "measured", "mortal", "moved_seq", "moves", "names", "operations",
                  "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests", "readings",
                  "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
-                 "simulated", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "vain",
+                 "simulated", "strains", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "vain",
                  "virtual_queues", "volatile", "wild")
     # fmt: on
 
@@ -125,7 +126,7 @@ class Tables:
         self.resets: list[Operate] = []
         self.durable_ends: list[Unsubscribe] = []
         self.restarts: list[Event] = []
-        self.pauses: list[Pause] = []
+        self.pauses, self.strains = list[Pause](), list[Strain]()
         #: Processes that ended, or hung, and nobody had asked them to.
         self.crashes: list[Crash] = []
         self.clock_steps: list[Fault] = []

@@ -18,6 +18,7 @@ from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
 from brokerproof.conformance.facts.pressure import scarce
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Destination, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, ms
+from brokerproof.conformance.facts.strains import strained
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, in_time, queue_waits
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import durables
@@ -240,7 +241,8 @@ def on_time_after_a_pause(facts: Facts, row: tuple[Copy, Pause]) -> Findings:
     copy, pause = row
     send, due = copy.send, facts.delays.due(copy.send)
     until_ns = pause.t1 + facts.declared.lateness_ms * NS_PER_MS
-    if due is None or any(p is not pause and p.t0 <= until_ns and p.t1 >= pause.t0 for p in facts.pauses):
+    others = any(p is not pause and p.t0 <= until_ns and p.t1 >= pause.t0 for p in facts.pauses)
+    if due is None or others or strained(facts.strains, pause.t0, until_ns):
         return
     awaited = Awaited(due, copy.dest, until_ns)
     if not facts.delays.await_it(awaited, (due.visible[0], pause.t1), excused=EXCUSES & ~marks.PAUSE):

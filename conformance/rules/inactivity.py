@@ -20,6 +20,7 @@ from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import Client, Delivery
 from brokerproof.conformance.facts.spans import NEVER, ms
+from brokerproof.conformance.facts.strains import strained
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
 #: A link without monitor proves something only when it was silent for so long.
@@ -81,12 +82,12 @@ def _disturbed(facts: Facts, connection: Connection) -> bool:
     if close is not None:  # behind a stall the broker's end outlives a client that is gone
         high = max(high, close.t1)
     paused = any(pause.t0 <= high and (pause.t1 >= low or pause.t1 == pause.t0) for pause in facts.pauses)
-    return paused or facts.restarted(low, high)
+    return paused or facts.restarted(low, high) or strained(facts.strains, low, high)
 
 
 def unmonitored(facts: Facts) -> list[Client]:
     """Hosts whose links have no monitor."""
-    if not _as_agreed(facts) or facts.pauses or facts.restarts:
+    if not _as_agreed(facts) or facts.pauses or facts.restarts or facts.strains:
         return []
     monitors = facts.declared.monitor
     return [client for client in facts.clients.values() if not (m := monitors.get(client.name)) or m.read_ms <= 0]
@@ -378,7 +379,7 @@ def stood_still(facts: Facts) -> list[tuple[Link, Pause]]:
     """Links over which nothing was stalled, and each time that the broker's process stood still meanwhile."""
     if not facts.pauses or facts.declared.connector is not None:
         return []
-    if any(pause.target != facts.broker for pause in facts.pauses):
+    if facts.strains or any(pause.target != facts.broker for pause in facts.pauses):
         return []
     found: list[tuple[Link, Pause]] = []
     for link in facts.rows(_links):

@@ -255,8 +255,9 @@ def _writes(probe: Probe, terms: Agreement, good: str, bad: str) -> Findings:
     end_ns = heard.ended_ns if heard.ended_ns is not None else probe.event.t1
     first_ns = (heard.first_ns if heard.first_ns is not None else end_ns) - (heard.welcome_ns or 0)
     first_limit_ns = terms.delay_ns + terms.own_gap_ns
-    # Answers come in the initial delay already, and then nothing until it is over.
-    limit_ns = terms.own_gap_ns + (terms.delay_ns if heard.answers else 0)
+    # Something may come in the initial delay already, an answer or what a broker tells of itself, and then nothing
+    # until it is over.
+    limit_ns = terms.own_gap_ns + (terms.delay_ns if heard.answers or first_ns < terms.delay_ns else 0)
     if first_ns > first_limit_ns + probe.late_ns:
         why = f"nothing came for {ms(first_ns)} after the welcome; the limit is {ms(first_limit_ns)}"
         yield broken(bad, probe.event, why=why, slack_ns=first_limit_ns - first_ns)

@@ -290,6 +290,8 @@ class World:
         for host in state.hosts:
             if host.frozen:
                 self.execute(ops.Thaw(host=host.name))
+        for what in list(state.broker.scarce):
+            self.execute(ops.Relieve(what=what))
         self.port.heal()
         for bridge in self.state.bridges:
             self.execute(ops.Rejoin(bridge=bridge.name))

@@ -34,6 +34,8 @@ _FAULTS: Final[dict[type[ops.Operation], str]] = {
     ops.Stall: "stall",
     ops.Resume: "resume",
     ops.Reset: "reset",
+    ops.Exhaust: "exhaust",
+    ops.Relieve: "relieve",
 }
 
 
@@ -160,6 +162,8 @@ class Recording:
             fields |= {"how": "thaw" if thaws else "freeze", "jump_ms": jump_ms}
         if isinstance(operation, ops.Restart):
             fields["target"] = operation.host or self.state.broker.name
+        elif isinstance(operation, ops.Exhaust | ops.Relieve):
+            fields |= {"target": self.state.broker.name, "how": operation.what}
         elif isinstance(operation, ops.Reset):
             # Limited: the end itself is told when it comes.
             kind, limited = ("limit", True) if operation.after_bytes else ("reset", False)
@@ -220,6 +224,8 @@ _RECORDED: Final[dict[type[ops.Operation], Callable[[Recording, Any], Event | No
     ops.Stall: Recording.fault,
     ops.Resume: Recording.fault,
     ops.Reset: Recording.fault,
+    ops.Exhaust: Recording.fault,
+    ops.Relieve: Recording.fault,
     ops.Restart: Recording.fault,
     ops.Cut: Recording.cut,
     ops.Rejoin: Recording.nothing,

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
 from brokerproof.conformance.experiment.initial_state import state_of
 from brokerproof.conformance.experiment.operations import Operation
@@ -34,14 +35,15 @@ from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import HostSteps, Parallel, host_of
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import SINGLE, Acknowledge
+from brokerproof.conformance.experiment.steps.scarcity import Exhaust, Relieve
 from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
 from brokerproof.conformance.experiment.steps.waiting import Advance, Counters, Settle
+from brokerproof.reports.render.faults import words_of
 from brokerproof.reports.render.units import bytes_text, duration_text, milliseconds_text
 
 _PREFETCHES = {0: "pulls (prefetch 0)", -1: "asks for no prefetch"}
 ACK_WORDS = {"auto": "automatic ack", "client": "cumulative ack", "individual": "individual ack"}
-DIRECTIONS = {"client": "towards the client", "broker": "towards the broker", "both": "both ways"}
 #: Steps written out; a shrunk program has three to six.
 STEPS_SHOWN = 200
 
@@ -257,35 +259,17 @@ def _leave(state: WorldState, step: Leave) -> list[str] | None:
     return [f"{consumer.client.name}'s {end}", "all its consumers are gone"]
 
 
-def _clock(state: WorldState, step: Clock) -> list[str] | None:
-    concrete = step.normalise(state)
-    if concrete is None:
-        return None
-    return [f"the wall clock of {concrete.resolve(state).host} jumps by {milliseconds_text(step.jump_ms, sign=True)}"]
-
-
-def _freeze(state: WorldState, step: Freeze | Thaw) -> list[str] | None:
+def _fault(
+    state: WorldState, step: Clock | Freeze | Thaw | Stall | Resume | Reset | Cut | Exhaust | Relieve
+) -> list[str] | None:
     concrete = step.normalise(state)
     if concrete is None:
         return None
     operation = concrete.resolve(state)
-    state.begun(operation)
-    how = "stands still" if isinstance(step, Freeze) else "goes on as if it had not stood still"
-    return [f"the wall clock of {operation.host} {how}"]
-
-
-def _stall(state: WorldState, step: Stall) -> list[str] | None:
-    operation = _carried_out(state, step)
-    if operation is None:
-        return None
-    return [f"the link of {operation.link} stalls silently, {DIRECTIONS[operation.toward]}"]
-
-
-def _resume(state: WorldState, step: Resume) -> list[str] | None:
-    operation = _carried_out(state, step)
-    if operation is None:
-        return None
-    return [f"the link of {operation.link} flows again"]
+    _happens(state, operation)
+    if isinstance(operation, ops.Reset) and not operation.after_bytes:
+        state.client(operation.link).vanish()
+    return [words_of(operation, state.broker.name)]
 
 
 def _advance(state: WorldState, step: Advance) -> list[str] | None:
@@ -337,27 +321,6 @@ def _restart(state: WorldState, step: Restart) -> list[str] | None:
             client.vanish()
     name = f"broker {broker.name}" if len(state.brokers) > 1 else "broker"
     return [f"the {name} is killed and started again" if step.how == "kill" else f"the {name} is stopped and started"]
-
-
-def _reset(state: WorldState, step: Reset) -> list[str] | None:
-    concrete = step.normalise(state)
-    if concrete is None:
-        return None
-    operation = concrete.resolve(state)
-    client = state.client(operation.link)
-    if operation.after_bytes:
-        toward = DIRECTIONS[operation.toward]
-        return [f"the network ends the connection of {client.name} after {operation.after_bytes} bytes, {toward}"]
-    client.vanish()
-    return [f"the network ends the connection of {client.name}; what was on its way is lost"]
-
-
-def _cut(state: WorldState, step: Cut) -> list[str] | None:
-    concrete = step.normalise(state)
-    if concrete is None:
-        return None
-    bridge = concrete.resolve(state).bridge.removesuffix("-far")
-    return [f"bridge {bridge} {'is killed' if step.how == 'kill' else 'loses its connections'}, and comes back"]
 
 
 def _operate(state: WorldState, step: Operate) -> list[str] | None:
@@ -429,13 +392,15 @@ WORDS: dict[str, Words] = {
     "ack": _ack,
     "nack": _nack,
     "leave": _leave,
-    "clock": _clock,
-    "freeze": _freeze,
-    "thaw": _freeze,
-    "stall": _stall,
-    "resume": _resume,
-    "cut": _cut,
-    "reset": _reset,
+    "clock": _fault,
+    "freeze": _fault,
+    "thaw": _fault,
+    "exhaust": _fault,
+    "relieve": _fault,
+    "stall": _fault,
+    "resume": _fault,
+    "cut": _fault,
+    "reset": _fault,
     "advance": _advance,
     "settle": _settle,
     "counters": _counters,

@@ -60,6 +60,7 @@ LOOSE = {
         "links.py",
         "ports.py",
         "preload.py",
+        "scarcity.py",
         "probes.py",
         "processes.py",
         "supervisor.py",

@@ -12,13 +12,16 @@ import pytest
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
-from brokerproof.conformance.experiment.history import Arrive, Consume, Fault, Poll
+from brokerproof.conformance.experiment.history import Arrive, Connect, Consume, Fault, Poll, Skipped
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Advance,
     AnyStep,
+    Exhaust,
     Freeze,
+    Relieve,
     Reset,
+    Restart,
     Resume,
     Send,
     Settle,
@@ -161,3 +164,30 @@ def test_a_pull_behind_a_stalled_link_ends(tmp_path: Path) -> None:
     polls = [(event.message, event.answered) for event in history.events if isinstance(event, Poll)]
     assert polls == [(None, False), ("p0/1", True)]
     assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
+
+
+def test_a_broker_that_has_too_little(tmp_path: Path) -> None:
+    """It can accept nobody and goes on with those who are there, it hardly gets its processor; then it has enough."""
+    hosts = [HostSpec("b", "broker"), *(HostSpec(name, "client") for name in ("p0", "c0", "c1"))]
+    links = [LinkSpec(host.name) for host in hosts[1:]]
+    steps: list[AnyStep] = [Subscribe(host=1, ack="auto"), Send(), Take(deadline_ms=2000), Exhaust(left=0), Send()]
+    steps += [Take(deadline_ms=5000), Subscribe(host=2), Restart(), Relieve(), Subscribe(host=2)]
+    steps += [Exhaust(what="processor", left=10), Send(count=20), Advance(ms=300), Relieve(what="processor"), Settle()]
+    for adapter in (ReferenceAdapter(), activemq()):
+        played = Program(FORMAT, BrokerSpec(persistent=True), hosts, links, queues("q0"), steps)
+        with make_laboratory(tmp_path / adapter.name) as laboratory:
+            history = LiveWorld(adapter, laboratory).run(played)
+            adapter.close()
+        faults = {(one.fault, one.how): one for one in history.events if isinstance(one, Fault)}
+        seen = {key: one.evidence or {} for key, one in faults.items()}
+        assert seen["exhaust", "descriptors"]["free"] == 0
+        assert seen["relieve", "descriptors"]["free"] > 100
+        assert seen["relieve", "processor"]["neighbours"] == 9
+        assert seen["relieve", "processor"]["waited_us"] > 10_000
+        connects = [one for one in history.events if isinstance(one, Connect) and one.host == "c1"]
+        assert [one.result == "ok" for one in connects] == [False, True]
+        lacking = (faults["exhaust", "descriptors"].t1, faults["relieve", "descriptors"].t0)
+        taken = [one for one in history.events if isinstance(one, Consume) and one.host == "c0"]
+        assert any(lacking[0] < one.t0 < lacking[1] for one in taken)
+        assert [one.step["do"] for one in history.events if isinstance(one, Skipped)] == ["restart"]
+        assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []

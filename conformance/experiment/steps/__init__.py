@@ -9,6 +9,7 @@ from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
 from brokerproof.conformance.experiment.steps.protocol import Acknowledge
+from brokerproof.conformance.experiment.steps.scarcity import Exhaust, Relieve
 from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.shape import FEATURES, Shape
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
@@ -41,6 +42,8 @@ AnyStep = (
     | Reset
     | Freeze
     | Thaw
+    | Exhaust
+    | Relieve
 )
 
 REGISTRY: tuple[type[AnyStep], ...] = (
@@ -70,6 +73,8 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Reset,
     Freeze,
     Thaw,
+    Exhaust,
+    Relieve,
 )
 
 __all__ = [
@@ -85,6 +90,7 @@ __all__ = [
     "Commit",
     "Counters",
     "Cut",
+    "Exhaust",
     "Freeze",
     "Leave",
     "Nack",
@@ -92,6 +98,7 @@ __all__ = [
     "Parallel",
     "Pause",
     "Probe",
+    "Relieve",
     "Reset",
     "Restart",
     "Resume",

@@ -1,10 +1,14 @@
-"""Faults of a live run: how each is carried out, and what is seen of it through another channel."""
+"""Faults of a live run: how each is carried out, and what is seen of it through another channel.
+
+A broker that ends while it has too little of something ends the run with it: no requirement is about that.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
+from brokerproof.chaos.scarcity import Descriptors, Processor
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS
@@ -24,6 +28,8 @@ _POLL_MS = 10
 #: be apart to prove that it stands still.
 AHEAD_US = 2000
 STANDING_MS = 20
+#: What is not done to a broker that has too little of something: it would prove nothing of either.
+_NOT_MEANWHILE = (ops.Restart, ops.Pause, ops.Probe, ops.Operate)
 
 
 class Faults:
@@ -34,9 +40,26 @@ class Faults:
         self._state = state
         self._bridges = bridges
         self.spoilt: list[str] = []
+        #: Of what the first broker has too little.
+        self._scarce: dict[str, Descriptors | Processor] = {}
 
-    def disturb(self, operation: ops.Stall | ops.Resume | ops.Reset, outcome: Outcome) -> None:
-        """A link is stalled, flows again, or is cut."""
+    def check(self, operation: ops.Operation) -> None:
+        """Raises ``NotOfferedError`` for what cannot be done to the broker's process now."""
+        scarce = self._state.broker.scarce
+        if scarce and isinstance(operation, _NOT_MEANWHILE):
+            raise NotOfferedError(f"the broker has too little of {', '.join(scarce)}")
+        if isinstance(operation, ops.Restart) and any(broker.frozen for broker in self._state.brokers):
+            raise NotOfferedError("a process that starts on a clock that stands still may wait for ever")
+        if isinstance(operation, ops.Exhaust) and self.hosts.endpoint.process() is None:
+            raise NotOfferedError("this broker's process is not ours")
+
+    def disturb(
+        self, operation: ops.Stall | ops.Resume | ops.Reset | ops.Exhaust | ops.Relieve, outcome: Outcome
+    ) -> None:
+        """A link is stalled, flows again, or is cut; the broker has too little of something, or enough again."""
+        if isinstance(operation, ops.Exhaust | ops.Relieve):
+            outcome.evidence = self._change_supply(operation)
+            return
         link = operation.link
         if isinstance(operation, ops.Reset):
             outcome.evidence = self._reset(operation)
@@ -61,6 +84,30 @@ class Faults:
             agent = self.hosts.agents.get(link)
             return agent is not None and agent.connected
         return bridge.dialled and bridge.stalled_in == bridge.life
+
+    def _change_supply(self, operation: ops.Exhaust | ops.Relieve) -> dict[str, int] | None:
+        """The first broker's process has too little of something, or enough again; None: nothing shows it."""
+        hosts, what = self.hosts, operation.what
+        process = hosts.endpoint.process()
+        assert process is not None, "it was asked for"
+        if isinstance(operation, ops.Relieve):
+            return self._scarce.pop(what).end()
+        try:
+            if what == "descriptors":
+                self._scarce[what] = Descriptors(process, operation.left)
+            else:
+                self._scarce[what] = Processor(process, operation.left, hosts.laboratory.supervisor)
+        except OSError as error:
+            raise NotOfferedError(f"{what}: {error}") from None
+        self.spoilt.append(self._state.broker.name)
+        hosts.strained = "descriptors" if hosts.strained == "descriptors" else what
+        found = self._scarce[what].evidence()
+        return None if found is None else {"left": operation.left, **found}
+
+    def lift(self) -> None:
+        """Let nothing be scarce any more; safe to call twice."""
+        while self._scarce:
+            self._scarce.popitem()[1].end()
 
     def jump(self, operation: ops.ClockJump) -> dict[str, int] | None:
         """Step a clock, and read it until it has jumped; None if it does not in time."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from brokerproof.conformance.agents import protocol
 from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyOperation, Reply
 from brokerproof.conformance.agents.provider import PROFILE
+from brokerproof.conformance.brokers.base import NotApplicableError
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import ADVISORIES, is_pattern
@@ -90,6 +91,8 @@ class Hosts:
         self.last_arrival_ns = self.start_ns
         #: Brokers whose process has ended, and nobody had asked it to.
         self.crashed: list[str] = []
+        #: What the first broker has, or had, too little of.
+        self.strained = ""
         #: Client -> when the broker ended its connection, where a tap saw it.
         self._ended_ns: dict[str, int] = {}
         #: Clients whose last request on their connection was not answered.
@@ -220,9 +223,12 @@ class Hosts:
     def ask_broker(self, client: ClientState, operation: AnyOperation) -> Waiting[tuple[Outcome, dict[str, Any]]]:
         """A request that the broker must answer; what it tells, beside its outcome."""
         t0_ns = self.now_ns()
+        patience_ms = self.patience_ms(client)
         if isinstance(operation, ops.Connect):
             self._unanswered.discard(client.name)
-        reply = yield from self.ask(client.name, operation, self.patience_ms(client))
+            if self.state.broker.scarce:
+                patience_ms = STALLED_MS
+        reply = yield from self.ask(client.name, operation, patience_ms)
         if reply is None or (reply.ok is None and reply.fail is None):
             self._unanswered.add(client.name)
         else:
@@ -363,13 +369,13 @@ class Hosts:
 
     def of_broker(self, ask: Callable[[], T], otherwise: T, broker: str = "") -> T:
         """What a broker's side says, the first one's where none is named; ``otherwise`` where its process has ended by
-        itself.
+        itself, or where it has no means to answer.
         """
         if (broker or self.state.broker.name) not in self.crashed:
             try:
                 answer = ask()
             except Exception:
-                if not self.has_crashed(END_MS, broker):
+                if not self.has_crashed(END_MS, broker) and not self.strained:
                     raise
             else:
                 if answer is not None or not self.has_crashed(0, broker):
@@ -382,6 +388,10 @@ class Hosts:
         process = None if broker in self.crashed else self.endpoints[broker].process()
         if process is not None and process.wait(patience_ms) is not None:
             self.crashed.append(broker)
+            if self.strained == "descriptors":
+                raise NotApplicableError(
+                    f"{broker} ended when it had too little of {self.strained}: nobody promises more"
+                )
             now_ns = time.monotonic_ns()
             self.put(events.Crash, now_ns, now_ns, broker, target=broker, how="exited", evidence=process.state())
         return broker in self.crashed

@@ -150,6 +150,7 @@ class LivePort:
         hosts = self.hosts
         for bridge in self._bridges.values() if finished else ():
             bridge.tell_doubts()
+        self._faults.lift()
         endpoints, hosts.endpoints = hosts.endpoints, {}
         try:
             hosts.shut()
@@ -188,6 +189,8 @@ class LivePort:
     # -- what is possible
 
     def check(self, operation: ops.Operation) -> None:
+        if not isinstance(operation, ops.ClientOperation):
+            self._faults.check(operation)
         if isinstance(operation, ops.Advance | ops.Pause | ops.Probe):
             rounds = -(-operation.times // GROUP_MAX) if isinstance(operation, ops.Probe) else 1
             if self._is_over_budget(operation.ms * rounds):
@@ -199,9 +202,6 @@ class LivePort:
                 agent = self.hosts.agent_of(self._state.client(operation.host))
                 if isinstance(operation, ops.Freeze) and agent.via == JMS:
                     raise NotOfferedError("its library waits by the wall clock")
-        elif isinstance(operation, ops.Restart):
-            if any(broker.frozen for broker in self._state.brokers):
-                raise NotOfferedError("a process that starts on a clock that stands still may wait for ever")
         elif isinstance(operation, ops.ClientOperation):
             client = self._state.client(operation.host)
             offered = self.hosts.agent_of(client).capabilities
@@ -375,7 +375,7 @@ class LivePort:
                 outcome.evidence = self._faults.thaw(operation.host)
                 outcome.t1 = self.true_ns()
                 hosts.pump_for(_CLEAR_MS)
-            case ops.Stall() | ops.Resume() | ops.Reset():
+            case ops.Stall() | ops.Resume() | ops.Reset() | ops.Exhaust() | ops.Relieve():
                 self._faults.disturb(operation, outcome)
             case ops.Restart():
                 self._faults.restart(operation.how, operation.host or self._state.broker.name, outcome)

@@ -283,6 +283,8 @@ class SimulatedPort:
     # -- what clients do
 
     def check(self, operation: ops.Operation) -> None:
+        if isinstance(operation, ops.Exhaust):
+            raise NotOfferedError(f"virtual time has no {operation.what} that could be scarce; this is for processes")
         if isinstance(operation, ops.Send | ops.Subscribe):
             self._addressed(operation)
 

@@ -7,7 +7,20 @@ import pytest
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.steps import Clock, Freeze, Leave, Pause, Reset, Restart, Resume, Stall, Thaw
+from brokerproof.conformance.experiment.steps import (
+    Clock,
+    Exhaust,
+    Freeze,
+    Leave,
+    Pause,
+    Relieve,
+    Reset,
+    Restart,
+    Resume,
+    Stall,
+    Thaw,
+)
+from brokerproof.conformance.experiment.steps.scarcity import LEFT
 from brokerproof.conformance.generate.chaos import PROFILES, chaotic, check_chaos
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.generate.shrink import shrink
@@ -15,13 +28,14 @@ from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 SEEDS = range(150)
 OF_BROKER = (Pause, Restart)
+OF_PROCESSES = (Exhaust, Relieve)
 FAULTS = (Clock, Freeze, Thaw, Stall, Resume, Reset, *OF_BROKER)
 
 
 def quiet(seed: int) -> Program:
     """A random program without faults of its own, and without steps that hide some."""
     program = program_for_seed(seed)
-    return program.with_steps([step for step in program.steps if not isinstance(step, (*FAULTS, Leave))])
+    return program.with_steps([step for step in program.steps if not isinstance(step, (*FAULTS, *OF_PROCESSES, Leave))])
 
 
 def put_away(program: Program) -> list[int]:
@@ -41,12 +55,18 @@ def test_what_went_wrong_is_healed_in_the_end(profile: str) -> None:
         assert program == chaotic(plain, profile, seed)
         assert put_away(program) == put_away(plain)
         stalled = frozen = 0
+        scarce: list[str] = []
         for step in program.steps:
             stalled += isinstance(step, Stall) - isinstance(step, Resume)
             frozen += isinstance(step, Freeze) - isinstance(step, Thaw)
             assert frozen >= 0
+            if isinstance(step, Exhaust):
+                assert step.what not in scarce
+                scarce.append(step.what)
+            elif isinstance(step, Relieve):
+                scarce.remove(step.what)
             assert stalled <= PROFILES[profile].together
-        assert stalled == frozen == 0
+        assert stalled == frozen == len(scarce) == 0
 
 
 def test_how_wild_it_is() -> None:
@@ -56,6 +76,11 @@ def test_how_wild_it_is() -> None:
     kinds = {profile: drawn(profile) for profile in PROFILES}
     assert not set(kinds["calm"]) & set(OF_BROKER)
     assert {*FAULTS, Leave} <= set(kinds["nightly"])
+    assert set(OF_PROCESSES) <= set(kinds["cruel"])
+    assert not set(OF_PROCESSES) & set(kinds["nightly"])
+    taken = {(step.what, step.left) for seed in SEEDS for step in chaotic(quiet(seed), "cruel", seed).steps
+             if isinstance(step, Exhaust)}  # fmt: skip
+    assert taken == {(what, left) for what, amounts in LEFT.items() for left in amounts}
     counts = [sum(kind in FAULTS for kind in found) for found in kinds.values()]
     assert counts[0] < counts[1] < counts[2]
     lasting = [chaotic(quiet(seed), "nightly", seed) for seed in SEEDS]
@@ -68,7 +93,7 @@ def test_how_wild_it_is() -> None:
 def test_the_history_has_what_was_asked_and_what_took_effect() -> None:
     for seed in range(40):
         program = chaotic(quiet(seed), "cruel", seed)
-        asked = [step for step in program.steps if isinstance(step, FAULTS)]
+        asked = [step for step in program.steps if isinstance(step, (*FAULTS, *OF_PROCESSES))]
         history = SimulatedWorld().run(program)
         worked = history.events[
             : next(e.seq for e in history.events if isinstance(e, events.Phase) and e.name == "heal")

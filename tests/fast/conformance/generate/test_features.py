@@ -21,7 +21,7 @@ from brokerproof.conformance.experiment.configuration import (
     TimeStampingSpec,
 )
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, Freeze, Reset, Send, Shape, Subscribe
+from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, Exhaust, Freeze, Reset, Send, Shape, Subscribe
 from brokerproof.conformance.experiment.steps.selecting import NONSENSE, draw_nonsense, draw_selector
 from brokerproof.conformance.facts.selectors import read
 from brokerproof.conformance.generate.chaos import chaotic
@@ -96,7 +96,7 @@ def test_any_number_of_features_meets() -> None:
 def test_features_are_known_where_they_are_named() -> None:
     everything = {*FEATURES, *SETTINGS}
     named = {step.feature for step in REGISTRY} | set(TEMPLATES_OF) | set(TEMPLATES.values()) | set(IMPLIED)
-    assert named - {"", FEATURE, Reset.feature, Freeze.feature} <= everything
+    assert named - {"", FEATURE, Exhaust.feature, Reset.feature, Freeze.feature} <= everything
     assert {needed for wanted in IMPLIED.values() for needed in wanted} <= everything
 
 

@@ -25,6 +25,7 @@ from brokerproof.conformance.experiment.history import (
     Connect,
     Consume,
     Counters,
+    Crash,
     Discard,
     Event,
     Fault,
@@ -193,6 +194,19 @@ class Builder:
     def pause(self, target: str, ms: float = 0) -> Self:
         """A process is suspended for a while."""
         return self._add(Pause, "", ms, target=target)
+
+    def exhaust(self, what: str, *, evidence: bool = True) -> Self:
+        """The broker's process has too little of something."""
+        seen = {"left": 0} if evidence else None
+        return self._add(Fault, "", fault="exhaust", target="b", how=what, evidence=seen)
+
+    def relieve(self, what: str) -> Self:
+        """It has enough again."""
+        return self._add(Fault, "", fault="relieve", target="b", how=what, evidence={"free": 9})
+
+    def crash(self, target: str = "b") -> Self:
+        """A process ends, and nobody had asked it to."""
+        return self._add(Crash, target, target=target, how="exited")
 
     def kill(self, target: str) -> Self:
         """A process is killed."""

@@ -111,6 +111,9 @@ def test_silence_is_noticed_in_its_window(
         ("INA-009", (FAILS, "silent"), {"beats": 3, "gap": 672, "ended": 1500}),
         ("INA-009", (FAILS, "silent"), {"first": 1172, "ended": 1500}),
         ("INA-009", (FAILS, "silent"), {"first": None}),
+        # a broker that tells of itself within the initial delay
+        ("INA-009", (HOLDS, "kept"), {"first": 1, "beats": 2, "gap": 1171, "ended": 1500}),
+        ("INA-009", (FAILS, "silent"), {"first": 1, "beats": 2, "gap": 1172, "ended": 1500}),
         ("INA-009", (FAILS, "needless"), {"beats": 3, "gap": 333, "closest": 332, "ended": 1500}),
         ("INA-009", (HOLDS, "kept"), {"generation": "", "beats": 3, "gap": 333, "closest": 1, "ended": 1500}),
         ("INA-009", (SILENT, ""), {"connector": {"use_keep_alive": False}}),
