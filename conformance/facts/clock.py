@@ -256,6 +256,14 @@ class Clock:
             start = end
         return None
 
+    def set_back_ns(self, t0: int, t1: int) -> int:
+        """How far it went back in ``[t0, t1]``, all in all; standing still is going back."""
+        if not self.jumps_ns:
+            return 0
+        found = self.jumps_ms[bisect_left(self.jumps_ns, t0) : bisect_right(self.jumps_ns, t1)]
+        stood_ns = [min(t1, until_ns) - max(t0, since_ns) for since_ns, until_ns in self._standing]
+        return sum(max(0, -jump_ms) for jump_ms in found) * NS_PER_MS + sum(max(0, stood) for stood in stood_ns)
+
     def jump_between(self, t0: int, t1: int) -> int:
         """0 if it did not jump in ``[t0, t1]``; else a jump in milliseconds: the furthest back if any went back, the
         furthest forward otherwise. Standing still is going back.

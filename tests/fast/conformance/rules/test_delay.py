@@ -11,6 +11,7 @@ import pytest
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.delay import BACK, FORWARD, IDLE
 from tests.fast.conformance.rules.clocked_history import Clocked
+from tests.fast.conformance.rules.history_builder import Builder
 
 VIOLATED, SATISFIED, INCONCLUSIVE, NOT_EXERCISED = (
     VerdictKind.VIOLATED,
@@ -265,3 +266,18 @@ def test_an_absolute_delivery_time_is_related_to_the_brokers_clock() -> None:
 
     assert arriving(1110.2).verdict is SATISFIED
     assert arriving(1109.1).verdict is VIOLATED
+
+
+@pytest.mark.parametrize(("world", "back_ms", "expected"), [
+    ("live", 0, VIOLATED), ("live", 60_000, NOT_EXERCISED), ("live", 1000, VIOLATED), ("simulated", 60_000, VIOLATED),
+])  # fmt: skip
+def test_who_waits_by_a_clock_that_was_set_back_may_still_be_waiting(
+    world: str, back_ms: int, expected: VerdictKind
+) -> None:
+    """And forth again: late, not lost, unless it had the time."""
+    story = Builder(world).connect("p0").send("p0/1", delay_ms=100)
+    if back_ms:
+        story.jump("b", -back_ms).clock("b", -back_ms).wait(500).jump("b", back_ms).clock("b")
+    story.wait(4000).drain("q0", "ActiveMQ.DLQ").end()
+    found = story.verdicts("DLY-005", "GEN-001")
+    assert [found[name].verdict for name in ("DLY-005", "GEN-001")] == [expected, expected]
