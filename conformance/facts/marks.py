@@ -36,6 +36,9 @@ KINDS: Final[dict[str, str]] = {
 }
 BITS: Final[dict[str, int]] = {kind: 1 << place for place, kind in enumerate(KINDS)}
 
+#: The place of what concerns all destinations together, but not each of them.
+WHOLE: Final = "*"
+
 RESTART: Final = BITS["restart"]
 MQSC: Final = BITS["mqsc"]
 OPERATOR: Final = BITS["operator"]

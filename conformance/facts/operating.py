@@ -25,8 +25,7 @@ def operate(tables: Tables, event: Operate) -> None:
         tables.marks.put(marks.LIMIT, "", (event.t0, NEVER))
         return
     if event.op == "mqsc":
-        tables.marks.put(marks.MQSC, "", (event.t0, NEVER))
-        return
+        return  # marked beforehand: what it concerns depends on what is sent later
     source = tables.destination(event.dest)
     reading = source.rested
     if reading is not None and reading.moved_seq == tables.moved_seq and not reading.windows and not reading.wild:

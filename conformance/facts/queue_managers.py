@@ -7,12 +7,18 @@ command of a form that is not known here may have any effect.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Arrive, Operate, Send, Subscribe
-from brokerproof.conformance.facts.tables import Tables
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Arrive, History, Operate, Send, Subscribe
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables, kind_of
 
 STAGING: Final = "SYSTEM.DDELAY.LOCAL.QUEUE"
+#: What the queues of subscribers are made from.
+MODEL: Final = "SYSTEM.NDURABLE.MODEL.QUEUE"
 #: How a sender asks for reports, and what none of them is without.
 REPORT: Final = "JMS_IBM_Report_"
 FEEDBACK: Final = "JMS_IBM_Feedback"
@@ -22,7 +28,7 @@ KNOWN: Final = re.compile(
     r"(?:STOP|START) DELAYPROC"
     r"|ALTER QLOCAL\('?([^')]+)'?\) (?:(?:PUT|GET)\((?:ENABLED|DISABLED)\)|MAXDEPTH\(\d+\))"
     r"|ALTER QMGR (?:CMDLEVEL\(\d+\)|DEADQ\('[^']*'\))"
-    r"|DEFINE TOPIC\('[^']+'\) PMSGDLV\(ALLAVAIL\)"
+    r"|DEFINE TOPIC\('([^']+)'\) PMSGDLV\(ALLAVAIL\)"
 )
 _DEPTH: Final = re.compile(r"MAXDEPTH\((\d+)\)")
 
@@ -42,6 +48,49 @@ def is_report(tables: Tables, event: Arrive) -> bool:
     """Whether a queue manager tells a sender what it asked to be told; without a reply queue, that is a dead letter."""
     asked = any(name.startswith(REPORT) for send in tables.sends.values() for name in send.event.headers)
     return asked and is_queue_manager(tables) and FEEDBACK in event.properties
+
+
+def mark_commands(tables: Tables, history: History, told: list[Operate], sends: Iterable[Send]) -> None:
+    """Mark where an operator's commands may change what becomes of messages."""
+    if not told:
+        return
+    watched = {
+        event.dest: kind_of(event.dest, tables.names) for event in history.events if isinstance(event, Subscribe)
+    }
+    several = [name for name, kind in watched.items() if kind in {"pattern", "temporary", "dead-letters"}]
+    ways = [(send, _ways(tables, send, watched)) for send in sends]
+    delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
+    for event in told:
+        queue = _subject(event.command or "")
+        places = [*several, *delayed]
+        if queue == "" or kind_of(queue, tables.names) == "dead-letters":
+            places = [""]
+        elif queue == MODEL:
+            places += [name for _, names in ways for name in names if tables.names.is_topic(name)]
+        elif queue != STAGING:
+            places += [queue, *(name for _, names in ways if queue in names for name in names)]
+        for place in dict.fromkeys([marks.WHOLE, DEAD_LETTERS, *places, *_own_dead_letters(tables, places)]):
+            tables.marks.put(marks.MQSC, place, (event.t0, NEVER))
+
+
+def _ways(tables: Tables, send: Send, watched: Iterable[str]) -> list[str]:
+    """The name that a message was sent to, its parts, and the queues of virtual topics among them."""
+    parts = tables.names.parts(send.dest)
+    return [send.dest, *parts, *(name for name in watched if tables.names.virtual_topic(name) in parts)]
+
+
+def _own_dead_letters(tables: Tables, names: Iterable[str]) -> list[str]:
+    queues = [name for name in names if kind_of(name, tables.names) in {"queue", "virtual", "topic"}]
+    return [tables.destination(name).applied.own_dead_letters() or DEAD_LETTERS for name in queues]
+
+
+def _subject(command: str) -> str:
+    """The queue or topic whose messages a command may concern; ``STAGING``: those with a delay; "": nobody knows."""
+    found = KNOWN.fullmatch(command)
+    if found is None or "DEADQ" in command:
+        return ""
+    name: str = found.group(1) or found.group(2) or STAGING
+    return "" if name.startswith("SYSTEM.") and name not in {STAGING, MODEL} else name
 
 
 def own_reason(tables: Tables, event: Send | Subscribe | Operate) -> str:

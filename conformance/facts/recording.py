@@ -49,6 +49,7 @@ from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.operating import operate
 from brokerproof.conformance.facts.policy import gets_expiration, surely_believes_clients
 from brokerproof.conformance.facts.pressure import may_block
+from brokerproof.conformance.facts.queue_managers import mark_commands
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.requests import Requests
 from brokerproof.conformance.facts.rows import (
@@ -92,6 +93,7 @@ def record(history: History, tables: Tables) -> None:
     """Fill the tables of a run, before any tightening."""
     announced: dict[str, SendEvent] = {}
     changes = False
+    told: list[Operate] = []
     for event in history.events:
         if type(event) is SendEvent:
             announced.setdefault(event.message, event)
@@ -102,6 +104,9 @@ def record(history: History, tables: Tables) -> None:
                 changes = True
             elif event.op == "move" and event.result != "fail":
                 tables.moves.append(event)
+            elif event.op == "mqsc" and event.result != "fail":
+                told.append(event)
+    mark_commands(tables, history, told, announced.values())
     tables.blocks = may_block(tables, announced.values(), changes)
     mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from brokerproof.conformance.experiment.history import Discard, Nack
+from brokerproof.conformance.facts.marks import WHOLE
 from brokerproof.conformance.facts.presence import leaving_ns
 from brokerproof.conformance.facts.pressure import began_ns, mark_pressure
 from brokerproof.conformance.facts.rows import LATE, Copy, Session
@@ -85,4 +86,4 @@ def _mark_rows(tables: Tables) -> None:
         session.marks = on(session.dest.name, (session.opened[0], min(session.ended_ns, NEVER)))
     for reading in tables.readings:
         dest, end_ns = reading.dest, reading.event.t1
-        reading.marks = on("", (0, end_ns)) if dest is None else on(dest.name, (min(began_ns(dest), end_ns), end_ns))
+        reading.marks = on(WHOLE, (0, end_ns)) if dest is None else on(dest.name, (min(began_ns(dest), end_ns), end_ns))

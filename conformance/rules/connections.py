@@ -53,7 +53,7 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
         return "its client ended it"
     past = any(one.host == client.name for one in facts.acknowledges)
     again = any(send.event.again for send in facts.sends.values() if send.event.host == client.name)
-    disturbed = client.stalled(*span) or facts.marks.on("", span) & (marks.PAUSE | marks.MQSC)
+    disturbed = client.stalled(*span) or facts.marks.on(marks.WHOLE, span) & (marks.PAUSE | marks.MQSC)
     if past or again or disturbed or not client.traits.awaits_receipt or facts.declared.connector is not None:
         return "something that nobody was told the end of"
     return ""

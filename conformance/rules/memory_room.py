@@ -17,7 +17,7 @@ from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, sta
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.pressure import exceedable
-from brokerproof.conformance.facts.rows import Reading, Send
+from brokerproof.conformance.facts.rows import Copy, Reading, Send
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING
@@ -42,25 +42,23 @@ def without_room(facts: Facts) -> list[Send]:
 # -- memory
 
 
-def beyond_memory(facts: Facts) -> list[Send]:
+def beyond_memory(facts: Facts) -> list[Send | Copy]:
     """Persistent messages to queues which were refused for want of memory, or accepted when a limit was exceeded."""
-    found = [copy.send for copy in facts.copies if copy.accepted_beyond] if exceedable(facts) else []
-    found = list({send.message: send for send in [*found, *facts.rows(without_room)]}.values())
-    return [send for send in found if send.event.persistent and not send.dest.topic]
+    refused = [send for send in facts.rows(without_room) if send.event.persistent and not send.dest.topic]
+    beyond = [copy for copy in facts.copies if copy.accepted_beyond] if exceedable(facts) else []
+    return [*refused, *(copy for copy in beyond if copy.send.event.persistent and not copy.send.dest.topic)]
 
 
 @rule("MEM-005", over=beyond_memory, handles=ANYTHING)
-def accepted_beyond_memory(facts: Facts, send: Send) -> Findings:
+def accepted_beyond_memory(facts: Facts, row: Send | Copy) -> Findings:
     """Persistent messages beyond a memory limit are accepted, and none of them is lost."""
-    if send.event.result == "fail":
-        if not send.dest.applied.entry.send_fail_if_no_space:
-            yield broken("refused", send)
-        return
-    for copy in send.copies.values():
-        if copy.accepted_beyond and missing(facts, copy):
-            yield broken("lost", send, why="more than a limit holds had been accepted, and it was never seen again")
-        elif copy.accepted_beyond and (copy.deliveries or copy.dead_letters):
-            yield held("kept", "more had been accepted than the limit holds")
+    if isinstance(row, Send):
+        if not row.dest.applied.entry.send_fail_if_no_space:
+            yield broken("refused", row)
+    elif missing(facts, row):
+        yield broken("lost", row, why="more than a limit holds had been accepted, and it was never seen again")
+    elif row.deliveries or row.dead_letters:
+        yield held("kept", "more had been accepted than the limit holds")
 
 
 def unlimited(facts: Facts) -> list[Send | Reading]:
