@@ -79,7 +79,8 @@ def is_beside_another(copy: Copy) -> bool:
     """Whether an operator may have moved another copy of its message to its destination."""
     home = copy.dest.name
     others = {one.dest.name for one in copy.send.copies.values()} - {home}
-    return any(one.op == "move" and one.to == home and one.dest in others for one in copy.dest.purges)
+    unseen = copy.send.dest.kind == "virtual"  # queues of it that nobody consumes from may have copies
+    return any(one.op == "move" and one.to == home and (unseen or one.dest in others) for one in copy.dest.purges)
 
 
 def at_home(delivery: Delivery) -> bool:

@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 from brokerproof.conformance.facts.clock import RATE_PPM
+from brokerproof.conformance.facts.marks import MQSC
 from brokerproof.conformance.facts.rows import Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
@@ -29,11 +30,12 @@ class Due:
         self.send = send
         self.asked = span
         self.delayed = span[0] > began
-        self.restarted = bool(tables.restarts) and tables.restarted(began, span[1])
-        self.span = _stored(tables, began, span, delay_ns) if self.restarted and self.delayed else span
+        until_ns = NEVER if tables.marks.on(send.event.dest, span) & MQSC else span[1]  # it may be held back
+        self.restarted = bool(tables.restarts) and tables.restarted(began, until_ns)
+        self.span = _stored(tables, (began, until_ns), span, delay_ns) if self.restarted and self.delayed else span
         low, high = send.accepted
         self.visible = max(self.span[0], low), max(self.span[1], high)
-        self.jump_ms = tables.broker_clock.jump_between(began, span[1])
+        self.jump_ms = tables.broker_clock.jump_between(began, until_ns)
 
 
 def due_of(tables: Tables, send: Send) -> Due | None:
@@ -54,10 +56,10 @@ def due_of(tables: Tables, send: Send) -> Due | None:
     return Due(tables, send, span, high_ms * NS_PER_MS)
 
 
-def _stored(tables: Tables, began: int, span: Span, delay_ns: int) -> Span:
+def _stored(tables: Tables, waited: Span, span: Span, delay_ns: int) -> Span:
     """The same, of a broker that was restarted while the message waited."""
-    found = [event for event in tables.restarts if event.t1 >= began and event.t0 <= span[1]]
-    low, high = span
+    (began, until_ns), (low, high) = waited, span
+    found = [event for event in tables.restarts if event.t1 >= began and event.t0 <= until_ns]
     slack = delay_ns * RATE_PPM // 1_000_000
     jump_ms = tables.broker_clock.jump_between(began, found[-1].t1)
     low = min(low, found[0].t0) if jump_ms else max(began, low - slack)

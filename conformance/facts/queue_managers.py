@@ -123,10 +123,16 @@ def _of_a_delay(tables: Tables, event: Send, told: list[str]) -> str:
             return "nothing guarantees the publication"
     staging = [one for one in told if _names(one, STAGING)]
     depth = min([DEPTH, *(int(found) for one in staging for found in _DEPTH.findall(one))])
-    waiting = sum(not send.refused and send.event.t0 <= event.t1 for send in tables.delayed)
-    if waiting >= depth or any("PUT(DISABLED)" in one for one in staging):
+    waiting = [send.event for send in tables.delayed if not send.refused and send.event.t0 <= event.t1]
+    if sum(_staged(tables, one) for one in [*waiting, event]) > depth or any("PUT(DISABLED)" in one for one in staging):
         return "there may be no room on the staging queue"
     return ""
+
+
+def _staged(tables: Tables, event: Send) -> int:
+    """How many messages at most it is on the staging queue: one for each subscriber of a topic, as of its send."""
+    parts = tables.names.parts(event.dest)
+    return sum(len(tables.sessions) + len(tables.subscriptions) if tables.names.is_topic(part) else 1 for part in parts)
 
 
 def _names(command: str, queue: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.history import Event
-from brokerproof.conformance.facts.deliveries import at_home, moves
+from brokerproof.conformance.facts.deliveries import at_home, is_beside_another, moves
 from brokerproof.conformance.facts.policy import stamping_of
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.facts.spans import Span
@@ -78,7 +78,8 @@ def is_plain(tables: Tables, delivery: Delivery) -> bool:
     if is_scheduled(delivery.send):
         return False
     if delivery.is_dead_letter:
-        return spec is None or not spec.restamp_moved or not moves(delivery.copy)
+        copy = delivery.copy
+        return spec is None or not spec.restamp_moved or not (moves(copy) or is_beside_another(copy))
     return at_home(delivery)
 
 

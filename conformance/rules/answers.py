@@ -128,7 +128,7 @@ def blocked(facts: Facts) -> list[Request]:
     return [one for one in facts.asked if isinstance(one.event, Send) and one.event.result == "unknown"]
 
 
-@rule("GEN-113", over=blocked)
+@rule("GEN-113", over=blocked, absence=True)
 def blocked_sends_go_on(facts: Facts, request: Request) -> Findings:
     """A send that waits for room goes through when there is room again."""
     event, client, drain = request.event, request.client, facts.phases.get("drain")

@@ -96,7 +96,7 @@ def of_composites(facts: Facts) -> list[Copy]:
     return copied(facts, "composite")
 
 
-@rule("GEN-049", over=of_composites, handles=PAST)
+@rule("GEN-049", over=of_composites, handles=PAST, absence=True)
 def each_or_nowhere(facts: Facts, copy: Copy) -> Findings:
     """A message that is sent to several names arrives at each of them, or its sending is refused and it arrives
     nowhere.

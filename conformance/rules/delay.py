@@ -151,7 +151,7 @@ def in_time(row: Awaited, outcome: str, situation: str = IDLE, *, late: str = "l
         yield unsure(*rows, *arrivals, why=waited, width_ns=high - until_ns)
 
 
-@rule("DLY-002", over=awaited, faults=FAULTS)
+@rule("DLY-002", over=awaited, faults=FAULTS, absence=True)
 def on_time(_facts: Facts, row: Awaited) -> Findings:
     """A delayed message arrives within the declared lateness after its due time while a consumer with an open window is
     waiting for it.
@@ -159,21 +159,21 @@ def on_time(_facts: Facts, row: Awaited) -> Findings:
     return in_time(row, "on-time")
 
 
-@rule("DLY-004", over=behind_longer, faults=FAULTS)
+@rule("DLY-004", over=behind_longer, faults=FAULTS, absence=True)
 def plain_is_not_held_up(_facts: Facts, row: Awaited) -> Findings:
     """A message without delay is not held behind one that is waiting for its delivery time."""
     if not row.due.delayed:
         yield from in_time(row, "not-held-up")
 
 
-@rule("DLY-007", over=behind_longer, faults=FAULTS)
+@rule("DLY-007", over=behind_longer, faults=FAULTS, absence=True)
 def shorter_is_not_held_up(_facts: Facts, row: Awaited) -> Findings:
     """A later send with an earlier due time is not blocked by one that has to wait longer."""
     if row.due.delayed:
         yield from in_time(row, "not-held-up")
 
 
-@rule("DLY-009", over=behind_longer, faults=FAULTS)
+@rule("DLY-009", over=behind_longer, faults=FAULTS, absence=True)
 def waiting_takes_no_slot(_facts: Facts, row: Awaited) -> Findings:
     """A message that waits for its delivery time takes no place in any consumer's prefetch window."""
     sent_ns, until_ns = row.due.send.event.t0, row.until_ns
@@ -211,7 +211,7 @@ def queued(facts: Facts) -> list[Copy]:
     return facts.rows(queue_waits) if facts.declared.delay_support else []
 
 
-@rule("DLY-005", over=queued, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-005", over=queued, handles=ANYTHING, faults=FAULTS, absence=True)
 def not_lost(facts: Facts, copy: Copy) -> Findings:
     """A delayed message is not lost: when everything that is due has been taken it was delivered, or it expired and is
     accounted for.

@@ -17,9 +17,8 @@ from brokerproof.conformance.rules.delay_asked import asked
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import reasoned
 
-MANAGED: Final = (*ANYTHING, "mqsc")
-#: The same, where a restart carries the commands of the configuration out again, and those of the operator not.
-SINCE_THE_START: Final = tuple(mark for mark in MANAGED if mark != "restart")
+#: Where a restart carries the commands of the configuration out again, and those of the operator not.
+SINCE_THE_START: Final = tuple(mark for mark in ANYTHING if mark != "restart")
 _GRANT = re.compile(r"SET AUTHREC PROFILE\('([^']+)'\) PRINCIPAL\('nobody'\) AUTHADD\(([A-Z, ]*)\)")
 
 #: Its sender wants no dead letter.
@@ -55,7 +54,7 @@ def _refused(send: Send, reason: int) -> Findings:
         yield broken("another-reason", send, why=f"it was to be refused with {reason}, not {said!r}")
 
 
-@rule("DLY-016", over=managed, handles=MANAGED, faults=FAULTS)
+@rule("DLY-016", over=managed, handles=ANYTHING, faults=FAULTS)
 def life_below_the_delay(_facts: Facts, send: Send) -> Findings:
     """A time to live below the delay is rejected, dropped or delivered, as declared."""
     event = send.event
@@ -63,28 +62,28 @@ def life_below_the_delay(_facts: Facts, send: Send) -> Findings:
         yield from _refused(send, 2013)
 
 
-@rule("DLY-039", over=managed, handles=MANAGED, faults=FAULTS)
+@rule("DLY-039", over=managed, handles=ANYTHING, faults=FAULTS)
 def groups_are_refused(_facts: Facts, send: Send) -> Findings:
     """A message of a group cannot have a delay: the send is refused with MQRC_OPTIONS_ERROR."""
     if send.event.group:
         yield from _refused(send, 2046)
 
 
-@rule("DLY-040", over=managed, handles=MANAGED, faults=FAULTS)
+@rule("DLY-040", over=managed, handles=ANYTHING, faults=FAULTS)
 def guarantees_are_refused(facts: Facts, send: Send) -> Findings:
     """A persistent publication cannot have a delay unless its topic is configured with PMSGDLV(ALLAVAIL)."""
     if send.dest.topic and send.event.persistent and not send.event.group and "TOPIC(" not in _said(facts):
         yield from _refused(send, 2502)
 
 
-@rule("DLY-041", over=managed, handles=MANAGED, faults=FAULTS)
+@rule("DLY-041", over=managed, handles=ANYTHING, faults=FAULTS)
 def early_levels_refuse(facts: Facts, send: Send) -> Findings:
     """A queue manager of a command level below 800 refuses every delay with MQRC_FUNCTION_NOT_SUPPORTED."""
     if "ALTER QMGR CMDLEVEL(750)" in facts.declared.mqsc and "CMDLEVEL" not in _commands(facts):
         yield from _refused(send, 2298)
 
 
-@rule("DLY-033", over=managed, handles=MANAGED, faults=FAULTS)
+@rule("DLY-033", over=managed, handles=ANYTHING, faults=FAULTS)
 def authority_at_the_send(facts: Facts, send: Send) -> Findings:
     """Authority is checked at the send, on the real target."""
     grants = [match for line in facts.declared.mqsc if (match := _GRANT.fullmatch(line))]
@@ -107,7 +106,7 @@ def managed_waits(facts: Facts) -> list[Copy]:
     return facts.rows(queued) if is_managed(facts) and operations(facts) else []
 
 
-@rule("DLY-032", over=managed_waits, handles=MANAGED, faults=FAULTS)
+@rule("DLY-032", over=managed_waits, handles=ANYTHING, faults=FAULTS)
 def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
     """A message whose target cannot take it at its delivery time is accounted for: dead-lettered, discarded by request,
     or tried again.

@@ -72,7 +72,7 @@ def names_again(facts: Facts) -> list[Delivery | tuple[Subscription, Subscriptio
     return rows
 
 
-@rule("DLY-022", over=names_again, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-022", over=names_again, handles=ANYTHING, faults=FAULTS, absence=True)
 def nothing_for_the_removed(facts: Facts, row: Delivery | tuple[Subscription, Subscription]) -> Findings:
     """A subscription that is removed before the delivery time gets nothing, and no copy leaks."""
     if isinstance(row, Delivery):
@@ -103,7 +103,7 @@ def _is_plain(session: Session) -> bool:
     return event is not None and session.known and not (session.uncertain or event.selector or event.no_local)
 
 
-@rule("DLY-021", over=absent_durables, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-021", over=absent_durables, handles=ANYTHING, faults=FAULTS, absence=True)
 def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Findings:
     """A durable subscription that is offline at the delivery time gets the message on return."""
     begin, back = subscription.begin, subscription.sessions[-1]
@@ -178,13 +178,13 @@ def _after_restart(facts: Facts, copy: Copy, *, overdue: bool) -> Findings:
         yield broken("late", send, last, first, why=why, slack_ns=ready_ns + lateness_ns - first.t0)
 
 
-@rule("DLY-023", over=interrupted, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-023", over=interrupted, handles=ANYTHING, faults=FAULTS, absence=True)
 def restart_changes_nothing(facts: Facts, copy: Copy) -> Findings:
     """A persistent waiting message survives a restart and a kill, once, with its delivery time unchanged."""
     return _after_restart(facts, copy, overdue=False)
 
 
-@rule("DLY-024", over=interrupted, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-024", over=interrupted, handles=ANYTHING, faults=FAULTS, absence=True)
 def overdue_after_the_start(facts: Facts, copy: Copy) -> Findings:
     """A message whose delivery time passed while the broker was down is delivered promptly after the start, once."""
     return _after_restart(facts, copy, overdue=True)
@@ -235,7 +235,7 @@ def _within(facts: Facts, send: Send, pause: Pause) -> bool:
     return due is not None and send.accepted[1] < pause.t0 <= due.visible[0] and due.visible[1] <= pause.t1
 
 
-@rule("DLY-027", over=over_pauses, faults=FAULTS)
+@rule("DLY-027", over=over_pauses, faults=FAULTS, absence=True)
 def on_time_after_a_pause(facts: Facts, row: tuple[Copy, Pause]) -> Findings:
     """Suspending the broker's process across the delivery time and resuming it delivers once, promptly."""
     copy, pause = row
@@ -282,7 +282,7 @@ def _full(dest: Destination, kept: list[Stay], bytes_min: int = 0) -> list[Span]
     return full_spans(here, bytes_min or dest.applied.memory_limit_bytes + 1)
 
 
-@rule("DLY-034", over=beside_full, faults=FAULTS)
+@rule("DLY-034", over=beside_full, faults=FAULTS, absence=True)
 def not_held_up_by_a_full_one(_facts: Facts, row: Awaited) -> Findings:
     """A failing target does not hold up releases to other targets."""
     return in_time(row, "in-time", "another one was full")
@@ -294,7 +294,7 @@ def deep(facts: Facts) -> list[Awaited]:
     return [row for row in rows if facts.delays.backlog(row.dest).count(row.due.span[0], row.until_ns) >= DEEP]
 
 
-@rule("DLY-035", over=deep, faults=FAULTS)
+@rule("DLY-035", over=deep, faults=FAULTS, absence=True)
 def in_time_among_many(_facts: Facts, row: Awaited) -> Findings:
     """The lateness of a release stays bounded with a deep backlog."""
     return in_time(row, "in-time", "many waited")
@@ -326,7 +326,7 @@ def _gave_back(delivery: Delivery) -> bool:
     return delivery.event.t1 <= leaving_ns(session) and not tried
 
 
-@rule("DLY-036", over=given_back, faults=FAULTS)
+@rule("DLY-036", over=given_back, faults=FAULTS, absence=True)
 def again_at_once(facts: Facts, row: tuple[Delivery, Delivery | None]) -> Findings:
     """After a rollback or rejection a due message is delivered again without a new delay."""
     first, again = row

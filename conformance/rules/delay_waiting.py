@@ -41,7 +41,7 @@ def browses(facts: Facts) -> list[Browse]:
     return [event for event in facts.browses if facts.delays.backlog(facts.destination(event.dest)).waits]
 
 
-@rule("DLY-010", over=browses, faults=FAULTS)
+@rule("DLY-010", over=browses, faults=FAULTS, absence=True)
 def not_shown_early(facts: Facts, browse: Browse) -> Findings:
     """Before its delivery time a browser does not show a message; afterwards it does."""
     for message in browse.messages:
@@ -122,13 +122,13 @@ def equals(facts: Facts) -> list[tuple[Delivery, Delivery]]:
     return rows
 
 
-@rule("DLY-012", over=equals, faults=FAULTS)
+@rule("DLY-012", over=equals, faults=FAULTS, absence=True)
 def equal_delays_keep_order(facts: Facts, row: tuple[Delivery, Delivery]) -> Findings:
     """Messages of one producer with equal delays arrive in the order of their sends."""
     earlier, later = row
     if earlier.event.seq < later.event.seq:
         yield held("in-order", "two messages of one producer with equal delays")
-    elif not (earlier.marks | later.marks) & marks.OPERATOR and not maybe_elsewhere(facts, earlier):
+    elif not (earlier.marks | later.marks) & (marks.OPERATOR | marks.MQSC) and not maybe_elsewhere(facts, earlier):
         yield broken("out-of-order", earlier.send, later.send, later, earlier)
 
 
@@ -210,7 +210,7 @@ def _letters(copy: Copy) -> list[Delivery]:
     return found
 
 
-@rule("DLY-017", over=mortals, handles=SEEN_DEAD, faults=FAULTS)
+@rule("DLY-017", over=mortals, handles=SEEN_DEAD, faults=FAULTS, absence=True)
 def one_death(facts: Facts, copy: Copy) -> Findings:
     """A message that expires while it waits has exactly one expiry outcome, which shows the original message."""
     due, death = facts.delays.due(copy.send), facts.death(copy.send)
@@ -301,7 +301,7 @@ def scheduled(facts: Facts) -> list[Reading]:
     return [reading for reading in facts.queue_readings if reading.at_rest and reading.event.scheduled is not None]
 
 
-@rule("DLY-037", over=scheduled, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-037", over=scheduled, handles=ANYTHING, faults=FAULTS, absence=True)
 def counters_add_up(facts: Facts, reading: Reading) -> Findings:
     """Whether a waiting message counts in the depth of its queue is declared, and the figures always add up."""
     dest, count = reading.dest, reading.event.scheduled

@@ -27,7 +27,7 @@ def confirmed(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.rows(queue_copies) if copy.send.confirmed]
 
 
-@rule("GEN-001", over=confirmed, handles=ANYTHING)
+@rule("GEN-001", over=confirmed, handles=ANYTHING, absence=True)
 def nothing_is_lost(facts: Facts, copy: Copy) -> Findings:
     """No message that a queue accepted is lost: it is settled, drained, dead-lettered, or it expires."""
     if missing(facts, copy):
@@ -163,7 +163,7 @@ def refused(facts: Facts) -> list[Send]:
     return [send for send in facts.rows(sends) if send.refused]
 
 
-@rule("GEN-006", over=refused, handles=(*ANYTHING, "mqsc"))
+@rule("GEN-006", over=refused, handles=ANYTHING)
 def refused_is_never_delivered(facts: Facts, send: Send) -> Findings:
     """A message whose sending was refused is never delivered."""
     if send.seen is not None:

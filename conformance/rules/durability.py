@@ -43,7 +43,7 @@ def persistent(facts: Facts) -> list[Copy]:
     return [copy for copy in copies if copy.send.event.t0 <= last_ns and not copy.marks & marks.REPEATED]
 
 
-@rule("GEN-080", over=persistent, handles=KINDS, faults=("restart",))
+@rule("GEN-080", over=persistent, handles=KINDS, faults=("restart",), absence=True)
 def confirmed_survives(facts: Facts, copy: Copy) -> Findings:
     """A persistent message whose sending was confirmed survives a restart of the broker, also after a kill at any
     instant.
@@ -91,11 +91,11 @@ def _settled_ns(facts: Facts, delivery: Delivery) -> int:
 
 
 def all_persistent(facts: Facts) -> list[list[Copy]]:
-    """The same, as one row."""
-    return [facts.rows(persistent)]
+    """The same, as one row; but for what commands to a queue manager may have kept away."""
+    return [[copy for copy in facts.rows(persistent) if not copy.marks & marks.MQSC]]
 
 
-@rule("GEN-007", over=all_persistent, faults=("restart",))
+@rule("GEN-007", over=all_persistent, faults=("restart",), absence=True)
 def both_halves(facts: Facts, copies: list[Copy]) -> Findings:
     """Persistent messages survive a restart of the broker, settled ones do not come back."""
     survived: list[Finding] = []

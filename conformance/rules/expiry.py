@@ -103,7 +103,7 @@ def _is_immortal(facts: Facts, send: Send) -> bool:
     return death is not None and not death.mortal
 
 
-@rule("EXP-002", over=immortals, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-002", over=immortals, handles=ANYTHING, faults=CLOCKS, absence=True)
 def without_expiration_it_lives(facts: Facts, copy: Copy) -> Findings:
     """A message without expiration (0 or less) never expires: it is delivered or stays, and is never dead-lettered as
     expired.
@@ -170,7 +170,7 @@ def assigned(facts: Facts, delivery: Delivery, death: Death, ok: str, wrong: str
     return None
 
 
-@rule("EXP-005", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-005", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS, absence=True)
 def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
     """An expired persistent message of a queue is copied to the dead-letter queue exactly once, without expiration and
     with its original destination; a non-persistent one is not, unless the broker is set to do so.
@@ -243,7 +243,7 @@ def _is_telling(send: Send) -> bool:
     return "expir" in _refusal(send).lower()
 
 
-@rule("EXP-006", over=dead_sends, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-006", over=dead_sends, handles=ANYTHING, faults=CLOCKS, absence=True)
 def sending_the_dead_does_not_fail(facts: Facts, send: Send) -> Findings:
     """The send of a message that is expired on arrival does not fail."""
     if send.event.result == "ok":
@@ -320,7 +320,7 @@ def found_dead(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.copies if copy.dead_letters and copy.send.mortal]
 
 
-@rule("EXP-015", over=found_dead, handles=ANYTHING)
+@rule("EXP-015", over=found_dead, handles=ANYTHING, absence=True)
 def dead_letters_tell_when_and_why(facts: Facts, copy: Copy) -> Findings:
     """Dead letters of expired messages carry originalExpiration, dlqDeliveryFailureCause, timestamp, priority, body
     and properties as documented.
@@ -395,7 +395,7 @@ def relative_lives(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.rows(mortal_on_queues) if copy.send.event.life_ms > 0]
 
 
-@rule("EXP-024", over=relative_lives, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-024", over=relative_lives, handles=ANYTHING, faults=CLOCKS, absence=True)
 def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
     """A message with a time to live by the broker's clock is given to consumers while that clock has advanced by no
     more than that since acceptance, and not afterwards, whatever the clocks of producer and consumer say.

@@ -54,7 +54,7 @@ def tabled(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.rows(mortal_copies) if not copy.dest.topic]
 
 
-@rule("EXP-007", over=tabled, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-007", over=tabled, handles=ANYTHING, faults=CLOCKS, absence=True)
 def the_table_of_three_clocks(facts: Facts, copy: Copy) -> Findings:
     """What becomes of a message with an expiration, delivered, discarded by its consumer's library or dead-lettered, is
     what the table for the three clocks says (producer, broker, consumer; with and without time-stamping; with and
@@ -147,7 +147,7 @@ def discarded(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.rows(mortal_on_queues) if copy.deliveries and copy.discards()]
 
 
-@rule("EXP-008", over=discarded, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-008", over=discarded, handles=ANYTHING, faults=CLOCKS, absence=True)
 def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
     """When a client reports that it has discarded a message as expired, generation classic-5.14 dead-letters it
     whatever the broker's clock says, and generation documented keeps it for other consumers until the broker's own
@@ -244,7 +244,7 @@ def _came_ns(browser: Subscribe) -> int:
     return browser.t0
 
 
-@rule("EXP-018", over=looked_at, handles=ANYTHING)
+@rule("EXP-018", over=looked_at, handles=ANYTHING, absence=True)
 def browsers_remove_nothing(facts: Facts, look: Look) -> Findings:
     """A browser removes nothing, whatever it reports as expired."""
     copy, browser = look.copy, look.browser

@@ -33,7 +33,7 @@ def living(facts: Facts) -> list[Copy | Expiries]:
     return [*facts.rows(mortal_copies), *facts.expiries]
 
 
-@rule("EXP-003", over=living, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-003", over=living, handles=ANYTHING, faults=CLOCKS, absence=True)
 def alive_until_its_expiration(facts: Facts, row: Copy | Expiries) -> Findings:
     """A message is alive while the broker's clock is not greater than its expiration: until then it is neither found
     among the dead letters nor counted as expired.
@@ -137,7 +137,7 @@ def counted(facts: Facts) -> list[Expiries]:
     return facts.expiries
 
 
-@rule("EXP-009", over=counted, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-009", over=counted, handles=ANYTHING, faults=CLOCKS, absence=True)
 def the_sweep_leaves_nothing_behind(facts: Facts, one: Expiries) -> Findings:
     """Expired messages that wait on a queue leave it within the period of the sweep, without any consumer."""
     event, first = one.reading.event, one.first_due
@@ -153,7 +153,7 @@ def the_sweep_leaves_nothing_behind(facts: Facts, one: Expiries) -> Findings:
         yield held("swept", STEPPED_BACK if back else "nobody fetched them")
 
 
-@rule("EXP-021", over=counted, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-021", over=counted, handles=ANYTHING, faults=CLOCKS, absence=True)
 def the_sweep_goes_on(facts: Facts, one: Expiries) -> Findings:
     """A step of the broker's wall clock, forward or back, does not stop the sweep."""
     event, first = one.reading.event, one.first_due
@@ -228,7 +228,7 @@ def counted_or_found(facts: Facts) -> list[Expiries | Copy]:
     return [*rests, *(copy for copy in facts.rows(mortal_copies) if len(copy.dead_letters) > 1)]
 
 
-@rule("EXP-014", over=counted_or_found, handles=ANYTHING)
+@rule("EXP-014", over=counted_or_found, handles=ANYTHING, absence=True)
 def each_death_is_counted_once(facts: Facts, row: Expiries | Copy) -> Findings:
     """Concurrent sweep, dispatch and expired-acks give exactly one expired count and at most one dead letter per
     message.
@@ -263,7 +263,7 @@ def outlived(facts: Facts) -> list[Expiries | Delivery]:
     return found
 
 
-@rule("EXP-016", over=outlived, handles=ANYTHING)
+@rule("EXP-016", over=outlived, handles=ANYTHING, absence=True)
 def what_is_in_flight_is_not_taken_away(facts: Facts, row: Expiries | Delivery) -> Findings:
     """Consumers whose library does not check receive messages that expired after they were dispatched."""
     if isinstance(row, Delivery):
@@ -307,7 +307,7 @@ def listeners(facts: Facts) -> list[Listener]:
     return list(found.values())
 
 
-@rule("EXP-020", over=listeners, handles=ANYTHING)
+@rule("EXP-020", over=listeners, handles=ANYTHING, absence=True)
 def expiries_are_told(facts: Facts, row: Listener) -> Findings:
     """An advisory with the original message id is published for every expiry."""
     dest, told = row.dest, row.told

@@ -39,7 +39,7 @@ def left_to_die(facts: Facts) -> list[Send]:
     return found
 
 
-@rule("EXP-026", over=left_to_die, handles=PAST, faults=CLOCKS)
+@rule("EXP-026", over=left_to_die, handles=PAST, faults=CLOCKS, absence=True)
 def a_letter_from_a_backlog(facts: Facts, send: Send) -> Findings:
     """A persistent message that expires in the backlog of a durable subscription is copied to the dead-letter queue of
     its topic, without expiration and with the topic as its origin, once for all of the topic's subscriptions.

@@ -267,7 +267,7 @@ def _is_volatile(send: Send) -> bool:
     )
 
 
-@rule("MEM-015", over=after_restarts, handles=ANYTHING, faults=("restart",))
+@rule("MEM-015", over=after_restarts, handles=ANYTHING, faults=("restart",), absence=True)
 def restarts_leave_memory_empty(facts: Facts, row: Reading | Send) -> Findings:
     """After a restart usage is 0, persistent messages are there, non-persistent ones are gone."""
     if isinstance(row, Send):

@@ -49,7 +49,7 @@ def beyond_memory(facts: Facts) -> list[Send | Copy]:
     return [*refused, *(copy for copy in beyond if copy.send.event.persistent and not copy.send.dest.topic)]
 
 
-@rule("MEM-005", over=beyond_memory, handles=ANYTHING)
+@rule("MEM-005", over=beyond_memory, handles=ANYTHING, absence=True)
 def accepted_beyond_memory(facts: Facts, row: Send | Copy) -> Findings:
     """Persistent messages beyond a memory limit are accepted, and none of them is lost."""
     if isinstance(row, Send):
@@ -114,7 +114,7 @@ def large(facts: Facts) -> list[tuple[Send, bool]]:
     return [(send, any(low < send.event.t0 <= high for low, high in spans)) for send in sends]
 
 
-@rule("MEM-018", over=large)
+@rule("MEM-018", over=large, absence=True)
 def large_messages_pass(facts: Facts, row: tuple[Send, bool]) -> Findings:
     """A message larger than the whole limit is accepted while there is space, delivered and forgotten."""
     send, scarce = row
@@ -138,7 +138,7 @@ def kept_waiting(facts: Facts) -> list[Send]:
     return [*facts.rows(without_room), *unknown]
 
 
-@rule("MEM-027", over=kept_waiting, handles=ANYTHING)
+@rule("MEM-027", over=kept_waiting, handles=ANYTHING, absence=True)
 def blocked_sends_happen_once(facts: Facts, send: Send) -> Findings:
     """A full broker blocks or refuses producers as configured, and every blocked send happens exactly once or never."""
     seen = [delivery for copy in send.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]

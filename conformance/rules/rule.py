@@ -111,12 +111,19 @@ def rule(
     over: Callable[[Facts], Sequence[Entry]],
     handles: Iterable[str] = (),
     faults: tuple[str, ...] = (),
+    absence: bool = False,
 ) -> Callable[[Callable[[Facts, Entry], Findings]], Callable[[Facts, Entry], Findings]]:
-    """Register a function as the rule of a requirement. ``handles``: kinds of marks (``marks.KINDS``)."""
+    """Register a function as the rule of a requirement. ``handles``: kinds of marks (``marks.KINDS``).
+
+    ``absence``: it judges what did not come, or not in time, or came back. What a queue manager was told may have kept
+    that; nothing else is excused by such commands.
+    """
 
     def register(judge: Callable[[Facts, Entry], Findings]) -> Callable[[Facts, Entry], Findings]:
         assert requirement not in RULES, f"{requirement} has a rule already"
-        RULES[requirement] = Rule(requirement, over, judge, marks.mask(handles), faults)
+        handled = marks.mask(handles)
+        handled = handled & ~marks.MQSC if absence else handled | marks.MQSC
+        RULES[requirement] = Rule(requirement, over, judge, handled, faults)
         return judge
 
     return register

@@ -242,7 +242,10 @@ def prioritized(facts: Facts) -> list[Session]:
 
 
 @rule(
-    "GEN-008", over=prioritized, handles=("restart", "wildcard", "browser", "selective", "priority", "stall", "pause")
+    "GEN-008",
+    over=prioritized,
+    handles=("restart", "wildcard", "browser", "selective", "priority", "stall", "pause"),
+    absence=True,
 )
 def higher_priority_first(facts: Facts, session: Session) -> Findings:
     """Where the broker is told to honour priorities, a message of higher priority is delivered before waiting ones of
@@ -269,7 +272,7 @@ def shared(facts: Facts) -> list[Destination]:
     return [dest for dest in facts.rows(queues) if len(dest.sessions) > 1 and dest.sends]
 
 
-@rule("GEN-010", over=shared)
+@rule("GEN-010", over=shared, absence=True)
 def spread_evenly(_facts: Facts, dest: Destination) -> Findings:
     """Among equal consumers with open windows messages are spread evenly."""
     first_ns = min(send.event.t0 for send in dest.sends)

@@ -98,7 +98,7 @@ def committed(facts: Facts) -> list[tuple[Transaction, Event]]:
     return [(one, down) for one, down in downs if down is not None]
 
 
-@rule("GEN-085", over=committed, handles=KINDS, faults=("restart",))
+@rule("GEN-085", over=committed, handles=KINDS, faults=("restart",), absence=True)
 def commits_survive(facts: Facts, row: tuple[Transaction, Event]) -> Findings:
     """After a restart what a confirmed commit has sent is there, and what it has acknowledged is not."""
     transaction, down = row
@@ -132,7 +132,7 @@ def spread(facts: Facts) -> list[Copy]:
     return [copy for copy in persistent(facts) if copy.send.dest.kind in {"composite", "virtual"}]
 
 
-@rule("GEN-086", over=spread, handles=KINDS, faults=("restart",))
+@rule("GEN-086", over=spread, handles=KINDS, faults=("restart",), absence=True)
 def every_copy_survives(facts: Facts, copy: Copy) -> Findings:
     """Of a persistent message that was sent to several names, or to a virtual topic with queues, every copy survives a
     restart of the broker.

@@ -26,7 +26,7 @@ def subscribers(facts: Facts) -> list[Session]:
 
 
 # A queue manager's commands hold queues and what is delayed; what is published at once passes them.
-@rule("GEN-004", over=subscribers, handles=(*PAST, "mqsc"))
+@rule("GEN-004", over=subscribers, handles=PAST)
 def everybody_once(facts: Facts, session: Session) -> Findings:
     """A topic's message reaches every consumer that was subscribed while it was sent, exactly once, and nobody who
     subscribed later.
@@ -73,7 +73,7 @@ def wildcards(facts: Facts) -> list[Session]:
     return [session for session in facts.wild if session.known and session.event is not None]
 
 
-@rule("GEN-045", over=wildcards, handles=(*PAST, "operator"))
+@rule("GEN-045", over=wildcards, handles=(*PAST, "operator"), absence=True)
 def everything_covered(facts: Facts, session: Session) -> Findings:
     """A consumer of a wildcard gets messages from every destination that it covers, also from those created later."""
     rests = roomy_ns(facts, session)

@@ -73,7 +73,7 @@ def rolled_back_is_never_delivered(facts: Facts, transaction: Transaction) -> Fi
         yield from _never_seen(facts, transaction)
 
 
-@rule("GEN-062", over=transactions)
+@rule("GEN-062", over=transactions, absence=True)
 def all_or_nothing(facts: Facts, transaction: Transaction) -> Findings:
     """After a commit nothing of the transaction is missing; where the result of the commit is unknown, all of it is
     there or nothing.
@@ -153,7 +153,7 @@ def _come_back(facts: Facts, transaction: Transaction, outcome: str, situation: 
             return
 
 
-@rule("GEN-065", over=transactions)
+@rule("GEN-065", over=transactions, absence=True)
 def unsettled_by_a_rollback(facts: Facts, transaction: Transaction) -> Findings:
     """What was acknowledged in a transaction that was rolled back is not settled: it comes back when its consumer
     leaves.
