@@ -46,8 +46,8 @@ class Clock:
         self._jump_seqs: list[int] = []
         #: Wall minus true time before the first jump, between the first and the second, and so on.
         self._stretches_ns: list[int] = [_UNKNOWN_NS]
-        #: When it stood still: from when, until when.
-        self._standing: list[Span] = []
+        #: When it stood still: the span of each stop, and that of its end.
+        self._standing: list[tuple[Span, Span]] = []
         self._exact = True
         self._drifts = False
         #: The last stretch is not sampled yet, but follows from the jump; how many jumps came before the last sample.
@@ -79,10 +79,10 @@ class Clock:
         """It was stepped, stopped, or goes on."""
         jump_ms = event.jump_ms if event.jump_ms is not None else 0
         if event.how == "freeze":
-            self._standing.append((event.t0, NEVER))
+            self._standing.append(((event.t0, event.t1), (NEVER, NEVER)))
             self._drifts = True  # nothing follows from an offset
         elif event.how == "thaw" and self._standing:
-            self._standing[-1] = (self._standing[-1][0], event.t1)
+            self._standing[-1] = (self._standing[-1][0], (event.t0, event.t1))
         last_ns = self._stretches_ns[-1]
         self.jumps_ns.append(event.t1)
         self.jumps_ms.append(jump_ms)
@@ -146,17 +146,17 @@ class Clock:
             shift_ms += self.jumps_ms[index]
             least_ms, most_ms = min(least_ms, shift_ms), max(most_ms, shift_ms)
         low, high = low + least_ms * NS_PER_MS, high + most_ms * NS_PER_MS
-        for since_ns, until_ns in self._standing:
-            if since_ns <= t1 and until_ns >= t0:
-                shown_low, shown_high = self._stopped_at_ns(since_ns)
-                if t0 > since_ns and t1 < until_ns:
+        for stop, end in self._standing:
+            if stop[0] <= t1 and end[1] >= t0:
+                shown_low, shown_high = self._stopped_at_ns(stop[1])
+                if t0 > stop[1] and t1 < end[0]:
                     return shown_low, shown_high
                 low, high = min(low, shown_low), max(high, shown_high)
         return (low - ROUNDING_NS, high + ROUNDING_NS) if self._drifts else (low, high)
 
-    def _stopped_at_ns(self, since_ns: int) -> Span:
-        """What it shows while it stands still, by the first sample that may have been taken then."""
-        first = bisect_left(self._times_ns, since_ns)
+    def _stopped_at_ns(self, stopped_ns: int) -> Span:
+        """What it shows while it stands still, by the first sample that was taken then."""
+        first = bisect_left(self._times_ns, stopped_ns)
         # In virtual time the clock is read at the instant of its stop, before and after it: the same.
         index = min(first, len(self._times_ns) - 1)
         wall, error = self._times_ns[index] + self._offsets_ns[index], self._errors_ns[index]
@@ -270,7 +270,7 @@ class Clock:
         """
         if not self.jumps_ns:
             return 0
-        stood_ns = [min(t1, until_ns) - max(t0, since_ns) for since_ns, until_ns in self._standing]
+        stood_ns = [min(t1, until_ns) - max(t0, since_ns) for (since_ns, _), (_, until_ns) in self._standing]
         if any(stood > 0 for stood in stood_ns):
             return -max(1, max(stood_ns) // NS_PER_MS)
         found = self.jumps_ms[bisect_left(self.jumps_ns, t0) : bisect_right(self.jumps_ns, t1)]

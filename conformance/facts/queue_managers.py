@@ -50,8 +50,9 @@ def is_report(tables: Tables, event: Arrive) -> bool:
     return asked and is_queue_manager(tables) and FEEDBACK in event.properties
 
 
-def mark_commands(tables: Tables, history: History, told: list[Operate], sends: Iterable[Send]) -> None:
+def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> None:
     """Mark where an operator's commands may change what becomes of messages."""
+    told = [event for event in history.events if type(event) is Operate and event.op == "mqsc"]
     if not told:
         return
     watched = {
@@ -61,6 +62,8 @@ def mark_commands(tables: Tables, history: History, told: list[Operate], sends: 
     ways = [(send, _ways(tables, send, watched)) for send in sends]
     delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
     for event in told:
+        if event.result == "fail":
+            continue
         queue = _subject(event.command or "")
         places = [*several, *delayed]
         if queue == "" or kind_of(queue, tables.names) == "dead-letters":

@@ -91,9 +91,7 @@ _STILL: Final = (Counters, ClockSample)
 
 def record(history: History, tables: Tables) -> None:
     """Fill the tables of a run, before any tightening."""
-    announced: dict[str, SendEvent] = {}
-    changes = False
-    told: list[Operate] = []
+    announced, changes = dict[str, SendEvent](), False
     for event in history.events:
         if type(event) is SendEvent:
             announced.setdefault(event.message, event)
@@ -104,9 +102,7 @@ def record(history: History, tables: Tables) -> None:
                 changes = True
             elif event.op == "move" and event.result != "fail":
                 tables.moves.append(event)
-            elif event.op == "mqsc" and event.result != "fail":
-                told.append(event)
-    mark_commands(tables, history, told, announced.values())
+    mark_commands(tables, history, announced.values())
     tables.blocks = may_block(tables, announced.values(), changes)
     mark_slow_links(tables, history)
     handlers = Recording(tables, announced).handlers()
@@ -136,7 +132,6 @@ class Recording:
         #: Message -> the event of its send, which may still be to come in the order of the history.
         self._announced = announced
         self._expired_ack_settles = surely_believes_clients(tables.declared, simulated=tables.simulated)
-        #: A rejected message is a dead letter for certain; otherwise nobody knows what becomes of it.
 
     def handlers(self) -> dict[type[Event], Handler]:
         """Kind of event -> what takes it."""

@@ -52,6 +52,17 @@ def test_an_exact_clock_is_exact_everywhere() -> None:
         assert clock.seen.bounds_ns(true_ns, true_ns) == (exact, exact)
 
 
+def test_a_stop_in_an_uncertain_instant_shows_what_was_read_after_it() -> None:
+    clock = Sampled()
+    clock.sample(0)
+    clock.jump(9 * NS_PER_MS, 1000)
+    stopped = Fault(99, 5 * NS_PER_MS, 20 * NS_PER_MS, "", "clock", target="b", how="freeze", evidence={"n": 1})
+    clock.seen.jump(stopped)
+    clock.seen.sample(ClockSample(100, 20 * NS_PER_MS, 20 * NS_PER_MS, "b", EPOCH_MS + 1020))
+    assert clock.seen.bounds_ns(21 * NS_PER_MS, 10**9)[0] >= EPOCH_NS + 1019 * NS_PER_MS
+    assert clock.seen.bounds_ns(21 * NS_PER_MS, 10**9)[1] <= EPOCH_NS + 1021 * NS_PER_MS
+
+
 def test_an_interval_covers_both_ends() -> None:
     clock = Sampled()
     clock.sample(0)
