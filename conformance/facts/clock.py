@@ -261,7 +261,7 @@ class Clock:
         if not self.jumps_ns:
             return 0
         found = self.jumps_ms[bisect_left(self.jumps_ns, t0) : bisect_right(self.jumps_ns, t1)]
-        stood_ns = [min(t1, until_ns) - max(t0, since_ns) for since_ns, until_ns in self._standing]
+        stood_ns = [min(t1, until_ns) - max(t0, since_ns) for (since_ns, _), (_, until_ns) in self._standing]
         return sum(max(0, -jump_ms) for jump_ms in found) * NS_PER_MS + sum(max(0, stood) for stood in stood_ns)
 
     def jump_between(self, t0: int, t1: int) -> int:
