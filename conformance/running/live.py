@@ -44,16 +44,20 @@ from brokerproof.conformance.generate.live import live_program
 from brokerproof.conformance.known import apply_known
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.engine import expected, run_program
 from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.quick import quick_plan, shown
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.port import BUDGET_MS
 from brokerproof.conformance.worlds.live.world import LiveWorld
 
 #: Programs that let more real time pass than this run in the simulated world only.
 REAL_MS_MAX = 15_000
 PATIENCE_MS = 5_000
+#: Real time that the steps of a random program may take: they wait for 2 s (``generate/live.py``).
+DRAWN_MS = 30_000
 #: How often a random program that showed a violation is run again, to see it again.
 AGAIN = 2
 #: How the text of such a verdict begins.
@@ -114,7 +118,9 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     if options.quick_s is not None:
         chosen = quick_plan(plan, _applicable(adapter, wanted), started + options.quick_s, real_ms)
         about["programs"] = f"a quick selection of {len(plan)} that fit; {len(refused)} do not fit"
-    live = run_all(adapter, chosen, wanted, options.mutant, random_plan(adapter, options))
+    allowance = Allowance(options.budget_s)
+    drawn = random_plan(adapter, options, allowance)
+    live = run_all(adapter, chosen, wanted, options.mutant, drawn, allowance)
     unfit = (refused_run(adapter, name, program, why, wanted) for name, program, why in refused if not STOP.is_set())
     # A quick run has something to say at once.
     runs = itertools.chain(unfit, live) if options.quick_s is None else itertools.chain(live, unfit)
@@ -139,14 +145,17 @@ def _applicable(adapter: Adapter, wanted: tuple[str, ...]) -> list[str]:
     return [one.id for one in known if offered.issuperset(one.needs) and not adapter.unpromised(one)]
 
 
-def random_plan(adapter: Adapter, options: SuiteOptions) -> Iterator[tuple[str, Program]]:
-    """Random programs that fit a broker, until there are as many as were asked for, or the budget is spent."""
-    started, found, seed = time.monotonic(), 0, options.seed
+def random_plan(adapter: Adapter, options: SuiteOptions, allowance: Allowance) -> Iterator[tuple[str, Program]]:
+    """Random programs that fit a broker, until there are as many as were asked for, or the allowance is over. It begins
+    with the first one.
+    """
+    allowance.begin()
+    found, seed = 0, options.seed
     # Faults are drawn into programs of one broker.
     networks = "network" in adapter.capabilities() and options.chaos is None
     # A broker that fits none of so many fits none at all.
     while found < options.live_programs and seed < options.seed + MISFITS * (options.live_programs + 1):
-        if options.budget_s is not None and time.monotonic() - started > options.budget_s:
+        if allowance.is_over():
             return
         program, name = live_program(seed, networks=networks), f"live-seed-{seed}"
         if options.chaos is not None:
@@ -202,14 +211,26 @@ def real_ms(program: Program) -> int:
     return sum(waits) + sum(takes) + sum(stays)
 
 
+class Bound:
+    """What bounds runs: real time for the steps of each, how often a violation is run again, and an allowance."""
+
+    def __init__(self, program_ms: int, again: int, allowance: Allowance) -> None:
+        self.program_ms = program_ms
+        self.again = again
+        self.is_over = allowance.is_over
+        self.is_over_again = allowance.is_over_again
+
+
 def run_all(
     adapter: Adapter,
     plan: Iterable[tuple[str, Program]],
     wanted: tuple[str, ...],
     mutant: str | None = None,
     drawn: Iterable[tuple[str, Program]] = (),
+    allowance: Allowance | None = None,
 ) -> Iterator[RunResult]:
-    """Run a plan, in its order, then what is ``drawn``; everything is stopped when the iterator ends or is closed.
+    """Run a plan, in its order, then what is ``drawn`` within the allowance; everything is stopped when the iterator
+    ends or is closed.
 
     An adapter whose brokers are cheap lets several programs run side by side, each in a laboratory of its own: their
     time is mostly waiting. What is drawn is not drawn far ahead, because a budget may end it.
@@ -221,16 +242,17 @@ def run_all(
         laboratories = stack.enter_context(contextlib.ExitStack())
         stack.callback(adapter.close)
 
-        def run(entry: tuple[str, Program], again: int) -> RunResult:
+        def run(entry: tuple[str, Program], bound: Bound) -> RunResult:
             laboratory = free.get()
+            play = partial(run_live, adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
             try:
-                result = run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
-                for _ in range(again if violated(result) else 0):
-                    second = run_live(adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
-                    if _confirms(result, second):
+                result, runs = play(budget_ms=bound.program_ms, is_over=bound.is_over), 1
+                while violated(result) and runs <= bound.again and not bound.is_over_again():
+                    runs += 1
+                    if _confirms(result, play(budget_ms=bound.program_ms, is_over=bound.is_over_again)):
                         return result
-                if again:
-                    result.verdicts = [_doubted(verdict, again + 1) for verdict in result.verdicts]
+                if bound.again:
+                    result.verdicts = [_doubted(verdict, runs) for verdict in result.verdicts]
                 return result
             finally:
                 free.put(laboratory)
@@ -238,31 +260,36 @@ def run_all(
         lanes, ahead = adapter.workers, 2 * adapter.workers
         if isinstance(plan, list):
             lanes, ahead = min(lanes, len(plan)), len(plan)
-        known = (lanes, ahead, iter(plan), 0)
-        for lanes, ahead, entries, again in (known, (adapter.lanes, 2 * adapter.lanes, iter(drawn), AGAIN)):
+        known = (lanes, ahead, iter(plan), Bound(BUDGET_MS, 0, Allowance()))
+        within = Bound(DRAWN_MS, AGAIN, allowance or Allowance())
+        for lanes, ahead, entries, bound in (known, (adapter.lanes, 2 * adapter.lanes, iter(drawn), within)):
             first = next(entries, None)
             if first is None or STOP.is_set():
                 continue
             while rooms < lanes:
                 free.put(laboratories.enter_context(Laboratory()))
                 rooms += 1
-            yield from _side_by_side(lanes, ahead, itertools.chain([first], entries), partial(run, again=again))
+            yield from _side_by_side(lanes, ahead, itertools.chain([first], entries), partial(run, bound=bound), bound)
 
 
 def _side_by_side(
-    lanes: int, ahead: int, entries: Iterator[tuple[str, Program]], run: Callable[[tuple[str, Program]], RunResult]
+    lanes: int,
+    ahead: int,
+    entries: Iterator[tuple[str, Program]],
+    run: Callable[[tuple[str, Program]], RunResult],
+    bound: Bound,
 ) -> Iterator[RunResult]:
-    """Results in the order of the entries, of which so many are drawn ahead. After ``STOP`` only of those that have
+    """Results in the order of the entries, of which so many are drawn ahead. When it is over only of those that have
     begun.
     """
 
     def begun(entry: tuple[str, Program]) -> Iterator[RunResult]:
-        return iter(() if STOP.is_set() else (run(entry),))
+        return iter(() if bound.is_over() else (run(entry),))
 
     with ThreadPoolExecutor(lanes) as pool:
         waiting: deque[Future[Iterator[RunResult]]] = deque()
         try:
-            for entry in itertools.takewhile(lambda _: not STOP.is_set(), entries):
+            for entry in itertools.takewhile(lambda _: not bound.is_over(), entries):
                 waiting.append(pool.submit(begun, entry))
                 if len(waiting) >= ahead:
                     yield from waiting.popleft().result()
@@ -300,14 +327,19 @@ def run_live(
     wanted: tuple[str, ...],
     seed: int | None = None,
     mutant: str | None = None,
+    budget_ms: int = BUDGET_MS,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> RunResult:
-    """Run one program in real processes and judge it. Never raises for what a broker, a tool or an agent did."""
+    """Run one program in real processes and judge it. Never raises for what a broker, a tool or an agent did. What its
+    steps may take, and whether they have no time any more: as in ``LivePort``.
+    """
     started = time.monotonic()
     problem = not_run = ""
     history = None
     verdicts: list[Verdict] = []
     try:
-        history = LiveWorld(adapter, laboratory, seed=seed, mutant=mutant).run(program)
+        world = LiveWorld(adapter, laboratory, seed=seed, mutant=mutant, budget_ms=budget_ms, is_over=is_over)
+        history = world.run(program)
     except ToolMissing as error:
         not_run = str(error)
         verdicts = _all(wanted, VerdictKind.NOT_RUN, not_run)

@@ -6,8 +6,8 @@ Rules:
   of jobs.
 * Simulated tier (reference broker only): the corpus, then ``programs`` seeds, perhaps guided. Live tier: the corpus
   programs that can run on the broker, in real processes.
-* ``budget_s`` bounds the seeds, never the corpus; what it cut off is reported by ``SuiteFinished`` through the number
-  of runs.
+* ``budget_s`` bounds the seeds, never the corpus: from the start on in virtual time, from the first seed on live. What
+  it cut off is reported by ``SuiteFinished`` through the number of runs.
 * For each violated requirement the first program that showed it is shrunk, and the small program is one more run.
 * What the same programs exercise on the reference broker and not on another one, or not with a mutant, fell silent
   (``silence.py``).

@@ -98,6 +98,8 @@ class World:
                 raise NotOfferedError(f"nothing to do {step} with")
             operation = concrete.resolve(state)
             for again in range(concrete.repeats()):
+                if self.port.spent():
+                    raise NotOfferedError("the run has taken its time")
                 if again and isinstance(concrete, Counters):
                     yield from self._advance(concrete.every_ms)
                 if not isinstance(operation, ops.Take):
@@ -209,7 +211,7 @@ class World:
 
     def _advance(self, ms: int) -> Waiting[Outcome]:
         t0 = self.port.true_ns()
-        while (yield t0 + ms * NS_PER_MS):
+        while (yield t0 + ms * NS_PER_MS) and not self.port.spent():
             pass
         return Outcome(t0=t0, t1=self.port.true_ns())
 

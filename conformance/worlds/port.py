@@ -90,6 +90,9 @@ class Port(Protocol):
     def true_ns(self) -> int:
         """True nanoseconds since the start of the run."""
 
+    def spent(self) -> bool:
+        """Whether the run has taken its time: no further step is begun."""
+
     def check(self, operation: Operation) -> None:
         """Raises ``NotOfferedError`` for what this world cannot do."""
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.experiment.program import Program, ProgramError
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
+from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.live import (
     AGAIN,
     UNTESTABLE,
@@ -160,7 +161,7 @@ class BrokerNight:
     def _random(self, end_s: float, stage: str = "random", chaos: str | None = None) -> None:
         adapter = self._adapter()
         options = SuiteOptions(broker=self.text, live_programs=HALF, seed=self._seed(), chaos=chaos)
-        self._play(stage, adapter, random_plan(adapter, options), end_s)
+        self._play(stage, adapter, random_plan(adapter, options, Allowance()), end_s)
 
     def _chaos(self, end_s: float) -> None:
         if self.tonight.chaos is not None:

@@ -157,7 +157,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="PROFILE",
         help=f"only random programs, with faults drawn into them, as wild as {', '.join(PROFILES)}",
     )
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop starting random programs after this time")
+    so_long = "random programs for so long: in virtual time from the start on, live after the corpus"
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help=so_long)
     parser.add_argument(
         "--requirement",
         action=Globs,
@@ -165,8 +166,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="judge only requirements that match ('EXP-*', or 'EXP-*,TSP-001'), and play live only what shows one",
     )
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default {OUT})")
-    workers = "worker processes of the simulated tier (default 2)"
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help=workers)
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes of the simulated tier (default 2)")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect in the reference broker")
     parser.add_argument(
         "--inconclusive-max",

@@ -42,10 +42,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 #: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
-#: need; behind a request that went unanswered less than anybody is judged by, for who reads no further answers nothing.
+#: need; behind a request that went unanswered less than anybody is judged by, for who reads no further answers nothing;
+#: on another connection to a broker that left one on an open link unanswered.
 STALLED_MS = 1000
 OPEN_MS = 10_000
 BEHIND_MS = 500
+MUTE_MS = 2000
 #: How long a broker's log may lag behind what it does.
 LOG_MS = 50
 #: How long the end of a process may lag behind that of its sockets.
@@ -97,6 +99,8 @@ class Hosts:
         self._ended_ns: dict[str, int] = {}
         #: Clients whose last request on their connection was not answered.
         self._unanswered: set[str] = set()
+        #: Brokers that left one unanswered for ``OPEN_MS``.
+        self._mute: set[str] = set()
 
     @property
     def endpoint(self) -> Endpoint:
@@ -230,7 +234,7 @@ class Hosts:
                 patience_ms = STALLED_MS
         reply = yield from self.ask(client.name, operation, patience_ms)
         if reply is None or (reply.ok is None and reply.fail is None):
-            self._unanswered.add(client.name)
+            self.unanswered(client.name, self.broker_of(client), (self.now_ns() - t0_ns) // NS_PER_MS)
         else:
             self._unanswered.discard(client.name)
         if reply is None:
@@ -246,11 +250,19 @@ class Hosts:
             outcome.result = "unknown"
         return outcome, reply.ok or dict(reply.stamps or {})
 
+    def unanswered(self, client: str, broker: str, waited_ms: int) -> None:
+        """A broker has not answered a client."""
+        self._unanswered.add(client)
+        if waited_ms >= OPEN_MS:
+            self._mute.add(broker)
+
     def patience_ms(self, client: ClientState) -> int:
         """How long the broker's answer to a client may take."""
         if client.stalled:
             return STALLED_MS
-        return BEHIND_MS if client.name in self._unanswered else OPEN_MS
+        if client.name in self._unanswered:
+            return BEHIND_MS
+        return MUTE_MS if self.broker_of(client) in self._mute else OPEN_MS
 
     # -- what is told unasked
 

@@ -67,17 +67,26 @@ _TURN_MS = 20
 
 
 class LivePort:
-    """See the module's header. ``proxied`` None: links get a proxy when a step stalls or resets one."""
+    """See the header. ``proxied`` None: links get a proxy when a step stalls or resets one. ``is_over``: nobody
+    has time for further steps.
+    """
 
     kind = "live"
 
     def __init__(
-        self, adapter: Adapter, laboratory: Laboratory, *, proxied: bool | None = None, budget_ms: int = BUDGET_MS
+        self,
+        adapter: Adapter,
+        laboratory: Laboratory,
+        *,
+        proxied: bool | None = None,
+        budget_ms: int = BUDGET_MS,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._adapter = adapter
         self._laboratory = laboratory
         self._proxied = proxied
         self._budget_ns = budget_ms * NS_PER_MS
+        self._is_over = is_over
         #: Hosts whose last connection may have come about after all: nobody waited any longer.
         self._doubted: set[str] = set()
 
@@ -188,6 +197,9 @@ class LivePort:
 
     # -- what is possible
 
+    def spent(self) -> bool:
+        return self._is_over_budget(0) or self._is_over()
+
     def check(self, operation: ops.Operation) -> None:
         if not isinstance(operation, ops.ClientOperation):
             self._faults.check(operation)
@@ -218,9 +230,6 @@ class LivePort:
                 self._check_send(operation)
 
     def _check_send(self, operation: ops.Send) -> None:
-        if self._is_over_budget(0):
-            # Each one that a broker leaves unanswered is waited for.
-            raise NotOfferedError("the run has taken its time")
         if operation.life_ms and "broker-ttl" not in self.capabilities():
             raise NotOfferedError("the broker knows no time to live by its own clock")
 

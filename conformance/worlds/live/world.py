@@ -8,12 +8,14 @@ from brokerproof.conformance.worlds.executor import World
 from brokerproof.conformance.worlds.live.port import BUDGET_MS, LivePort
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from brokerproof.conformance.brokers.base import Adapter
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 
 class LiveWorld(World):
-    """The executor over a ``LivePort``. ``proxied`` None: links get a proxy when a step stalls or resets one."""
+    """The executor over a ``LivePort``."""
 
     kind = LivePort.kind
     port: LivePort
@@ -27,6 +29,7 @@ class LiveWorld(World):
         mutant: str | None = None,
         proxied: bool | None = None,
         budget_ms: int = BUDGET_MS,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        port = LivePort(adapter, laboratory, proxied=proxied, budget_ms=budget_ms)
+        port = LivePort(adapter, laboratory, proxied=proxied, budget_ms=budget_ms, is_over=is_over)
         super().__init__(port, seed=seed, mutant=mutant)

@@ -134,6 +134,9 @@ class SimulatedPort:
     def declared(self) -> DeclaredSpec:
         return self._program.declared()
 
+    def spent(self) -> bool:
+        return False
+
     def true_ns(self) -> int:
         return self.agenda.now_ns
 

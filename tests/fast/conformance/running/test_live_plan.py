@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import pytest
 
@@ -20,6 +21,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.running import live as runs
+from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.live import REAL_MS_MAX, live_runs, plan_of, random_plan, real_ms, run_live
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
@@ -172,6 +174,47 @@ def test_only_what_a_random_program_shows_twice_is_red(
 
 
 def test_random_programs_are_as_many_as_were_asked_for_and_fit() -> None:
-    drawn = list(random_plan(ReferenceAdapter(), SuiteOptions(live_programs=5, seed=3)))
+    drawn = list(random_plan(ReferenceAdapter(), SuiteOptions(live_programs=5, seed=3), Allowance()))
     assert [name for name, _ in drawn] == [f"live-seed-{seed}" for seed in range(3, 8)]
-    assert not list(random_plan(ReferenceAdapter(), SuiteOptions(live_programs=5, budget_s=0.0)))
+
+
+class Seconds:
+    """A clock that is a second later whenever somebody looks."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+def test_what_is_drawn_when_the_budget_is_spent_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, allowance = ("x", stories()["live-delay"].program), Allowance(5.0, Seconds())
+    monkeypatch.setattr(runs, "Laboratory", contextlib.nullcontext)
+    monkeypatch.setattr(runs, "run_live", Once(0))
+    allowance.begin()
+    found = list(runs.run_all(Anything(SuiteProblem("")), [], ("GEN-001",), None, itertools.repeat(entry), allowance))
+    assert 0 < len(found) < 5
+
+
+def test_the_budget_begins_with_the_first_random_program() -> None:
+    drawn = random_plan(ReferenceAdapter(), SuiteOptions(live_programs=50), Allowance(3.0, Seconds()))
+    assert 0 < len(list(drawn)) < 5
+
+
+@pytest.mark.parametrize(("budget_s", "runs_of_it"), [(1.0, 2), (-100.0, 1)])
+def test_a_violation_is_looked_for_again_for_a_while_only(
+    budget_s: float, runs_of_it: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Once(9)
+    allowance = Allowance(budget_s, clock=lambda: 0.0)
+    monkeypatch.setattr(runs, "Laboratory", contextlib.nullcontext)
+    monkeypatch.setattr(runs, "run_live", played)
+    monkeypatch.setattr(allowance, "is_over", lambda: False)
+    entry = ("x", stories()["live-delay"].program)
+    allowance.begin()
+    (result,) = runs.run_all(Anything(SuiteProblem("")), [], ("GEN-001",), None, [entry], allowance)
+    assert played.runs == runs_of_it
+    wanted = VerdictKind.VIOLATED if runs_of_it > 1 else VerdictKind.INCONCLUSIVE
+    assert [one.verdict for one in result.verdicts] == [wanted]

@@ -83,7 +83,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(night, "real_ms", lambda _: 1000)
     monkeypatch.setattr(night, "refused_by", lambda _: [])
     monkeypatch.setattr(
-        night, "random_plan", lambda _, options: iter([(f"{options.chaos}-{options.seed}", corpus[GOOD])])
+        night, "random_plan", lambda _, options, __: iter([(f"{options.chaos}-{options.seed}", corpus[GOOD])])
     )
     monkeypatch.setattr(night, "run_all", found.run_all)
     monkeypatch.setattr(night, "run_seeds", found.seeds)
