@@ -263,7 +263,7 @@ def outlived(facts: Facts) -> list[Expiries | Delivery]:
     return found
 
 
-@rule("EXP-016", over=outlived, handles=ANYTHING, absence=True)
+@rule("EXP-016", over=outlived, handles=ANYTHING)
 def what_is_in_flight_is_not_taken_away(facts: Facts, row: Expiries | Delivery) -> Findings:
     """Consumers whose library does not check receive messages that expired after they were dispatched."""
     if isinstance(row, Delivery):

@@ -58,7 +58,7 @@ def closed_telling(facts: Facts) -> list[Redelivery]:
     return [row for row in rows if row.first.place > given.get(row.first.session.name, NEVER)]
 
 
-@rule("RDL-009", over=closed_telling, handles=UNBROKEN, absence=True)
+@rule("RDL-009", over=closed_telling, handles=UNBROKEN)
 def close_marks_what_was_given(facts: Facts, row: Redelivery) -> Findings:
     """A close that tells the last delivered message marks exactly the messages up to that one."""
     first, second = row.first, row.second
@@ -79,7 +79,7 @@ def untold(facts: Facts) -> list[Redelivery]:
     return [row for row in marked_or_not(facts) if not row.first.dest.topic and row.unsaid()]
 
 
-@rule("RDL-010", over=untold, handles=UNBROKEN, absence=True)
+@rule("RDL-010", over=untold, handles=UNBROKEN)
 def loss_marks_everything(_facts: Facts, row: Redelivery) -> Findings:
     """A lost connection, and a STOMP unsubscribe, mark every message of the window, written or not."""
     if row.second.event.redelivered:
@@ -102,7 +102,7 @@ def lost_together(facts: Facts) -> list[Redelivery]:
     return [row for row in rows if len(leavers[row.first.session.client.name, row.first.session.end_connection]) > 1]
 
 
-@rule("RDL-011", over=lost_together, handles=UNBROKEN, absence=True)
+@rule("RDL-011", over=lost_together, handles=UNBROKEN)
 def loss_marks_all_consumers(_facts: Facts, row: Redelivery) -> Findings:
     """Closing a session or connection marks the delivered messages of all its consumers."""
     if row.second.event.redelivered:
@@ -122,7 +122,7 @@ def reconnected(facts: Facts) -> list[Redelivery]:
     return found
 
 
-@rule("RDL-016", over=reconnected, handles=UNBROKEN, absence=True)
+@rule("RDL-016", over=reconnected, handles=UNBROKEN)
 def durable_counts_on(_facts: Facts, row: Redelivery) -> Findings:
     """A durable subscription that reconnects gets its unsettled messages with a higher delivery count each time."""
     before, after = row.first.event, row.second.event

@@ -13,7 +13,7 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import transactions
 
 #: What no observer of one delivery can see past.
-BLIND = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED
+BLIND = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED | marks.MQSC
 
 #: How many sessions are asked whether they were waiting, for a situation.
 LOOKED_AT = 8
@@ -73,7 +73,7 @@ def rolled_back_is_never_delivered(facts: Facts, transaction: Transaction) -> Fi
         yield from _never_seen(facts, transaction)
 
 
-@rule("GEN-062", over=transactions, absence=True)
+@rule("GEN-062", over=transactions)
 def all_or_nothing(facts: Facts, transaction: Transaction) -> Findings:
     """After a commit nothing of the transaction is missing; where the result of the commit is unknown, all of it is
     there or nothing.
@@ -84,7 +84,7 @@ def all_or_nothing(facts: Facts, transaction: Transaction) -> Findings:
         return
     for send in sends:
         for copy in send.copies.values():
-            if not copy.deliveries and absent(facts, copy):
+            if not copy.deliveries and not copy.marks & marks.MQSC and absent(facts, copy):
                 outcome = "lost" if transaction.committed else "torn"
                 yield broken(outcome, copy, transaction, why=f"{len(seen)} of its {len(sends)} messages came")
                 return
@@ -153,7 +153,7 @@ def _come_back(facts: Facts, transaction: Transaction, outcome: str, situation: 
             return
 
 
-@rule("GEN-065", over=transactions, absence=True)
+@rule("GEN-065", over=transactions)
 def unsettled_by_a_rollback(facts: Facts, transaction: Transaction) -> Findings:
     """What was acknowledged in a transaction that was rolled back is not settled: it comes back when its consumer
     leaves.

@@ -7,7 +7,7 @@
 -- whose goodbye was refused. Consumers for which the broker settles as it writes (STOMP's auto) hold nothing. A read that
 -- took time, on a queue where a timer may act, is never called violated.
 --
--- Left out, whole runs: transactions, operators, browsers, wildcard consumers, restarts of the broker, and operations of
+-- Left out, whole runs: networks of brokers, transactions, operators, browsers, wildcard consumers, restarts of the broker, and operations of
 -- several hosts at once, where a message may come back before its settlement is known. What these do to the count is told
 -- by rules of their own; a second copy of all that would be no second opinion.
 --
@@ -47,7 +47,7 @@ context AS (
         ) AS topics
     FROM runs
     LEFT ANTI JOIN beyond USING (run)
-    WHERE header IS NOT NULL
+    WHERE header IS NOT NULL AND GET_JSON_OBJECT(header, '$.at') IS NULL
 ),
 reads AS (
     SELECT run, seq, dest, in_flight, t1_ns > t0_ns AS took_time, a_timer_at

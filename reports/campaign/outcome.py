@@ -35,7 +35,7 @@ class InFlight:
     """The in-flight count judged twice, in the runs that kept their history.
 
     How many runs got which verdict from SQL, and where the rule says otherwise. ``beyond``: runs that use what the
-    query leaves out.
+    query leaves out; ``silent``: those of which it can tell nothing, where the rule can.
     """
 
     def __init__(self, rows: Rows, runs: int) -> None:
@@ -43,12 +43,15 @@ class InFlight:
         self.reads = sum(int(row["reads"]) for row in rows)
         self.counts: dict[str, int] = {}
         self.disagreements: list[Note] = []
-        self.compared = self.disagreed = 0
+        self.compared = self.disagreed = self.silent = 0
         for row in rows:
             mine, theirs, count = str(row["verdict"]), str(row["rule_verdict"]), int(row["runs"])
             self.counts[mine] = self.counts.get(mine, 0) + count
             if theirs == "inconclusive":
                 continue  # a rule that cannot tell says nothing against SQL
+            if mine == VerdictKind.NOT_EXERCISED.value != theirs:
+                self.silent += count
+                continue
             self.compared += count
             if theirs != mine:
                 self.disagreed += count
@@ -60,8 +63,9 @@ class InFlight:
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(self.counts.items()))
         agree = f"DISAGREES in {self.disagreed:,} runs" if self.disagreed else "agrees with the rule"
         beyond = f"; {self.beyond:,} runs use what the query leaves out" if self.beyond else ""
+        silent = f"; {self.silent:,} runs leave it in doubt" if self.silent else ""
         reads = f"{self.reads:,} reads at rest"
-        return f"in-flight consistency by SQL, {reads}: {counts}; {agree} ({self.compared:,} runs){beyond}"
+        return f"in-flight consistency by SQL, {reads}: {counts}; {agree} ({self.compared:,} runs){silent}{beyond}"
 
 
 class Outcome:

@@ -364,6 +364,9 @@ def test_a_disagreement_about_the_in_flight_count_is_a_problem() -> None:
     assert not calm.disagreements
     assert "agrees with the rule (3 runs); 1 runs use what the query leaves out" in calm.sentence()
     assert inflight("violated", "inconclusive").compared == 0, "a rule that cannot tell says nothing against SQL"
+    silent = inflight("not exercised", "satisfied")
+    assert not silent.disagreements
+    assert "(0 runs); 3 runs leave it in doubt" in silent.sentence()
 
 
 def test_usage_errors_show_the_value() -> None:
