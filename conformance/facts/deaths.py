@@ -20,7 +20,7 @@ from brokerproof.conformance.facts.tables import Tables
 def maybe_discarded(tables: Tables, copy: Copy, death: Death) -> bool:
     """Whether a client called it expired, or its library may have thrown it away without anybody seeing it."""
     siblings = copy.send.copies.values() if copy.dest.topic or is_beside_another(copy) else [copy]
-    if copy.called_expired or any(one.deliveries and one.discards() for one in siblings):
+    if any(one.called_expired or (one.deliveries and one.discards()) for one in siblings):
         return True
     if not death.mortal or copy.send.event.life_ms > 0:
         return False

@@ -128,7 +128,7 @@ class Recording:
 
     def acknowledge(self, operation: ops.Acknowledge) -> Event:
         """A range whose end does not exist has no end: a broker that does not refuse it in time may settle whatever the
-        consumer has from the first message on.
+        consumer has from the first message on; one that says that all is well need not have settled anything.
         """
         event = self.put_result(events.Acknowledge, operation)
         settled, kind = operation.settled(), operation.type
@@ -136,6 +136,7 @@ class Recording:
             consumer = self.state.client(operation.host).consumer(operation.consumer)
             held = consumer.unsettled if consumer is not None else []
             settled = held[held.index(operation.messages[0]) :] if operation.messages[0] in held else []
+        said = "unknown" if operation.wrong_end and self.outcome.result == "ok" else self.outcome.result
         if not settled:
             return event
         if kind == "expired":
@@ -143,10 +144,10 @@ class Recording:
             for message in settled:
                 self.put(events.Discard, operation.host, consumer=operation.consumer, message=message, reason=reason)
         elif kind == "poison":
-            self.put_result(events.Nack, operation, messages=settled)
+            self.put_result(events.Nack, operation, messages=settled, result=said)
         else:
             mode = "cumulative" if kind == "standard" else "individual"
-            self.put_result(events.Ack, operation, messages=settled, mode=mode)
+            self.put_result(events.Ack, operation, messages=settled, mode=mode, result=said)
         return event
 
     # -- the environment

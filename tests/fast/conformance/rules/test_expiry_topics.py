@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.history import Acknowledge
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.clocked_history import PLUGIN, Clocked
-from tests.fast.conformance.rules.history_builder import DLQ
+from tests.fast.conformance.rules.history_builder import DLQ, Builder
 
 VIOLATED, SATISFIED, NOT_EXERCISED = VerdictKind.VIOLATED, VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED
 
@@ -74,3 +75,15 @@ def test_an_operator_may_have_taken_the_letter() -> None:
 
 def test_a_clock_that_is_set_back_decides_nothing() -> None:
     assert judged(away("c0").step("b", -10_000)).verdict is not VIOLATED
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("expired", False), ("delivered", True)])
+def test_what_a_subscriber_called_expired_may_become_a_dead_letter(kind: str, *, expected: bool) -> None:
+    """Though it has no expiration: whoever believes clients believes this one."""
+    story = Builder("live").connect("p0").connect("c0", "jms").subscribe("c0/1", "t0", ack="individual")
+    story.subscribe("c0/2", "t0").send("p0/1", "t0").arrive("c0/1", "p0/1").arrive("c0/2", "p0/1").consume(
+        "c0/1", "p0/1"
+    )
+    story._add(Acknowledge, "c0", 1.0, result="ok", consumer="c0/1", type=kind, messages=["p0/1"])
+    story.drain("ActiveMQ.DLQ").arrive("drain/1", "p0/1", original_dest="t0").end()
+    assert (story.verdicts("EXP-002")["EXP-002"].verdict is VerdictKind.VIOLATED) == expected
