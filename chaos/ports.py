@@ -1,7 +1,7 @@
 """Loopback ports: which are free, which are taken, and who listens on one.
 
 Decides: how a port for a child is chosen and what is said when a wanted one is taken.
-Rules: only 127.0.0.1; the kernel chooses. Between choosing and use another process can take the port, so every launcher
+Rules: only 127.0.0.1; the kernel chooses, and what it gave lately is not given again. Between choosing and use another process can take the port, so every launcher
 retries its whole start with new ports when the child says that the address is in use (`says_port_in_use`).
 Known exceptions: `owns_listener` reads IPv4 sockets only, because our launchers make nothing else.
 """
@@ -14,6 +14,8 @@ import os
 import re
 import socket
 import sys
+import threading
+from collections import deque
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -21,6 +23,9 @@ _IN_USE = re.compile(
     r"address already in use|address in use|port \d+ on \S+ is in use|BindException|eaddrinuse", re.IGNORECASE
 )
 _LISTEN_STATE = "0A"
+#: Given by this process lately: theirs even while whoever got them is being restarted.
+_given: deque[int] = deque(maxlen=1000)
+_choosing = threading.Lock()
 
 
 class PortInUse(Exception):
@@ -33,14 +38,16 @@ class PortInUse(Exception):
 
 def free_ports(count: int) -> list[int]:
     """That many different free ports; all are held open while choosing, so none is given twice."""
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
-    try:
-        for sock in sockets:
+    with contextlib.ExitStack() as held, _choosing:
+        found: list[int] = []
+        while len(found) < count:
+            sock = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
             sock.bind((LOOPBACK, 0))
-        return [int(sock.getsockname()[1]) for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
+            port = int(sock.getsockname()[1])
+            if port not in _given:
+                found.append(port)
+        _given.extend(found)
+    return found
 
 
 def free_port() -> int:

@@ -19,6 +19,29 @@ def test_free_ports_differ_and_can_be_bound() -> None:
             pass
 
 
+def test_what_was_given_lately_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever got it may be about to start again on it."""
+    numbers = iter([5000, 5001, 5000, 5001, 5002])
+
+    class Socket:
+        def __enter__(self) -> Socket:
+            self.port = next(numbers)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def bind(self, _: object) -> None:
+            pass
+
+        def getsockname(self) -> tuple[str, int]:
+            return LOOPBACK, self.port
+
+    monkeypatch.setattr(ports.socket, "socket", lambda *_: Socket())
+    assert ports.free_ports(2) == [5000, 5001]
+    assert ports.free_port() == 5002
+
+
 def test_a_taken_port_is_named_and_a_free_one_is_given_back() -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
