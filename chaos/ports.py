@@ -1,8 +1,9 @@
 """Loopback ports: which are free, which are taken, and who listens on one.
 
 Decides: how a port for a child is chosen and what is said when a wanted one is taken.
-Rules: only 127.0.0.1; the kernel chooses, and what it gave lately is not given again. Between choosing and use another process can take the port, so every launcher
-retries its whole start with new ports when the child says that the address is in use (`says_port_in_use`).
+Rules: only 127.0.0.1; the kernel chooses, and what it gave lately is not given again. Between choosing and use another
+process can take the port, so every launcher retries its whole start with new ports when the child says that the address
+is in use (`says_port_in_use`).
 Known exceptions: `owns_listener` reads IPv4 sockets only, because our launchers make nothing else.
 """
 
