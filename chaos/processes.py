@@ -204,8 +204,10 @@ class Process:
 class Supervisor:
     """Owner of all children; a context manager. Leaving it, or dying by `kill -9`, ends every child."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` takes the logs; it is made if it does not exist."""
+    def __init__(self, folder: Path, *, owns_folder: bool = False) -> None:
+        """`folder` takes the logs; it is made if it does not exist. With `owns_folder` it is removed in the end, also
+        when the runner cannot do so any more.
+        """
         self.folder = folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.processes: list[Process] = []
@@ -221,6 +223,7 @@ class Supervisor:
             str(Path(program.__file__).absolute()),
             str(theirs.fileno()),
             str(os.getpid()),
+            *([str(self.folder)] if owns_folder else []),
         ]
         with theirs, (self.folder / "supervisor.log").open("ab") as log:
             self._started = subprocess.Popen(

@@ -13,6 +13,7 @@ Rules:
 * A child is named by a number of ours that is never given twice. Process numbers come again: threads use them up too,
   and the shipped limit is 32,768, so a long run of JVMs goes round; a late word about a dead child must not reach its
   number's next owner.
+* A folder that the runner gives to it goes with the runner, when the processes in it have gone.
 * Children ask the kernel to be killed if the supervisor itself dies.
 * A dead pid's libfaketime objects in shared memory are removed before the pid is free: a successor with the same number
   would die of them.
@@ -27,6 +28,7 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -304,12 +306,16 @@ def _kill_each(pids: list[int]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`supervisor.py CONTROL_DESCRIPTOR RUNNER_PID`: serve until the runner is gone."""
+    """`supervisor.py CONTROL_DESCRIPTOR RUNNER_PID [FOLDER]`: serve until the runner is gone, and then the folder."""
     control, runner_pid = socket.socket(fileno=int(arguments[0])), int(arguments[1])
-    if os.getppid() != runner_pid:  # it died before we could watch it
-        return 1
-    Warden(control, runner_pid).serve()
-    return 0
+    try:
+        if os.getppid() != runner_pid:  # it died before we could watch it
+            return 1
+        Warden(control, runner_pid).serve()
+        return 0
+    finally:
+        for folder in arguments[2:]:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class Servers:
     def _house(self) -> tuple[Supervisor, Path]:
         if self._supervisor is None or self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="brokerproof-brokers-"))
-            self._supervisor = Supervisor(self._folder)
+            self._supervisor = Supervisor(self._folder, owns_folder=True)
         return self._supervisor, self._folder
 
     def _clock(self, path: Path, offset_ms: int) -> ClockFile | None:

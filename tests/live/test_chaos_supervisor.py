@@ -185,3 +185,12 @@ def test_nothing_that_fakes_is_inherited(supervisor: Supervisor, monkeypatch: py
 
 def _three_lines(text: str) -> str | None:
     return text if text.count("\n") >= 3 else None
+
+
+def test_a_folder_of_its_own_goes_with_it(tmp_path: Path) -> None:
+    kept, owned = tmp_path / "kept", tmp_path / "owned"
+    for folder in (kept, owned):
+        with Supervisor(folder, owns_folder=folder is owned) as supervisor:
+            supervisor.spawn("cat", ["cat"], channel=True)
+    assert kept.is_dir()
+    assert not owned.exists()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from brokerproof.chaos.processes import pid_alive
+from brokerproof.chaos.supervisor import SHARED_MEMORY
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
@@ -34,7 +37,10 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, make_laboratory
+from tests.live.test_live_command import descendants, wait_until
 
+#: Where libfaketime puts its objects.
+SHARED = Path(SHARED_MEMORY)
 #: The library connects, or has a producer, only when the broker's answer comes through.
 STALLED: list[AnyStep] = [Stall(toward="client"), Send(), Advance(ms=1500), Resume(), Settle()]
 
@@ -53,6 +59,30 @@ def test_a_run_of_chaos(tmp_path: Path) -> None:
     assert runs
     faults = [json.loads(line) for path in runs for line in path.read_text().splitlines() if '"kind":"fault"' in line]
     assert any(fault.get("evidence") for fault in faults)
+
+
+def test_a_killed_run_of_chaos_leaves_nothing(tmp_path: Path) -> None:
+    """No process, no file of its own, none of libfaketime's objects: all of it goes within seconds."""
+    work = tmp_path / "tmp"
+    work.mkdir()
+    words = ["run", "--tier", "live", "--chaos", "cruel", "--budget", "100", "--out", str(tmp_path / "out")]
+    with (tmp_path / "log").open("wb") as log:
+        env = os.environ | {"TMPDIR": str(work)}
+        runner = subprocess.Popen([sys.executable, "-m", "brokerproof", *words], env=env, stdout=log, stderr=log)
+        try:
+            assert wait_until(lambda: len(descendants(runner.pid)) >= 12, 60), (tmp_path / "log").read_text()
+            children = descendants(runner.pid)
+            assert list(work.iterdir())
+        finally:
+            runner.kill()
+            runner.wait()
+
+    def left() -> list[object]:
+        alive = [pid for pid in children if pid_alive(pid)]
+        shared = [path for path in SHARED.iterdir() if path.name.rpartition("_")[2] in map(str, children)]
+        return [*alive, *work.iterdir(), *shared]
+
+    assert wait_until(lambda: not left(), 10), left()
 
 
 @pytest.mark.parametrize("steps", [[*STALLED, Subscribe()], [Subscribe(), *STALLED, Take(deadline_ms=500)]])

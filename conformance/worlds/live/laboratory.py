@@ -45,7 +45,7 @@ class Laboratory:
     def __init__(self, folder: Path | None = None, *, plain_links: bool = False) -> None:
         self._own_folder = folder is None
         self.folder = folder if folder is not None else Path(tempfile.mkdtemp(prefix="brokerproof-"))
-        self.supervisor = Supervisor(self.folder)
+        self.supervisor = Supervisor(self.folder, owns_folder=self._own_folder)
         self._plain_links = plain_links
         self._toxiproxy: ToxiproxyServer | None = None
         self._idle: list[AgentHost] = []
