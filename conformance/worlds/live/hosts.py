@@ -306,8 +306,9 @@ class Hosts:
         dest = self.dest_of.get(event.consumer)
         if dest is None:
             raise SuiteProblem(f"the agent of {host} tells of an arrival at {event.consumer!r}, which never subscribed")
-        # Advisories are nobody's messages; their topics have the run's name.
-        message = "" if dest.startswith(ADVISORIES) else self.names.ours(event.message)
+        message = self.names.ours(event.message)
+        if message is None and dest.startswith(ADVISORIES):
+            message = ""  # advisories are nobody's messages; their topics have the run's name
         if message is None:
             return
         self.last_arrival_ns = time.monotonic_ns()

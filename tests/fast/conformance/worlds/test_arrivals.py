@@ -1,0 +1,29 @@
+"""Arrivals as a live run's observer writes them down."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.experiment.history import Arrive
+from brokerproof.conformance.worlds.live.hosts import Hosts
+from brokerproof.conformance.worlds.port import Recorder
+
+OTHERS = "ID:somebody-1:1"
+
+
+@pytest.mark.parametrize(
+    ("dest", "expected"), [("ActiveMQ.Advisory.Consumer.Queue.q0", ["p0/1", ""]), ("q0", ["p0/1"])]
+)
+def test_what_a_program_sends_to_an_advisory_topic_is_no_advisory(dest: str, expected: list[str]) -> None:
+    state: Any = SimpleNamespace(destinations=SimpleNamespace(declared=[]))
+    laboratory: Any = None
+    recorder = Recorder()
+    hosts = Hosts(laboratory, state, recorder)
+    hosts.dest_of["c0/1"] = dest
+    for token in (hosts.names.on_wire("p0/1"), OTHERS):
+        hosts._heard("c0", protocol.Arrive(t0=1, t1=1, consumer="c0/1", message=token))
+    assert [event.message for event in recorder.events if isinstance(event, Arrive)] == expected
