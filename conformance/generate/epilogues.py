@@ -6,12 +6,28 @@ most. In the midst of a program something else nearly always has to do with the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.experiment.destinations import ADVISORIES
+import msgspec
+
+from brokerproof.conformance.experiment.configuration import PolicySpec
+from brokerproof.conformance.experiment.destinations import ADVISORIES, queues
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.steps import Advance, AnyStep, Leave, Send, Settle, Subscribe
-from brokerproof.conformance.generate.frame import one_of
+from brokerproof.conformance.experiment.steps import (
+    Ack,
+    Advance,
+    AnyStep,
+    Begin,
+    Leave,
+    Rollback,
+    Send,
+    Settle,
+    Subscribe,
+    Take,
+)
+from brokerproof.conformance.generate.frame import LIMITS_BYTES, one_of
+from brokerproof.conformance.generate.sketch import Sketch
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -44,3 +60,166 @@ def with_dying_backlog(chooser: Chooser, program: Program) -> Program:
     if chooser.flag(50):
         steps += [*(Subscribe(host=host, dest=dest, prefetch=10, durable=AWAY) for host in hosts), Settle()]
     return program.with_steps([*program.steps, *steps])
+
+
+# -- with settings of their own
+
+
+#: What a message weighs beside its body, in the reference broker's sums.
+_CHARGE_BYTES: Final = 1024
+#: What a slow link carries at most in one of these programs.
+_LARGEST_BYTES: Final = 600_000
+
+
+def _with_own(
+    program: Program, names: tuple[str, ...], entries: list[PolicySpec], steps: Callable[[int], list[AnyStep]]
+) -> Program:
+    """The program with queues of its own, entries for them, and at its end ``steps(place of the first of them)``."""
+    replace = msgspec.structs.replace
+    dests = [*program.destinations, *queues(*names)]
+    broker = replace(program.broker, policies=[*entries, *program.broker.policies])
+    program = replace(program, broker=broker, destinations=dests)
+    sketch = Sketch(program)
+    found: list[AnyStep] = list(program.steps)
+    for step in found:
+        sketch.follow(step)
+    for step in steps(len(dests) - len(names)):
+        placed = sketch.place(step)
+        sketch.follow(placed)
+        found.append(placed)
+    return program.with_steps(found)
+
+
+def _is_small(program: Program, features: tuple[str, ...]) -> bool:  # noqa: ARG001 - as all of them
+    fair = "memory" not in program.broker.generation
+    return fair and 0 < program.broker.memory_limit_bytes < LIMITS_BYTES[0]
+
+
+def with_small_backlogs(chooser: Chooser, program: Program) -> Program:
+    """Four small backlogs fill the broker's memory; a fifth queue has a consumer."""
+    clients, size = len(program.clients()), max(0, program.broker.memory_limit_bytes // 4 - _CHARGE_BYTES - 64)
+    who, producer = chooser.below(clients), chooser.below(clients)
+    count, prefetch = 1 + chooser.below(4), one_of(chooser, (10, 1, 3))
+
+    def steps(first: int) -> list[AnyStep]:
+        kept: list[AnyStep] = [Send(host=producer, dest=first + place, size=size) for place in range(4)]
+        wanted = Send(host=producer, dest=first + 4, size=one_of(chooser, (64, 1024)), count=count)
+        comes = Subscribe(host=who, dest=first + 4, prefetch=prefetch, ack="individual")
+        rest: list[AnyStep] = [comes, wanted] if chooser.flag(50) else [wanted, comes]
+        taken = [Take(host=who, deadline_ms=200), Ack(host=who), Settle()]
+        return [*kept, *rest, Settle(), *(taken if chooser.flag(60) else [])]
+
+    return _with_own(program, ("s.0", "s.1", "s.2", "s.3", "s.4"), [PolicySpec("s.>")], steps)
+
+
+def _has_delays(program: Program, features: tuple[str, ...]) -> bool:
+    plain = "memory" not in program.broker.generation and program.broker.delay_support
+    return plain and "delays" in features and program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+
+
+def with_full_neighbour(chooser: Chooser, program: Program) -> Program:
+    """What is due on one queue finds it full; on another one somebody waits for what is due."""
+    clients, ms = len(program.clients()), one_of(chooser, (500, 1000, 100))
+    who, producer = chooser.below(clients), chooser.below(clients)
+    limit, longer_ms = one_of(chooser, (8 * 1024, 16 * 1024)), one_of(chooser, (100, 1, 0, 1500))
+
+    def steps(first: int) -> list[AnyStep]:
+        return [
+            Subscribe(host=who, dest=first + 1, prefetch=10),
+            Send(host=producer, dest=first, delay_ms=ms, size=4096, count=2 + limit // 2048),
+            Send(host=producer, dest=first + 1, delay_ms=ms + longer_ms, count=1 + chooser.below(3)),
+            Advance(ms=ms + longer_ms + 2500),
+            Settle(),
+        ]
+
+    entries = [PolicySpec("f.0", memory_limit_bytes=limit), PolicySpec("f.1")]
+    return _with_own(program, ("f.0", "f.1"), entries, steps)
+
+
+def _jms_hosts(program: Program) -> list[int]:
+    return [place for place, host in enumerate(program.clients()) if host.via == "jms"]
+
+
+def _has_jms(program: Program, features: tuple[str, ...]) -> bool:  # noqa: ARG001 - as all of them
+    return bool(_jms_hosts(program))
+
+
+def with_divided_batch(chooser: Chooser, program: Program) -> Program:
+    """A library rolls a message back until it gives it up, and in between others that it had later."""
+    who, producer = one_of(chooser, _jms_hosts(program)), chooser.below(len(program.clients()))
+    turns, later = one_of(chooser, (7, 8, 7)), 1 + chooser.below(6)
+
+    def steps(first: int) -> list[AnyStep]:
+        found: list[AnyStep] = [Subscribe(host=who, dest=first, prefetch=10), Send(host=producer, dest=first)]
+        for turn in range(turns):
+            if turn == later:
+                found.append(Send(host=producer, dest=first, count=1 + chooser.below(2)))
+            count = 1 + 2 * (turn >= later)
+            taken = Take(host=who, deadline_ms=3000, count=count)
+            found += [Begin(host=who), taken, Ack(host=who, upto=count - 1), Rollback(host=who)]
+        return [*found, Settle(), Leave(host=who), Settle()]
+
+    return _with_own(program, ("r.0",), [PolicySpec("r.0")], steps)
+
+
+def _slow_hosts(program: Program) -> list[tuple[int, int]]:
+    """Clients over slow links with a monitor, and how many bytes take longer than that waits."""
+    found: list[tuple[int, int]] = []
+    links = {link.client: link for link in program.links}
+    for place, host in enumerate(program.clients()):
+        link = links.get(host.name)
+        if link is None or link.monitor is None or not link.bytes_per_second or not link.monitor.read_ms:
+            continue
+        patience_ms = link.monitor.initial_delay_ms + 3 * link.monitor.read_ms + 1000
+        size = max(70_000, link.bytes_per_second * patience_ms // 1000)
+        if size <= _LARGEST_BYTES:
+            found.append((place, size))
+    return found
+
+
+def _is_slow(program: Program, features: tuple[str, ...]) -> bool:  # noqa: ARG001 - as all of them
+    return bool(_slow_hosts(program)) and program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+
+
+def with_slow_message(chooser: Chooser, program: Program) -> Program:
+    """A message needs longer than monitors wait, to the broker or from it."""
+    (slow, size), other = one_of(chooser, _slow_hosts(program)), chooser.below(len(program.clients()))
+    who, reader = (slow, other) if chooser.flag(70) else (other, slow)
+
+    def steps(first: int) -> list[AnyStep]:
+        return [
+            Subscribe(host=reader, dest=first, prefetch=10),
+            Send(host=who, dest=first, size=size),
+            Advance(ms=10_000),
+            Take(host=reader, deadline_ms=1000),
+            Ack(host=reader),
+            Settle(),
+        ]
+
+    return _with_own(program, ("l.0",), [PolicySpec("l.0")], steps)
+
+
+#: What a program must have for one of these, how many of 100 such programs have it, and how it is made.
+EPILOGUES: Final[
+    tuple[
+        tuple[
+            Callable[[Program, tuple[str, ...]], bool],
+            int,
+            Callable[[Chooser, Program], Program],
+        ],
+        ...,
+    ]
+] = (
+    (_is_small, 10, with_small_backlogs),
+    (_is_slow, 30, with_slow_message),
+    (_has_delays, 6, with_full_neighbour),
+    (_has_jms, 4, with_divided_batch),
+)
+
+
+def with_epilogue(chooser: Chooser, program: Program, features: tuple[str, ...]) -> Program:
+    """The program, perhaps with one of these at its end."""
+    for fits, percent, make in EPILOGUES:
+        if fits(program, features) and chooser.flag(percent):
+            return make(chooser, program)
+    return program

@@ -18,7 +18,7 @@ from brokerproof.conformance.experiment.destinations import ADVISORIES
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep, Leave, Settle, Shape
 from brokerproof.conformance.experiment.steps.waiting import Counters
-from brokerproof.conformance.generate.epilogues import topics_of, with_dying_backlog
+from brokerproof.conformance.generate.epilogues import topics_of, with_dying_backlog, with_epilogue
 from brokerproof.conformance.generate.features import TEMPLATES_OF, crossed
 from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame
 from brokerproof.conformance.generate.networks import is_networkable, with_network
@@ -29,7 +29,7 @@ from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 5
+GENERATOR = 6
 
 STEPS_MIN = 6
 STEPS_MAX = 40
@@ -80,7 +80,7 @@ def generate_program(chooser: Chooser) -> Program:
     if is_networkable(program) and chooser.flag(NETWORK_PERCENT):
         return with_network(chooser, program)
     dies = "durables" in features and topics_of(program) and chooser.flag(BACKLOG_PERCENT)
-    return with_dying_backlog(chooser, program) if dies else program
+    return with_dying_backlog(chooser, program) if dies else with_epilogue(chooser, program, features)
 
 
 def extended(chooser: Chooser, frame: Program, features: tuple[str, ...]) -> Program:

@@ -26,6 +26,8 @@ SWITCHES: Final = (
     ("ALTER QLOCAL('{q}') MAXDEPTH(1)", "ALTER QLOCAL('{q}') MAXDEPTH(5000)"),
     ("ALTER QMGR CMDLEVEL(750)", "ALTER QMGR CMDLEVEL(800)"),
 )
+#: How many of 100 queue managers are too old for delays.
+EARLY_PERCENT: Final = 10
 DEPTHS: Final = (5000, 10, 3, 1)
 #: What a sender asks for if its message cannot be put: MQRO_EXCEPTION, MQRO_DISCARD_MSG.
 EXCEPTION: Final = {"JMS_IBM_Report_Exception": 0x01000000}
@@ -56,6 +58,8 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
     probed = any(isinstance(step, Probe) for step in program.steps)  # a raw peer that may not send is hung up on
     if queues and not probed and chooser.flag(10):
         mqsc += [f"SET AUTHREC PROFILE('{name}') PRINCIPAL('nobody') AUTHADD(PUT, GET, BROWSE)" for name in queues[:1]]
+    if chooser.flag(EARLY_PERCENT):
+        mqsc.append("ALTER QMGR CMDLEVEL(750)")
     steps: list[AnyStep] = list(program.steps)
     for _ in range(chooser.below(4)):
         on, off = SWITCHES[chooser.below(len(SWITCHES))]

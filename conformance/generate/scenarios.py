@@ -22,6 +22,7 @@ from brokerproof.conformance.experiment.steps import (
     Subscribe,
     Take,
 )
+from brokerproof.conformance.generate.choices import looked_at, picked
 from brokerproof.conformance.generate.templates import Template, dest_of
 
 if TYPE_CHECKING:
@@ -229,9 +230,11 @@ def page_by_page(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 def full_disk(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """One kind of message fills its room; the other kind and later ones of its own are sent, too."""
     dest, who, persistent = dest_of(chooser, shape), _host(chooser, shape), chooser.flag(50)
-    others = (who + 1) % shape.clients
+    others, count = (who + 1) % shape.clients, 2 + chooser.below(4)
+    if "limits" in shape.features and chooser.flag(60):
+        count += 4 + chooser.below(12)  # files are asked for what memory has no room for
     return [
-        Send(host=who, dest=dest, count=2 + chooser.below(4), size=4096, persistent=persistent),
+        Send(host=who, dest=dest, count=count, size=4096, persistent=persistent),
         Send(host=others, dest=dest, size=1024, persistent=not persistent),
         Settle(),
         Subscribe(host=others, dest=dest, prefetch=10),
@@ -267,6 +270,8 @@ def moved(chooser: Chooser, shape: Shape) -> list[AnyStep]:
 #: Feature -> templates that it may be told by.
 SCENARIOS: dict[str, tuple[Template, ...]] = {
     "transactions": (late_commit,),
+    "selectors": (looked_at, picked),
+    "browsers": (looked_at,),
     "restarts": (due_while_down, page_by_page),
     "delays": (deep_delays, beside_a_full_queue),
     "ttls": (quiet_death,),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
@@ -11,8 +12,8 @@ from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.pressure import pressed, scarce_ns
 from brokerproof.conformance.facts.publishing import taken
-from brokerproof.conformance.facts.rows import Delivery, Destination, Reading, Session
-from brokerproof.conformance.facts.selectors import surely_wants, wants
+from brokerproof.conformance.facts.rows import Delivery, Destination, Reading, Send, Session
+from brokerproof.conformance.facts.selectors import chosen_by, surely_wants, wants
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -48,19 +49,47 @@ def choosing(facts: Facts) -> list[Session]:
     return [session for session in facts.sessions.values() if session.event is not None and session.event.selector]
 
 
-@rule("GEN-020", over=choosing, handles=KINDS)
-def only_what_is_true(_facts: Facts, session: Session) -> Findings:
+def choosers(facts: Facts) -> list[Session | Browse]:
+    """Consumers with a selector, and what browsers with one were shown."""
+    looks = [event for event in facts.browses if event.messages and facts.browsers[event.consumer].selector]
+    return [*facts.rows(choosing), *looks] if looks else [*facts.rows(choosing)]
+
+
+@rule("GEN-020", over=choosers, handles=KINDS)
+def only_what_is_true(facts: Facts, row: Session | Browse) -> Findings:
     """A consumer with a selector is given only messages for which the selector is true, not false and not unknown."""
-    for delivery in session.deliveries:
-        wanted = wants(session, delivery.send) if delivery.dest.kind != "dead-letters" else None
+    if isinstance(row, Browse):
+        yield from _shown(facts, row)
+        return
+    for delivery in row.deliveries:
+        wanted = wants(row, delivery.send) if delivery.dest.kind != "dead-letters" else None
         if wanted is False:
-            event = delivery.send.event
-            kind, selector = event.message_kind or "absent", session.event.selector if session.event else ""
-            why = f"kind {kind}, priority {event.priority} does not fulfil {selector!r}"
-            yield broken("unwanted", session, delivery.send, delivery, why=why)
+            why = _unwanted(delivery.send, row.event.selector if row.event else "")
+            yield broken("unwanted", row, delivery.send, delivery, why=why)
             return
         if wanted:
             yield held("wanted", "a selector chose")
+
+
+def _shown(facts: Facts, event: Browse) -> Findings:
+    asked = facts.browsers[event.consumer]
+    sends = [facts.sends[one] for one in event.messages if one in facts.sends]
+    if facts.destination(asked.dest).kind == "dead-letters":
+        return
+    for send in sends:
+        wanted = chosen_by(asked.selector, send)
+        if wanted is False:
+            yield broken("unwanted", asked, send, event, why=_unwanted(send, asked.selector))
+            return
+        if wanted:
+            yield held("wanted", "a selector chose")
+
+
+def _unwanted(send: Send, selector: str) -> str:
+    event = send.event
+    said = {"kind": event.message_kind or "absent", "priority": event.priority, "group": event.group or "absent"}
+    told = ", ".join(f"{name} {value}" for name, value in (said | event.headers).items())
+    return f"{told} does not fulfil {selector!r}"
 
 
 def choosing_readings(facts: Facts) -> list[Reading]:

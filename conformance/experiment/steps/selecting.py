@@ -1,17 +1,20 @@
 """Texts of selectors, from a small grammar over what a program's messages have: kind, group, priority, and the headers
 and properties that ``send`` draws.
 
-Nonsense is text that is no selector; whoever subscribes with it must be refused.
+``draw_selector_about`` draws conditions about values that messages are known to have: equal, next to them, and texts
+with wildcards in place of some letters. Nonsense is text that is no selector; whoever subscribes with it must be
+refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from brokerproof.conformance.experiment.chooser import Chooser
+    from brokerproof.conformance.experiment.operations import MessageOptions
 
 _KINDS: Final = ("a", "b", "c", "z")
 _PATTERNS: Final = ("a%", "_", "%", "b_", "%c", "", "a", "__", "%a%", "A")
@@ -165,3 +168,120 @@ _CONDITIONS: Final[tuple[Callable[[Chooser], str], ...]] = (
     lambda chooser: f"JMSType {('=', '<>')[chooser.below(2)]} 'order'",
     lambda chooser: f"JMSCorrelationID {_not(chooser)}LIKE 'request-_'",
 )
+
+
+# -- about what messages have
+
+#: Letters of texts that patterns nearly fit: few, so that they come again, and both wildcards.
+_LETTERS: Final = ("a", "b", "a", "b", "c", "%", "_", "'", "\u20ac")
+_JOINTS: Final = ("AND", "OR", "and", "Or")
+_OPERATORS: Final = "+-*"
+Value = TypeVar("Value")
+
+
+class Known(NamedTuple):
+    """Values that some messages have, by the names that selectors call them; no name without a value."""
+
+    texts: dict[str, list[str]]
+    numbers: dict[str, list[float]]
+
+    @classmethod
+    def of(cls, sends: Sequence[MessageOptions]) -> Self:
+        """Of these messages."""
+        known = cls({"kind": ["a"]}, {"JMSPriority": [4]})
+        for send in sends:
+            values = {"kind": send.kind, "JMSXGroupID": send.group, "JMSPriority": send.priority, **send.headers}
+            for name, value in values.items():
+                field = {"correlation-id": "JMSCorrelationID", "type": "JMSType"}.get(name, name)
+                if isinstance(value, str):
+                    if value:
+                        known.texts.setdefault(field, []).append(value)
+                elif not isinstance(value, bool):
+                    known.numbers.setdefault(field, []).append(value)
+        return known
+
+
+def draw_text(chooser: Chooser) -> str:
+    """A text of few different letters, perhaps wildcards."""
+    return "".join(_LETTERS[chooser.below(len(_LETTERS))] for _ in range(chooser.below(8)))
+
+
+def draw_selector_about(chooser: Chooser, known: Known, depth: int = 2) -> str:
+    """A selector whose conditions are about values that messages have."""
+    if depth and chooser.flag(30):
+        parts = [draw_selector_about(chooser, known, depth - 1) for _ in range(2 + chooser.below(2))]
+        parts = [f"({part})" if chooser.flag(60) else part for part in parts]
+        return "".join([parts[0], *(f" {_JOINTS[chooser.below(len(_JOINTS))]} {part}" for part in parts[1:])])
+    if depth and chooser.flag(15):
+        return f"NOT ({draw_selector_about(chooser, known, depth - 1)})"
+    if chooser.flag(20):
+        return _atom(chooser)
+    return _about_text(chooser, known) if chooser.flag(50) else _about_number(chooser, known)
+
+
+def _one(chooser: Chooser, values: dict[str, list[Value]]) -> tuple[str, Value]:
+    names = list(values)
+    name = names[chooser.below(len(names))]
+    return name, values[name][chooser.below(len(values[name]))]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _about_text(chooser: Chooser, known: Known) -> str:
+    name, text = _one(chooser, known.texts)
+    how = chooser.below(5)
+    if how == 0:
+        return f"{name} {('=', '<>')[chooser.below(2)]} {_quoted(text)}"
+    if how == 1:
+        others = [_one(chooser, known.texts)[1] for _ in range(chooser.below(3))]
+        others.insert(chooser.below(len(others) + 1), text)
+        return f"{name} {_not(chooser)}IN ({', '.join(_quoted(other) for other in others)})"
+    pattern, escape = _pattern(chooser, text)
+    return f"{name} {_not(chooser)}LIKE {_quoted(pattern)}{escape}"
+
+
+def _pattern(chooser: Chooser, text: str) -> tuple[str, str]:
+    """What LIKE may say of a text, with its escape: some of it in wildcards, perhaps one letter less or more."""
+    escape = ("", "!", "x", "\\")[chooser.below(4)]
+    parts: list[str] = []
+    for letter in text:
+        how = chooser.below(8)
+        if how == 0:
+            parts.append("_")
+        elif how == 1:
+            parts.append("%")
+        elif how == 2:
+            parts += ["%", f"{escape}{letter}" if escape and letter in f"%_{escape}" else letter]
+        elif how > 3 or chooser.flag(70):
+            parts.append(f"{escape}{letter}" if escape and letter in f"%_{escape}" else letter)
+    if chooser.flag(20):
+        parts.append(("%", "_", "a")[chooser.below(3)])
+    return "".join(parts), f" ESCAPE '{escape}'" if escape else ""
+
+
+def _near(chooser: Chooser, value: float) -> str:
+    """A number's literal, or that of a neighbour."""
+    if isinstance(value, int):
+        return str(value + (0, 1, -1)[chooser.below(3)])
+    return repr(value + (0.0, 0.5, -0.5)[chooser.below(3)]).replace("e+", "E")
+
+
+def _about_number(chooser: Chooser, known: Known) -> str:
+    name, value = _one(chooser, known.numbers)
+    order = _ORDERS[chooser.below(len(_ORDERS))]
+    how = chooser.below(5)
+    if how == 0:
+        low, high = _near(chooser, value), _near(chooser, _one(chooser, known.numbers)[1])
+        return f"{name} {_not(chooser)}BETWEEN {low} AND {high}"
+    if how == 1 and isinstance(value, int):
+        number, operator = 1 + chooser.below(5), _OPERATORS[chooser.below(len(_OPERATORS))]
+        result = {"+": value + number, "-": value - number, "*": value * number}[operator]
+        left = f"{number} {operator} {name}" if operator != "-" and chooser.flag(30) else f"{name} {operator} {number}"
+        return f"{left} {order} {_near(chooser, result)}"
+    if how == 2:
+        return f"{name} {order} {_one(chooser, known.numbers)[0]}"
+    if how == 3:
+        return f"{_near(chooser, value)} {order} {name}"
+    return f"{name} {order} {_near(chooser, value)}"
