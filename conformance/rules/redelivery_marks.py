@@ -5,12 +5,13 @@ Where no mark exists on the wire (``Arrive.redelivered`` is null) none is missin
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.history import Leave
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import gone_ns, sessions_of
 from brokerproof.conformance.facts.returning import Redelivery, redeliveries
-from brokerproof.conformance.facts.rows import Delivery
+from brokerproof.conformance.facts.rows import Delivery, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -45,8 +46,14 @@ def marked_or_not(facts: Facts) -> list[Redelivery]:
 
 def last_given(facts: Facts) -> dict[str, int]:
     """Consumers that closed, telling what was given -> place of the last delivery that the application had got."""
-    closed = [s for s in facts.sessions.values() if s.end == "close" and s.traits.tells_given and not s.dest.topic]
+    closed = [s for s in facts.sessions.values() if _told_at_close(s)]
     return {s.name: max([d.place for d in s.deliveries if d.consumed is not None], default=-1) for s in closed}
+
+
+def _told_at_close(session: Session) -> bool:
+    """It closed, and nobody knows that the link kept its last words back."""
+    heard = not isinstance(session.leave, Leave) or session.leave.result != "unknown"
+    return heard and session.end == "close" and session.traits.tells_given and not session.dest.topic
 
 
 def closed_telling(facts: Facts) -> list[Redelivery]:
