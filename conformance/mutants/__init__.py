@@ -323,6 +323,8 @@ _ALL = (
            "acknowledgement", fresh(routing.ForgetsSettlement)),
     Mutant("durable-returns-last", "GEN-041", "What comes back to a durable subscription goes to the end.", "durable",
            fresh(routing.ReturnsLast)),
+    Mutant("durable-returns-nothing", "GEN-051", "What a durable subscriber left unsettled is lost.", "durable",
+           fresh(routing.ReturnsNothing)),
     Mutant("durable-forgets-marks", "GEN-042", "What comes back to a durable subscription is not marked.", "durable",
            fresh(routing.ForgetsMarks)),
     Mutant("durable-never-changes", "GEN-043", "Another selector or noLocal under an old name changes nothing.",

@@ -32,6 +32,13 @@ class ReturnsLast(Durability):
         pending.extend(references)
 
 
+class ReturnsNothing(Durability):
+    """What a durable subscriber left unsettled is lost."""
+
+    def returns(self, reference: Reference) -> bool:  # noqa: ARG002 - whatever it is
+        return False
+
+
 class ForgetsMarks(Durability):
     """What a durable subscriber left unsettled comes again as if nobody had had it."""
 

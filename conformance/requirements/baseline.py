@@ -105,6 +105,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-048",
     "GEN-049",
     "GEN-050",
+    "GEN-051",
     "GEN-060",
     "GEN-061",
     "GEN-062",

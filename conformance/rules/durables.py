@@ -1,4 +1,4 @@
-"""Durable subscriptions, and noLocal: GEN-013, GEN-022, GEN-040 to GEN-044."""
+"""Durable subscriptions, and noLocal: GEN-013, GEN-022, GEN-040 to GEN-044, GEN-051."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from brokerproof.conformance.experiment.history import Discard
-from brokerproof.conformance.facts.deliveries import repeated
+from brokerproof.conformance.facts.deliveries import came_back, may_be_given_up, repeated
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere, rest_after, roomy_ns
 from brokerproof.conformance.facts.pressure import scarce_ns
@@ -103,6 +103,29 @@ def _was_pledged(copy: Copy) -> bool:
     """Somebody acknowledged it in a transaction: it comes back when that ends, and not when its session does."""
     settlements = [settlement for delivery in copy.deliveries for settlement in delivery.settlements]
     return any(not isinstance(one, Discard) and one.tx is not None for one in settlements)
+
+
+@rule("GEN-051", over=durable_copies, handles=[kind for kind in PAST if kind != "operator"])
+def left_comes_again(facts: Facts, copy: Copy) -> Findings:
+    """What a durable subscriber had and left unsettled comes again when a subscriber is back."""
+    one, last = copy.subscription, copy.deliveries[-1]
+    for first in copy.deliveries[:-1]:
+        if came_back(first):
+            how = "closed" if first.session.end == "close" else "lost its connection"
+            yield held("again", f"its subscriber {how}")
+    if one is None or one.doubtful or one.sessions[0].wild or copy.dead_letters or may_be_given_up(copy):
+        return
+    if any(delivery.state != RETURNED or delivery.settlements for delivery in copy.deliveries):
+        return
+    left_ns, dest = gone_ns(facts, last.session), one.sessions[0].dest
+    until_ns = min(one.sure_ns, scarce_ns(facts, dest))
+    for session in one.sessions:
+        rests = [ns for ns in roomy_ns(facts, session)[-1:] if ns < until_ns] if session.opened[0] > left_ns else []
+        if not rests or not owed(facts, copy.send, rests[0]) or not surely_wants(session, copy.send):
+            continue
+        if not any(may_have_swallowed(facts, other, copy.send) for other in one.sessions):
+            yield broken("lost", last, last.session, session, why=f"it had not come again at rest at {ms(rests[0])}")
+            return
 
 
 @rule("GEN-042", over=durable_copies, handles=PAST)
