@@ -106,7 +106,7 @@ def with_small_backlogs(chooser: Chooser, program: Program) -> Program:
         wanted = Send(host=producer, dest=first + 4, size=one_of(chooser, (64, 1024)), count=count)
         comes = Subscribe(host=who, dest=first + 4, prefetch=prefetch, ack="individual")
         rest: list[AnyStep] = [comes, wanted] if chooser.flag(50) else [wanted, comes]
-        taken = [Take(host=who, deadline_ms=200), Ack(host=who), Settle()]
+        taken: list[AnyStep] = [Take(host=who, deadline_ms=200), Ack(host=who), Settle()]
         return [*kept, *rest, Settle(), *(taken if chooser.flag(60) else [])]
 
     return _with_own(program, ("s.0", "s.1", "s.2", "s.3", "s.4"), [PolicySpec("s.>")], steps)

@@ -234,6 +234,8 @@ _ALL = (
            broker=memory.RestoresIntoMemory),
     Mutant("memory-keeps-refused", "MEM-027", "A send that is refused for want of memory goes through later.",
            broker=memory.KeepsRefused),
+    Mutant("full-never-refuses", "MEM-027", "A send that is to be refused where there is no room waits.",
+           broker=memory.NeverRefuses),
     Mutant("memory-loads-without-demand", "MEM-024", "The sweep reads into memory whatever fits.", "memory",
            fresh(memory.LoadsWithoutDemand)),
     Mutant("store-limit-ignored", "MEM-028", "The store has no limit.", broker=memory.NoStoreLimit),

@@ -282,6 +282,16 @@ class KeepsRefused(Broker):
         return effects
 
 
+class NeverRefuses(Broker):
+    """A send that finds no room waits, although it is to be refused."""
+
+    def __init__(self, config: BrokerConfig, policies: Policies | None = None) -> None:
+        config.send_fail_if_no_space = False
+        for entry in config.destinations:
+            entry.send_fail_if_no_space = False
+        super().__init__(config, policies)
+
+
 class OvertakesStore(Memory):
     """A message that arrives stays in memory although others of its queue are in the store only."""
 

@@ -117,10 +117,11 @@ def left_comes_again(facts: Facts, copy: Copy) -> Findings:
         return
     if any(delivery.state != RETURNED or delivery.settlements for delivery in copy.deliveries):
         return
-    left_ns, dest = gone_ns(facts, last.session), one.sessions[0].dest
-    until_ns = min(one.sure_ns, scarce_ns(facts, dest))
+    until_ns = min(one.sure_ns, scarce_ns(facts, one.sessions[0].dest))
     for session in one.sessions:
-        rests = [ns for ns in roomy_ns(facts, session)[-1:] if ns < until_ns] if session.opened[0] > left_ns else []
+        # It was let in, so the one before it had gone.
+        later = session is not last.session and session.opened[0] >= last.event.t1
+        rests = [ns for ns in roomy_ns(facts, session)[-1:] if ns < until_ns] if later else []
         if not rests or not owed(facts, copy.send, rests[0]) or not surely_wants(session, copy.send):
             continue
         if not any(may_have_swallowed(facts, other, copy.send) for other in one.sessions):

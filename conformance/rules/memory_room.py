@@ -16,9 +16,11 @@ from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.permission import LARGE_BYTES, disturbed, is_behind
+from brokerproof.conformance.facts.presence import kept_connection
 from brokerproof.conformance.facts.pressure import exceedable
 from brokerproof.conformance.facts.rows import Copy, Reading, Send
-from brokerproof.conformance.facts.spans import Span
+from brokerproof.conformance.facts.spans import NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -145,11 +147,27 @@ def blocked_sends_happen_once(facts: Facts, send: Send) -> Findings:
     if send.event.result == "unknown":
         if len(seen) == 1 and seen[0].event.t0 > send.event.t1:
             yield held("exactly-once-or-never", "a send waited for memory")
+        elif _was_to_fail(facts, send):
+            waited = ms(send.event.t1 - send.event.t0)
+            yield broken("waits", send, why=f"it was to be refused where there is no room, and waited {waited}")
     elif seen:
         if not send.event.again:  # then what was sent first may have been accepted
             yield broken("kept", send, seen[0])
     elif ended(facts):
         yield held("exactly-once-or-never", "a send was refused")
+
+
+def _was_to_fail(facts: Facts, send: Send) -> bool:
+    """Whether nobody but a broker that was told to refuse what finds no room can have kept the answer back."""
+    event, entry = send.event, send.dest.applied.entry
+    request = next((one for one in facts.asked if one.event is event), None)
+    if not entry.send_fail_if_no_space or send.dest.kind != "queue" or event.network or request is None:
+        return False
+    late = event.t1 - event.t0 >= facts.declared.lateness_ms * NS_PER_MS
+    if not late or not request.connected or event.size > LARGE_BYTES or event.again:
+        return False
+    kept = kept_connection(facts, send.client, event.t0, event.t1)
+    return kept and not disturbed(facts, send.client, event.t0, event.t1) and not is_behind(facts, send.client, event)
 
 
 # -- the disk

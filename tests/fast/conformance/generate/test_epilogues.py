@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.chooser import SeededChooser
-from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from brokerproof.conformance.experiment.chooser import Chooser, SeededChooser
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.destinations import expiries_of, queues, topics
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Send, Subscribe
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.generate.epilogues import AWAY, topics_of, with_dying_backlog
+from brokerproof.conformance.generate.epilogues import (
+    AWAY,
+    EPILOGUES,
+    topics_of,
+    with_divided_batch,
+    with_dying_backlog,
+    with_epilogue,
+    with_full_neighbour,
+    with_slow_message,
+    with_small_backlogs,
+)
 from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
@@ -40,3 +55,43 @@ def test_what_stays_away_finds_one_letter() -> None:
         assert verdict.verdict is VerdictKind.SATISFIED
         situations |= set(verdict.situations)
     assert situations == {"one subscription let it die", "several subscriptions let it die"}
+
+
+def prepared() -> Program:
+    """Little memory is asked for by nobody else; a client of each library, one of them over a slow link."""
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client"), HostSpec("c1", "client", via="jms")]
+    links = [LinkSpec("c0", 10, MonitorSpec(1000, 500), 100_000), LinkSpec("c1", 10)]
+    return Program(FORMAT, BrokerSpec(), hosts, links, queues("q0"), [Subscribe(), Send(count=3), Send(dest=0)])
+
+
+@pytest.mark.parametrize(
+    ("requirement", "make", "memory_bytes"),
+    [
+        ("MEM-020", with_small_backlogs, 16 * 1024),
+        ("DLY-034", with_full_neighbour, 64 * 1024 * 1024),
+        ("RDL-013", with_divided_batch, 64 * 1024 * 1024),
+        ("INA-012", with_slow_message, 64 * 1024 * 1024),
+    ],
+)
+def test_each_is_about_something(
+    requirement: str, make: Callable[[Chooser, Program], Program], memory_bytes: int
+) -> None:
+    assert requirement in RULES
+    broker = msgspec.structs.replace(prepared().broker, memory_limit_bytes=memory_bytes)
+    frame = msgspec.structs.replace(prepared(), broker=broker)
+    said: list[VerdictKind] = []
+    for seed in range(12):
+        program = make(SeededChooser(seed), frame)
+        assert program.steps[:3] == frame.steps
+        (verdict,) = judge_history(SimulatedWorld(seed=seed).run(program), wanted=[requirement])
+        said.append(verdict.verdict)
+    assert VerdictKind.VIOLATED not in said
+    assert said.count(VerdictKind.SATISFIED) >= 4, said
+
+
+def test_what_does_not_fit_stays_as_it_is() -> None:
+    for seed in SEEDS:
+        drawn = with_epilogue(SeededChooser(seed), bare(), ())
+        assert drawn.destinations == queues("q0")
+        assert drawn.steps == []
+    assert len(EPILOGUES) == 4

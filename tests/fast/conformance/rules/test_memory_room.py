@@ -200,6 +200,16 @@ def test_large_messages() -> None:
     assert kind(pressed, "MEM-018") is SILENT
 
 
+@pytest.mark.parametrize(
+    ("fails", "waits_ms", "verdict"), [(True, 1000, FAILS), (True, 999, SILENT), (False, 1000, SILENT)]
+)
+def test_what_is_to_be_refused_does_not_wait(fails: bool, waits_ms: int, verdict: VerdictKind) -> None:
+    entry = PolicySpec(send_fail_if_no_space=fails)
+    story = memory(LIMIT, generation={"memory": "G3"}, policies=[entry])
+    story.request_ms = waits_ms
+    assert kind(story.send("p0/1", result="unknown").rest("q0"), "MEM-027") is verdict
+
+
 def test_a_refused_send_never_arrives() -> None:
     def story(**refused: Any) -> Builder:
         return memory(LIMIT, generation={"memory": "G3"}).send("p0/1", **refused).subscribe("c0/1")

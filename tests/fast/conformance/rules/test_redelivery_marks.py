@@ -40,7 +40,7 @@ def test_what_a_jms_application_was_not_given_comes_back_unmarked(
     assert outcome(back(held("jms").leave("c0/1"), marked=marked), "RDL-009") == expected
 
 
-@pytest.mark.parametrize("case", ["given", "lost", "stomp", "somebody else", "before a given one"])
+@pytest.mark.parametrize("case", ["given", "lost", "stomp", "somebody else", "before a given one", "unheard"])
 def test_where_a_mark_may_be_right(case: str) -> None:
     story = held("stomp" if case == "stomp" else "jms")
     if case == "somebody else":
@@ -50,6 +50,8 @@ def test_where_a_mark_may_be_right(case: str) -> None:
         story.consume("c0/1", "p0/2").leave("c0/1")
     elif case == "lost":
         story.lose("c0")
+    elif case == "unheard":
+        story.leave("c0/1", result="unknown")
     else:
         story.leave("c0/1")
     message = "p0/1" if case in {"given", "before a given one"} else "p0/2"

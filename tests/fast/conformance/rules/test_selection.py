@@ -9,7 +9,7 @@ import pytest
 
 from brokerproof.conformance.experiment.chooser import SeededChooser
 from brokerproof.conformance.experiment.configuration import PolicySpec
-from brokerproof.conformance.experiment.history import Send
+from brokerproof.conformance.experiment.history import Browse, Send
 from brokerproof.conformance.experiment.steps.selecting import NONSENSE, draw_selector
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.facts.selector_grammar import Unreadable
@@ -153,6 +153,13 @@ def test_judge_and_broker_read_alike() -> None:
 def test_a_selector_rules_out_what_is_not_true(kind: str, verdict: VerdictKind) -> None:
     story = begun().subscribe("c0/1", selector="kind = 'a'").send("p0/1", message_kind=kind).arrive("c0/1", "p0/1")
     assert said(story, "GEN-020") is verdict
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [("a", HOLDS), ("b", FAILS), ("", FAILS)])
+def test_browsers_are_shown_what_their_selector_wants(kind: str, verdict: VerdictKind) -> None:
+    story = begun().send("p0/1", message_kind=kind).subscribe("c0/1", browser=True, selector="kind = 'a'")
+    shown = story._add(Browse, "c0", dest="q0", messages=["p0/1"], consumer="c0/1", complete=True)
+    assert said(shown, "GEN-020") is verdict
 
 
 def test_what_a_selector_wants_is_not_hidden_at_rest() -> None:

@@ -105,6 +105,30 @@ def came_back(*order: str, redelivered: bool = True) -> Story:
     return story
 
 
+@pytest.mark.parametrize("how", ["close", "drop"])
+def test_what_was_left_comes_again(how: str) -> None:
+    def story(*again: str) -> Story:
+        told = hosts().durable("c0/1").send("p0/1", "t0").arrive("c0/1", "p0/1")
+        told = told.leave("c0/1") if how == "close" else told.lose("c0").connect("c0")
+        return told.durable("c0/2").arrive("c0/2", *again, redelivered=True).rest("t0")
+
+    assert outcome(story("p0/1"), "GEN-051") == (HOLDS, "again")
+    assert outcome(story(), "GEN-051") == (FAILS, "lost")
+
+
+def test_what_nobody_has_to_bring_again() -> None:
+    """Acknowledged, perhaps; given up; nobody is back; dead by then."""
+
+    def story(**fields: Any) -> Story:
+        return hosts().durable("c0/1").send("p0/1", "t0", **fields).arrive("c0/1", "p0/1")
+
+    acknowledged = story().consume("c0/1", "p0/1").ack("c0/1", "p0/1", result="unknown").leave("c0/1")
+    assert kind(acknowledged.durable("c0/2").rest("t0"), "GEN-051") is SILENT
+    assert kind(story().leave("c0/1").rest("t0"), "GEN-051") is SILENT
+    mortal = story(expiration_ms=EPOCH_MS + 1)
+    assert kind(mortal.leave("c0/1").durable("c0/2").rest("t0"), "GEN-051") is SILENT
+
+
 def test_what_comes_back_comes_first() -> None:
     assert kind(came_back("p0/1", "p0/2"), "GEN-041") is SILENT  # one message, nothing before it
     assert outcome(came_back("p0/2", "p0/1"), "GEN-041") == (FAILS, "overtaken")
