@@ -103,6 +103,10 @@ class ClientState(HostState):
         used = [consumer.durable for consumer in self.consumers]
         return [name for name in self.durables if name not in used]
 
+    def used_durables(self) -> list[str]:
+        """Durable subscriptions that a consumer uses now, in the order of the consumers."""
+        return list(dict.fromkeys(consumer.durable for consumer in self.consumers if consumer.durable))
+
     def vanish(self) -> None:
         """Its connection is gone, and with it its consumers and its transaction."""
         self.consumers.clear()

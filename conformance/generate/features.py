@@ -338,6 +338,20 @@ def endings(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     return [*steps, Take(host=who, deadline_ms=50, count=2), Ack(host=who, upto=chooser.below(3)), Settle()]
 
 
+def encroachment(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """A durable subscription that a consumer uses is asked for once more, or ended; then it is used as before."""
+    who, name = _host(chooser, shape), DURABLES[chooser.below(len(DURABLES))]
+    dest = shape.topics[chooser.below(len(shape.topics))] if shape.topics else 0
+    one = Subscribe(host=who, dest=dest, durable=name, prefetch=10)
+    sent = Send(host=_host(chooser, shape), dest=dest, count=1 + chooser.below(2))
+    steps: list[AnyStep] = [one, *([sent] if chooser.flag(50) else []), Settle()]
+    if chooser.flag(60):
+        steps.append(msgspec.structs.replace(one, taken=True))
+    if chooser.flag(60):
+        steps.append(Unsubscribe(host=chooser.below(shape.clients), taken=True))
+    return [*steps, sent, Settle(), one, Take(host=who, deadline_ms=50, count=4), Ack(host=who), Settle()]
+
+
 #: Feature -> its templates.
 TEMPLATES_OF: dict[str, tuple[Template, ...]] = {
     "transactions": (transacted_sends, transacted_acks, giving_up),
@@ -348,7 +362,7 @@ TEMPLATES_OF: dict[str, tuple[Template, ...]] = {
     "browsers": (browsing,),
     "wildcards": (wildcards,),
     "pull": (pulling,),
-    "durables": (durables, survival, endings),
+    "durables": (durables, survival, endings, encroachment),
     "operator": (operators,),
     "restarts": (restarts,),
     "lifetimes": (lifetimes,),

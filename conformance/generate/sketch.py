@@ -163,6 +163,8 @@ class Sketch:
                 return any(client.in_transaction for client in self.clients)
             case Begin():
                 return not all(client.in_transaction for client in self.clients)
+            case Unsubscribe(taken=True):
+                return any(consumer.durable for client in self.clients for consumer in client.consumers)
             case Unsubscribe():
                 return any(client.idle_durables() for client in self.clients)
         return True
@@ -280,6 +282,8 @@ class Sketch:
         if self._kinds[dest] == "composite":
             return
         consumer = Attached(step, dest, topic=self._kinds[dest] in {"topic", "virtual"})
+        if step.taken and any(one.durable == consumer.durable for one in client.consumers if one.durable):
+            return  # it is refused
         client.consumers.append(consumer)
         if consumer.durable:
             client.durables[consumer.durable] = None

@@ -6,6 +6,7 @@ from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.browser import Browsing
 from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.durable import key_of
 from brokerproof.reference_broker.core.effects import Accepted, Effect, NoMessage, Refused
 from brokerproof.reference_broker.core.events import (
     POISON,
@@ -179,6 +180,18 @@ class TakesNonsense(Broker):
         return super().handle(event, now)
 
 
+class EndsWhatIsUsed(Broker):
+    """A durable subscription ends although a consumer uses it."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        if isinstance(event, RemoveSubscription) and event.connection in self._connections:
+            key = key_of(self._connections[event.connection].client_id, event.name)
+            durable = self._region.durables.known.get(key)
+            if durable is not None:
+                durable.consumer = None
+        return super().handle(event, now)
+
+
 class Silent(Broker):
     """Does some of what it is asked and does not say so."""
 
@@ -253,6 +266,8 @@ ALL = (
     Mutant("refuses-purges", "GEN-107", "No queue is purged.", broker=RefusesPurges),
     Mutant("nonsense-selects-nothing", "GEN-108", "A selector that is none is fulfilled by nothing.",
            broker=TakesNonsense),
+    Mutant("durable-ended-in-use", "GEN-109", "A durable subscription ends although a consumer uses it.",
+           broker=EndsWhatIsUsed),
     Mutant("answers-no-commits", "GEN-110", "Commits are not confirmed.", broker=SilentCommits),
     Mutant("answers-no-durables", "GEN-110", "Durable subscribers wait for their receipt.", broker=SilentDurables),
     Mutant("answers-no-refusals", "GEN-110", "Who is refused is not told.", broker=SilentRefusals),

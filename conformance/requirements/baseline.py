@@ -132,6 +132,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-106",
     "GEN-107",
     "GEN-108",
+    "GEN-109",
     "GEN-110",
     "GEN-111",
     "GEN-112",

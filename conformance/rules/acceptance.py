@@ -1,5 +1,5 @@
-"""What nothing forbids is accepted (GEN-100 to GEN-107), and what is no selector is not (GEN-108). What may forbid a
-request: ``facts/permission.py``.
+"""What nothing forbids is accepted (GEN-100 to GEN-107), and what is no selector is not (GEN-108), nor who wants what
+somebody uses (GEN-109). What may forbid a request: ``facts/permission.py``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import forbidden
+from brokerproof.conformance.facts.rows import Session
 from brokerproof.conformance.facts.selectors import is_none
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -124,3 +125,34 @@ def nonsense_is_refused(_facts: Facts, event: Subscribe) -> Findings:
         yield broken("accepted", event, why=f"{event.selector!r} is no selector")
     else:
         yield held("refused", "a browser" if event.browser else "durable" if event.durable else "")
+
+
+def encroaching(facts: Facts) -> list[tuple[Session, Subscribe | Unsubscribe]]:
+    """Who wanted a durable subscription, or its end, while a consumer of its used it; and that consumer."""
+    users: dict[tuple[str, str], list[Session]] = {}
+    for session in facts.sessions.values():
+        if session.known and session.event is not None and session.event.durable:
+            users.setdefault((session.client.name, session.event.durable), []).append(session)
+    if not users:
+        return []
+    asked: list[Subscribe | Unsubscribe] = [one.event for of in users.values() for one in of if one.event is not None]
+    asked += [event for event in facts.durable_ends if event.result == "ok"]
+    for one in facts.asked:
+        if isinstance(one.event, Subscribe | Unsubscribe) and one.event.result == "fail" and one.connected:
+            asked.append(one.event)
+    return [
+        (user, event)
+        for event in asked
+        for user in users.get((event.host, event.durable), ())
+        if user.event is not event and user.opened[1] <= event.t0 <= user.lost_ns
+    ]
+
+
+@rule("GEN-109", over=encroaching, handles=KINDS)
+def what_is_used_is_left_alone(_facts: Facts, row: tuple[Session, Subscribe | Unsubscribe]) -> Findings:
+    """A durable subscription that a consumer uses is neither given to another consumer nor ended."""
+    user, event = row
+    if event.result == "fail":
+        yield held("refused", "a second consumer" if isinstance(event, Subscribe) else "its end")
+    elif event.t1 <= user.lost_ns:
+        yield broken("granted", user, event, why="it was in use")

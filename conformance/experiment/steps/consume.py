@@ -31,7 +31,8 @@ class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
 
     ``prefetch`` 0 is a pull consumer (JMS only), -1 asks for nothing. ``wild`` consumes from all queues (or topics) of
     the program at once. What does not fit together is left out: ``wild`` before ``browser``, ``browser`` before
-    ``exclusive``.
+    ``exclusive``. ``taken``: also if one of the host's consumers uses the durable subscription; brokers must refuse
+    that.
     """
 
     weight = 8
@@ -39,6 +40,7 @@ class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
     dest: Ordinal = 0
     prefetch: Annotated[int, msgspec.Meta(ge=-1, le=32767)] = 1
     wild: bool = False
+    taken: bool = False
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Subscribe:
@@ -58,9 +60,10 @@ class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
         if len(client.consumers) >= CONSUMERS_MAX or state.destinations.kind(state.dests[dest]) == "composite":
             return None
         fitting = self._fitting(state.destinations.is_topic(state.dests[dest]), client, state)
-        if fitting.durable and any(consumer.durable == fitting.durable for consumer in client.consumers):
-            return None  # it is in use
-        return msgspec.structs.replace(fitting, host=self.host % len(state.clients), dest=dest)
+        used = fitting.durable != "" and any(one.durable == fitting.durable for one in client.consumers)
+        if used and not self.taken:
+            return None
+        return msgspec.structs.replace(fitting, host=self.host % len(state.clients), dest=dest, taken=used)
 
     def _fitting(self, topic: bool, client: ClientState, state: WorldState) -> Subscribe:
         """The same without options that mean nothing here."""
@@ -259,25 +262,32 @@ class Leave(_OfConsumer, frozen=True, tag="leave"):
 
 class Unsubscribe(Step, frozen=True, tag="unsubscribe"):
     """``host``, among the clients that have a durable subscription that nobody uses now, ends its ``durable``-th one,
-    oldest first.
+    oldest first. ``taken``: among those that a consumer uses; brokers must refuse that.
     """
 
     weight = 3
     feature = "durables"
     host: Ordinal = 0
     durable: Ordinal = 0
+    taken: bool = False
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Unsubscribe:
         return cls(host=chooser.below(shape.clients), durable=chooser.below(2))
 
     def normalise(self, state: WorldState) -> Unsubscribe | None:
-        fitting = [client for client in state.clients if client.idle_durables()]
+        fitting = self._fitting(state)
         if not fitting:
             return None
         host = self.host % len(fitting)
-        return msgspec.structs.replace(self, host=host, durable=self.durable % len(fitting[host].idle_durables()))
+        return msgspec.structs.replace(self, host=host, durable=self.durable % len(self._named(fitting[host])))
 
     def resolve(self, state: WorldState) -> ops.Unsubscribe:
-        client = [client for client in state.clients if client.idle_durables()][self.host]
-        return ops.Unsubscribe(host=client.name, durable=client.idle_durables()[self.durable])
+        client = self._fitting(state)[self.host]
+        return ops.Unsubscribe(host=client.name, durable=self._named(client)[self.durable])
+
+    def _fitting(self, state: WorldState) -> list[ClientState]:
+        return [client for client in state.clients if self._named(client)]
+
+    def _named(self, client: ClientState) -> list[str]:
+        return client.used_durables() if self.taken else client.idle_durables()

@@ -1,4 +1,4 @@
-"""GEN-100 to GEN-108 on hand-written histories: what nothing forbids is accepted."""
+"""GEN-100 to GEN-109 on hand-written histories: what nothing forbids is accepted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from brokerproof.conformance.experiment.history import Unsubscribe
 from brokerproof.conformance.experiment.peers import Heard, Said
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.conformance.rules.history_builder import Builder
@@ -251,3 +252,28 @@ def test_queue_managers_take_consumers_and_commands() -> None:
     assert kind(told(**MQ).subscribe("c0/1", result="fail"), "GEN-101") is FAILS
     assert kind(told(**MQ).operate("mqsc", "", result="fail", command="STOP DELAYPROC"), "GEN-107") is FAILS
     assert kind(told(**MQ).operate("mqsc", "", result="fail", command="NONSENSE"), "GEN-107") is SILENT
+
+
+# -- GEN-109
+
+
+@pytest.mark.parametrize(("result", "expected"), [("fail", HOLDS), ("ok", FAILS), ("unknown", SILENT)])
+@pytest.mark.parametrize("what", ["a second consumer", "its end"])
+def test_what_is_in_use_is_left_alone(what: str, result: str, expected: VerdictKind) -> None:
+    story = told().subscribe("c0/1", "t0", durable="d")
+    if what == "its end":
+        story._add(Unsubscribe, "c0", 1.0, result=result, durable="d")
+    else:
+        story.subscribe("c0/2", "t0", durable="d", result=result)
+    verdict = story.rest("t0").verdicts("GEN-109")["GEN-109"]
+    assert verdict.verdict is expected
+    assert list(verdict.situations) == ([what] if expected is HOLDS else [])
+
+
+def test_what_nobody_uses_or_another_host_uses_is_free() -> None:
+    left = told().subscribe("c0/1", "t0", durable="d").leave("c0/1").subscribe("c0/2", "t0", durable="d")
+    assert kind(left.rest("t0"), "GEN-109") is SILENT
+    other = told().subscribe("c0/1", "t0", durable="d").subscribe("p0/2", "t0", durable="d")
+    assert kind(other.rest("t0"), "GEN-109") is SILENT
+    lost = told().subscribe("c0/1", "t0", durable="d").lose("c0").connect("c0").subscribe("c0/2", "t0", durable="d")
+    assert kind(lost.rest("t0"), "GEN-109") is SILENT
