@@ -9,6 +9,7 @@ from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import (
     Clock,
+    Cut,
     Exhaust,
     Freeze,
     Leave,
@@ -35,7 +36,8 @@ FAULTS = (Clock, Freeze, Thaw, Stall, Resume, Reset, *OF_BROKER)
 def quiet(seed: int) -> Program:
     """A random program without faults of its own, and without steps that hide some."""
     program = program_for_seed(seed)
-    return program.with_steps([step for step in program.steps if not isinstance(step, (*FAULTS, *OF_PROCESSES, Leave))])
+    of_its_own = (*FAULTS, *OF_PROCESSES, Cut, Leave)
+    return program.with_steps([step for step in program.steps if not isinstance(step, of_its_own)])
 
 
 def put_away(program: Program) -> list[int]:
