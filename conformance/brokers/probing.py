@@ -51,7 +51,7 @@ class ProbeError(Exception):
 class Line:
     """One STOMP connection, used step by step."""
 
-    def __init__(self, access: Access, heart_beat: str = "0,0") -> None:
+    def __init__(self, access: Access, heart_beat: str = "0,0", client_id: str = "") -> None:
         """Connect, as whom and in which words ``access`` says."""
         sock = socket.create_connection((access.host, access.port), timeout=CONNECT_MS / 1000)
         self._socket = context_of(access.ca).wrap_socket(sock, server_hostname=access.secure) if access.secure else sock
@@ -63,6 +63,7 @@ class Line:
             "host": access.virtual_host or "localhost",
             "heart-beat": heart_beat,
         }
+        headers |= {"client-id": client_id} if client_id else {}
         headers |= {"login": access.login, "passcode": access.passcode} if access.login or access.passcode else {}
         self._put(Frame("CONNECT", headers))
         greeting = self._next(ANSWER_MS, "CONNECTED")
@@ -170,17 +171,20 @@ def probe(access: Access) -> Found:
         "transactions": _transactions,
     }
     questions["stamps"] = stamps
-    with ThreadPoolExecutor(len(questions) + 1) as pool:
+    # They need several connections.
+    longer = {"durables": _durables, "browsers": _browsers}
+    with ThreadPoolExecutor(len(questions) + len(longer) + 1) as pool:
         marked = pool.submit(_told, lambda: _marks(access, f"/queue/marks.{run}"))
         told = {
             name: pool.submit(_told, partial(_asked, access, ask, f"{name}.{run}")) for name, ask in questions.items()
         }
+        told |= {name: pool.submit(_told, partial(ask, access, f"{name}.{run}")) for name, ask in longer.items()}
     found = {name for name, answer in told.items() if answer.result()}
     stamped = "stamps" in found
     capabilities = [*(["monitor"] if monitored else []), *(found - {"stamps"})]
     if "nack" in capabilities:
         capabilities.append("dead-letter")
-    asked = ("monitor", *(name for name in questions if name != "stamps"), "dead-letter")
+    asked = ("monitor", *(name for name in questions if name != "stamps"), *longer, "dead-letter")
     return Found(sorted(capabilities), stamps=stamped, marks=marked.result(), server=server, asked=asked)
 
 
@@ -338,6 +342,46 @@ def _marks(access: Access, queue: str) -> bool:
         line.subscribe(queue)
         found = line.message(ANSWER_MS)
         return found is not None and found.headers.get("redelivered") == "true"
+
+
+def _durables(access: Access, name: str) -> bool:
+    """What a durable subscriber missed is there when it comes back, and nothing after it has ended its subscription."""
+    topic, durable = f"/topic/{name}", {"activemq.subscriptionName": name}
+
+    def come_back(wait_ms: int = ABSENT_MS) -> Frame | None:
+        with Line(access, client_id=name) as line:
+            line.subscribe(topic, **durable)
+            found = line.message(wait_ms)
+            line.ask("DISCONNECT", {})
+            return found
+
+    if come_back() is not None:
+        return False
+    with Line(access) as line:
+        line.send(topic, "missed")
+    found = come_back(ANSWER_MS)
+    with Line(access, client_id=name) as line:
+        line.ask("UNSUBSCRIBE", {"id": name, **durable})
+    with Line(access) as line:
+        line.send(topic, "too late")
+    gone = come_back() is None
+    with Line(access, client_id=name) as line:
+        line.ask("UNSUBSCRIBE", {"id": name, **durable})
+    return gone and found is not None and found.body == b"missed"
+
+
+def _browsers(access: Access, name: str) -> bool:
+    """A browser is shown what waits, is told that this was all, and takes nothing."""
+    queue = f"/queue/{name}"
+    with Line(access) as line:
+        line.send(queue, "seen")
+        line.subscribe(queue, "client", browser="true")
+        shown, end = line.message(ANSWER_MS), line.message(ANSWER_MS)
+    with Line(access) as line:
+        line.subscribe(queue)
+        taken = line.message(ANSWER_MS)
+    bodies = [found is not None and found.body == b"seen" for found in (shown, taken)]
+    return all(bodies) and end is not None and end.headers.get("browser") == "end"
 
 
 def _settlement(message: Frame) -> dict[str, str]:

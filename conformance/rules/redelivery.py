@@ -165,7 +165,8 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         earlier = back.get(delivery.send.message)
         if earlier is None:
             apart = delivery.send.event.persistent not in kinds and not fair
-            if ahead is None and not apart and delivery.send.message not in row.one.seen and not _was_pledged(delivery):
+            backlog = not _was_pledged(delivery) and not _came_with_its_connection(facts, delivery)
+            if ahead is None and not apart and delivery.send.message not in row.one.seen and backlog:
                 ahead = delivery
             continue
         if ahead is not None and ahead.send.event.priority <= delivery.send.event.priority:
@@ -177,6 +178,16 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         latest = earlier.place
     if latest is not None:
         yield held("first-and-in-order", departure(row.one))
+
+
+def _came_with_its_connection(facts: Facts, delivery: Delivery) -> bool:
+    """Whether it may have come back later than its consumer unsubscribed, with its connection (RabbitMQ): no protocol
+    says when, and here nobody counts what is in flight.
+    """
+    if "counters" in facts.header.capabilities:
+        return False
+    earlier = [one for one in delivery.copy.deliveries if one.event.seq < delivery.event.seq]
+    return any(one.session.end == "close" and came_back(one) for one in earlier)
 
 
 def _was_pledged(delivery: Delivery) -> bool:

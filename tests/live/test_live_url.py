@@ -32,8 +32,10 @@ from tests.live.bench import activemq, events, make_laboratory, program
 
 pytestmark = pytest.mark.live
 OFFERED = {
+    "browsers",
     "dead-letter",
     "delay",
+    "durables",
     "monitor",
     "nack",
     "persistent",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
@@ -227,6 +229,18 @@ def test_what_a_transaction_held_may_come_back_ahead_of_what_came_back() -> None
 
     assert kind(told(pledged=True), "RDL-005") is HOLDS
     assert outcome(told(pledged=False), "RDL-005") == (FAILS, "behind")
+
+
+def test_where_nobody_counts_messages_of_who_unsubscribed_may_come_back_with_the_connection() -> None:
+    def told(*, counts: bool) -> Builder:
+        story = given(1).leave("c0/1").rest(None).send("p0/2").subscribe("c0/2").arrive("c0/2", "p0/2").leave("c0/2")
+        if not counts:
+            known = [one for one in story.header.capabilities if one != "counters"]
+            story.header = msgspec.structs.replace(story.header, capabilities=known)
+        return story.lose("c0").rest(None).subscribe("c1/1").arrive("c1/1", "p0/1", "p0/2")
+
+    assert kind(told(counts=False), "RDL-005") is HOLDS
+    assert outcome(told(counts=True), "RDL-005") == (FAILS, "behind")
 
 
 def test_order_is_undecided_while_the_first_consumer_may_still_be_there() -> None:
