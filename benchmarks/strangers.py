@@ -69,15 +69,11 @@ sys.settrace(trace)
 class Unexcused(ProfileAdapter):
     """The broker of a profile, started from a folder with its package; nothing is known of it."""
 
-    #: Its processes are small, and wait most of the time.
-    WORKERS = 8
-
     def __init__(self, located: Located, folder: Path) -> None:
         start = located.profile.start
         assert start is not None, "a broker that is mutated is started"
         start = msgspec.structs.replace(start, get={}, env={**start.env, "PYTHONPATH": str(folder)})
         super().__init__(Located(msgspec.structs.replace(located.profile, start=start), located.place, located.here))
-        self.workers = self.WORKERS
 
     def known(self) -> Known:
         return Known("", [])

@@ -61,7 +61,8 @@ class Ready(_Table, frozen=True):
 class Start(_Table, frozen=True):
     """How it is started. ``command`` may be a Python class, a ``Launcher`` (``launching.py``). ``get``: what is got
     first, ``maven:GROUP:ARTIFACT:VERSION:tar.gz:bin``, ``debian:PACKAGE PACKAGE`` or ``pypi:NAME==VERSION``; its folder
-    or file is the placeholder of that name.
+    or file is the placeholder of that name. ``lanes``: how many programs of the corpus run side by side, each on a
+    process of its own.
     """
 
     command: list[str] | str
@@ -71,6 +72,7 @@ class Start(_Table, frozen=True):
     restart: bool = False
     clock: Literal["libfaketime", "none"] = "none"
     speed: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    lanes: Annotated[int, msgspec.Meta(ge=1, le=32)] = 3
     env: dict[str, str] = {}
     files: dict[str, str] = {}
     get: dict[str, str] = {}

@@ -188,7 +188,7 @@ class ProfileAdapter(Adapter):
         self.servers = Servers(profile.name, skewed=skewed, shared=self._shares)
         alone = start is None and not self._shares
         # A JVM for each host: several programs at once keep a broker's answers waiting in front of the library.
-        self.workers, self.lanes = (1, 1) if alone or self.pulls else (3, LANES)
+        self.workers, self.lanes = (1, 1) if alone or self.pulls else (3 if start is None else start.lanes, LANES)
         over = "" if client == AS_WRITTEN else f"over {client}"
         self.label = " ".join(filter(None, (profile.name, self._version(), over)))
 

@@ -141,6 +141,12 @@ def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> N
     assert adapter(more, monkeypatch, found).capabilities() == ["counters", "memory-counters", "ttl"]
 
 
+def test_as_many_programs_of_the_corpus_run_at_once_as_the_profile_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = '[start]\ncommand = ["x"]\n'
+    assert adapter(start + "lanes = 5", monkeypatch, ["ttl"]).workers == 5
+    assert adapter(start, monkeypatch, ["ttl"]).workers == 3
+
+
 def test_requirements_that_are_not_promised_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
     catalogue = default_catalogue()
     narrow = adapter('[promises]\nprofiles = ["core"]\nrequirements = ["-EXP-*", "EXP-001"]', monkeypatch, [])
