@@ -1,7 +1,7 @@
 """How many defects of a Python broker by somebody else the live suite finds: automatic mutants of its source, the same
 operators as ``brokerproof mutants --automatic``.
 
-Run: ``python benchmarks/strangers.py [--profile FILE] [--sample 60] [--seed S] [--seconds 20] [--file GLOB]``. The
+Run: ``python benchmarks/mutants.py [--profile FILE] [--sample 60] [--seed S] [--seconds 20] [--file GLOB]``. The
 profile (default CoilMQ's) gets the broker with ``pypi:NAME==VERSION``. Each mutant is a copy of that package with one
 edit, started as the profile says. Known deviations are not applied.
 
