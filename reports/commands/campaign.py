@@ -21,8 +21,9 @@ from brokerproof.reports.campaign.driver import Order, resumed_plan, run_campaig
 from brokerproof.reports.campaign.guide import SeedRuns
 from brokerproof.reports.campaign.outcome import Outcome
 from brokerproof.reports.render.formats import failure_of, write_reports
+from brokerproof.reports.render.plots import write_plots
 from brokerproof.reports.render.terminal import make_console, print_report
-from brokerproof.reports.store.files import Files
+from brokerproof.reports.store.files import Files, StoreMissing
 from brokerproof.reports.store.lease import Lease
 from brokerproof.reports.store.manifests import Store
 from brokerproof.reports.store.merge import present_report
@@ -64,10 +65,12 @@ def main(argv: Sequence[str]) -> int:
         elapsed_ms = round((time.monotonic() - started) * 1000)
         column = outcome.new_column(catalogue.judged(), SeedRuns(outcome.plan), elapsed_ms)
         report = write_reports(options.out, [column], catalogue)
+        drawn = _plots(store, outcome.plan.campaign, options.out / "plots.html")
     if options.json:
         sys.stdout.write(json.dumps(_summary(outcome, report, options, elapsed_ms), ensure_ascii=False) + "\n")
     else:
         _print(outcome, report, options, catalogue, f"{outcome.plan.parts} parts, {elapsed_ms / 1000:.1f} s")
+        sys.stdout.write(f"plots: {drawn}\n")
     cells = [cell.verdict for cell in report.cells if cell.broker == outcome.broker]
     return SUITE if outcome.problems else exit_code(cells)
 
@@ -94,6 +97,16 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mutant", metavar="ID", help="plant this defect in the reference broker; never the default")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of the table")
     return parser.parse_args(argv)
+
+
+def _plots(store: Store, campaign: str, path: Path) -> str:
+    """Where the page is, or what it lacks."""
+    try:
+        write_plots(store, campaign, path)
+    except StoreMissing as error:
+        path.unlink(missing_ok=True)  # an earlier campaign's
+        return f"none; {error}"
+    return str(path)
 
 
 def _check(options: argparse.Namespace) -> None:

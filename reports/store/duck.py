@@ -24,6 +24,7 @@ _VIEWS = {
     "FROM {} WINDOW same AS (PARTITION BY broker, signature)",
 }
 QUESTIONS = "brokerproof.reports.store.questions"
+FIGURES = "brokerproof.reports.store.figures"
 
 
 def dataset(files: Files, table: str, named: Sequence[TableFile]) -> Any:
@@ -59,6 +60,22 @@ def connect(store: Store) -> duckdb.DuckDBPyConnection:
 
 def questions() -> dict[str, str]:
     """Name -> SQL of the questions that come with the release; the first line of each, a comment, is the question."""
-    folder = resources.files(QUESTIONS)
+    return _texts(QUESTIONS)
+
+
+def figures() -> dict[str, str]:
+    """Name -> SQL of what plots show; ``$campaign`` is the campaign."""
+    return _texts(FIGURES)
+
+
+def asked(connection: duckdb.DuckDBPyConnection, text: str, campaign: str) -> list[dict[str, Any]]:
+    """The rows that answer a query of one campaign."""
+    found = connection.execute(text, {"campaign": campaign} if "$campaign" in text else {})
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _texts(package: str) -> dict[str, str]:
+    folder = resources.files(package)
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return {name.removesuffix(".sql"): folder.joinpath(name).read_text(encoding="utf-8") for name in names}
