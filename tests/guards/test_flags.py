@@ -133,6 +133,10 @@ TESTS: dict[str, dict[str, str]] = {
     },
     "ingest": {"--store": f"{ASKED}::test_reports_and_histories_become_campaigns"},
     "sql": {"--store": f"{ASKED}::test_every_question_is_answered"},
+    "plots": {
+        "--store": "tests/fast/reports/commands/test_plots.py::test_a_page_shows_what_is_there_and_names_what_is_not",
+        "--out": "tests/fast/reports/commands/test_plots.py::test_a_page_shows_what_is_there_and_names_what_is_not",
+    },
     "nightly": {
         "--broker": f"{NIGHTLY}::test_a_broker_that_cannot_be_tested_does_not_stop_the_others",
         "--budget": f"{NIGHTLY}::test_where_a_stage_ended_the_next_night_begins",
