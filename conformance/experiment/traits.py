@@ -31,6 +31,8 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     * ``keeps_types``: a property travels with its type, not as a text (OpenWire).
     * ``resumes``: a durable consumer that comes back goes on with its session: what was in flight is sent again, and
       its delivery has begun before (MQTT 5, 3.3.2.3.3 and 4.4).
+    * ``whole_seconds``: its protocol tells a time to live in seconds, and a broker may count them by a clock of whole
+      seconds: a message lives up to one longer (MQTT 5).
     """
 
     settles_on_write: bool = False
@@ -45,6 +47,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     seen_when_taken: bool = False
     keeps_types: bool = False
     resumes: bool = False
+    whole_seconds: bool = False
 
     @property
     def known(self) -> bool:

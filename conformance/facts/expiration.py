@@ -10,12 +10,16 @@ Rules
 
 from __future__ import annotations
 
+from typing import Final
+
 from brokerproof.conformance.facts.clock import NO_EVENT
 from brokerproof.conformance.facts.policy import gets_expiration, stamping_of
 from brokerproof.conformance.facts.rows import Copy, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.stamping import Force, force_of, relative_force, skew_of
 from brokerproof.conformance.facts.tables import Tables
+
+SECOND_MS: Final = 1000
 
 
 class Death:
@@ -67,7 +71,8 @@ def death_if(tables: Tables, send: Send, taken: Span, seq: int) -> Death | None:
     spec = stamping_of(tables.declared.timestamping, event)
     shown = next((d.event.expiration_ms for copy in send.copies.values() for d in copy.deliveries[:1]), None)
     if event.life_ms > 0:
-        force = relative_force(spec, event.life_ms, low_ms, high_ms)
+        late_ms = SECOND_MS if send.client.traits.whole_seconds else 0
+        force = relative_force(spec, event.life_ms, low_ms, high_ms + late_ms)
     elif spec is None:
         force = Force(event.expiration_ms, event.expiration_ms)
     elif shown is not None:

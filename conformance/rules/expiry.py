@@ -340,7 +340,10 @@ def dead_letters_tell_when_and_why(facts: Facts, copy: Copy) -> Findings:
 def _faults(facts: Facts, send: Send, letter: Arrive) -> list[str]:
     """What is wrong with a dead letter, in words."""
     sent, expiration_ms = send.event, letter.original_expiration_ms
-    stamped, wrong = send.delayed or maybe_restamped(facts, send), differences(facts, sent, letter)
+    stamped = send.delayed or maybe_restamped(facts, send)
+    # That a group is told at all is GEN-011's.
+    told = facts.simulated or bool(letter.group)
+    wrong = [one for one in differences(facts, sent, letter) if told or not one.startswith("group ")]
     if not expiration_ms:
         wrong.append("no originalExpiration")
     elif not stamped and expiration_ms != sent.expiration_ms:

@@ -209,6 +209,13 @@ def test_a_letter_tells_when_and_why(marks: dict[str, Any], verdict: VerdictKind
     assert told.verdicts(*REQUIREMENTS)["EXP-015"].verdict is verdict
 
 
+@pytest.mark.parametrize(("world", "verdict"), [("live", SATISFIED), ("simulated", VIOLATED)])
+def test_a_group_that_this_protocol_never_tells_is_not_missed_on_a_letter(world: str, verdict: VerdictKind) -> None:
+    told = Clocked(world=world).post("p0/1", ttl_ms=100, body=7, group="g").close(at_ms=5000)
+    told.dead_letter("p0/1", headers={}, **LETTER).finish()
+    assert told.verdicts(*REQUIREMENTS)["EXP-015"].verdict is verdict
+
+
 @pytest.mark.parametrize(
     ("via", "ttl_ms", "expiration_ms", "verdict"),
     [

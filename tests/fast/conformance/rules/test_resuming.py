@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from brokerproof.conformance.experiment.history import Connect
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -16,9 +18,9 @@ LIFE_MS = 1000
 class Story(Clocked):
     """A subscriber of a durable name; its library resumes sessions, or not."""
 
-    def __init__(self, *, resumes: bool = True, **declared: Any) -> None:
+    def __init__(self, *, resumes: bool = True, whole_seconds: bool = False, **declared: Any) -> None:
         super().__init__(**declared)
-        self.traits = Traits(settles_by_itself=True, resumes=resumes)
+        self.traits = Traits(settles_by_itself=True, resumes=resumes, whole_seconds=whole_seconds)
         self.at(1).greet("p0").come("c0/1")
 
     def greet(self, host: str) -> Story:
@@ -68,3 +70,16 @@ def test_what_was_dead_when_it_began_stays_so_when_it_is_sent_again() -> None:
     late = Story().at(10).lose("c0").send("p0/1", "t0", life_ms=LIFE_MS).at(1500).come("c0/2")
     late.arrive("c0/2", "p0/1").lose("c0").at(2000).come("c0/3").arrive("c0/3", "p0/1", redelivered=True)
     assert late.judged("EXP-004") is VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("whole", "back_ms", "verdict"),
+    [(True, 1900, NOT_EXERCISED), (True, 2100, VIOLATED), (False, 1900, VIOLATED)],
+)
+def test_a_life_that_is_told_in_seconds_may_be_counted_in_whole_ones(
+    whole: bool, back_ms: int, verdict: VerdictKind
+) -> None:
+    story = Story(whole_seconds=whole).at(10).send("p0/1", "t0", life_ms=LIFE_MS)
+    story.at(20).lose("c0").at(back_ms).come("c0/2").at(back_ms + 5).arrive("c0/2", "p0/1", redelivered=False)
+    found = story.judged("EXP-004")
+    assert found is verdict
