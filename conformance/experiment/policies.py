@@ -95,9 +95,9 @@ def window_of(
 
 
 def own_dead_letter_queues(broker: BrokerSpec, dests: Destinations) -> list[str]:
-    """The dead-letter queues of those destinations that have one of their own."""
+    """The dead-letter queues of those destinations that have one of their own; of a composite one its parts have."""
     found = []
-    for name in [dest.name for dest in dests.declared]:
+    for name in dict.fromkeys(part for dest in dests.declared for part in dests.parts(dest.name)):
         topic = dests.is_topic(name)
         entry = entry_for(broker, name, topic=topic)
         if entry is not None and entry.dead_letter is not None and entry.dead_letter.strategy == "individual":
