@@ -377,8 +377,8 @@ class Node:
         self._announce(state)
 
     def _answer_operator(self, effect: Counted | Refused) -> None:
-        count, code, text = (effect.count, "", "") if isinstance(effect, Counted) else (0, effect.code, effect.text)
-        self._actions.append(Answered(effect.request, count, code, text))
+        said = (effect.count, "", "", effect.shown) if isinstance(effect, Counted) else (0, effect.code, effect.text)
+        self._actions.append(Answered(effect.request, *said))
 
     # -- what waits for the journal
 

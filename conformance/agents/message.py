@@ -26,8 +26,9 @@ LAST_MS: Final = 2**63 - 1
 LIFE: Final = "brokerproof_ttl_ms"
 #: Headers of ``operations.Headers`` that are no properties.
 FIELDS: Final = frozenset({"correlation-id", "type"})
-#: Properties that the suite's programs may have put on a message.
-_OURS: Final = re.compile("(?!brokerproof_)[a-z]+_[A-Za-z0-9_]*|JMS_IBM_Report_[A-Za-z_]+")
+#: Properties that the suite's programs may have put on a message, and what a queue manager writes on dead letters and
+#: reports.
+_OURS: Final = re.compile("(?!brokerproof_)[a-z]+_[A-Za-z0-9_]*|(?:JMS_IBM|MQDLH)_[A-Za-z_]+")
 #: What a client calls its temporary queue, which is made on its connection when it is first named; others know it by
 #: the name that ``reply_to`` tells. The spelling is STOMP's.
 OWN_TEMPORARY: Final = "/temp-queue/own"

@@ -94,13 +94,16 @@ class Connector(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operated:
-    """What an operator was answered: how many messages it concerned, where the broker tells, or why not."""
+    """What an operator was answered: how many messages it concerned, where the broker tells, and what was ``shown``, or
+    why not.
+    """
 
-    __slots__ = ("count", "refusal")
+    __slots__ = ("count", "refusal", "shown")
 
-    def __init__(self, count: int | None, refusal: str = "") -> None:
+    def __init__(self, count: int | None, refusal: str = "", shown: list[str] | None = None) -> None:
         self.count = count
         self.refusal = refusal
+        self.shown = shown or []
 
 
 class Endpoint(ABC):

@@ -126,7 +126,9 @@ class ReferenceEndpoint(Endpoint):
         answer = self._admin.exchange(do=op, dest=dest or None, **target)
         fail = answer.get("fail")
         return (
-            Operated(int(answer["ok"]["count"])) if fail is None else Operated(None, f"{fail['code']}: {fail['text']}")
+            Operated(int(answer["ok"]["count"]), shown=[str(line) for line in answer["ok"].get("shown", [])])
+            if fail is None
+            else Operated(None, f"{fail['code']}: {fail['text']}")
         )
 
     def closings(self) -> list[str]:

@@ -303,7 +303,8 @@ class Browse(Event, tag="browse"):
 
 class Operate(Event, tag="operate"):
     """An operator's request: ``purge`` a queue, ``move`` what waits on it to ``to``, ``reset`` its totals, ``mqsc``: a
-    ``command`` to a queue manager. ``count``: how many messages it concerned, as the broker says.
+    ``command`` to a queue manager, and what that has ``shown``. ``count``: how many messages it concerned, as the
+    broker says.
     """
 
     result: Result
@@ -314,6 +315,7 @@ class Operate(Event, tag="operate"):
     refusal: str | None = None
     limit_bytes: int | None = None
     command: str | None = None
+    shown: list[str] = []
 
 
 class Counters(Event, tag="counters"):

@@ -23,10 +23,9 @@ SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
 Period = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 #: A name or a value that travels in a header: short and harmless.
 #: ``correlation-id`` and ``type`` are texts, every other name is a property: an underscore keeps it apart from headers
-#: that brokers read. Report options of IBM's JMS classes are for queue managers.
-HeaderName = Annotated[
-    str, msgspec.Meta(max_length=40, pattern="^(correlation-id|type|[a-z]+_[A-Za-z0-9_]*|JMS_IBM_Report_[A-Za-z_]+)$")
-]
+#: that brokers read. Some of IBM's JMS classes are for queue managers.
+_HEADER = "^(correlation-id|type|[a-z]+_[A-Za-z0-9_]*|JMS_IBM_(Report|Retain|MQMD)[A-Za-z_]*)$"
+HeaderName = Annotated[str, msgspec.Meta(max_length=40, pattern=_HEADER)]
 HeaderText = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00\r\n]*$")]
 Headers = dict[HeaderName, bool | int | float | HeaderText]
 Word = Annotated[str, msgspec.Meta(max_length=40, pattern="^[A-Za-z0-9_.-]*$")]

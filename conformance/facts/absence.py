@@ -14,6 +14,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
+from brokerproof.conformance.facts.managed import DISCARD, is_queue_manager
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import began_ns, scarce
 from brokerproof.conformance.facts.rows import (
@@ -82,6 +83,8 @@ def unexplained(
     event, dest = copy.send.event, copy.dest
     if dest.topic or (copy.rejected and not rejected) or not drained(tables, dest):
         return False
+    if event.headers.get(DISCARD) and is_queue_manager(tables):
+        return False  # its sender wants it thrown away where it cannot be put
     kept = event.persistent and tables.remembers
     if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
         return False

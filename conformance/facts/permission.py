@@ -26,9 +26,10 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns
-from brokerproof.conformance.facts.queue_managers import is_queue_manager, own_reason
+from brokerproof.conformance.facts.queue_managers import own_reason
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
 from brokerproof.conformance.facts.selectors import read
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS

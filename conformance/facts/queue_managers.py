@@ -1,143 +1,277 @@
-"""Queue managers: which reasons of its own a broker of generation ``ibm-mq`` may have had to refuse.
+"""Queue managers: what a broker of generation ``ibm-mq`` must, and may, refuse, with which reason.
 
-Read from the commands that it was given: those of its configuration and its operator's, whenever these took effect. A
-command of a form that is not known here may have any effect.
+On a process queues have names of their own, which the commands of a program do not know: there a command that names
+one may or may not concern it. So it is with the queues of virtual topics.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
-from brokerproof.conformance.experiment.history import Arrive, History, Operate, Send, Subscribe
-from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.spans import NEVER
-from brokerproof.conformance.facts.tables import Tables, kind_of
+from brokerproof.conformance.experiment.history import Operate, Send, Subscribe
+from brokerproof.conformance.facts.due import due_of
+from brokerproof.conformance.facts.expiration import may_die
+from brokerproof.conformance.facts.managed import REPORT, between
+from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
+from brokerproof.conformance.facts.rows import Copy
+from brokerproof.conformance.facts.rows import Send as SendRow
+from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.facts.tables import Tables
 
-STAGING: Final = "SYSTEM.DDELAY.LOCAL.QUEUE"
-#: What the queues of subscribers are made from.
-MODEL: Final = "SYSTEM.NDURABLE.MODEL.QUEUE"
-#: How a sender asks for reports, and what none of them is without.
-REPORT: Final = "JMS_IBM_Report_"
-FEEDBACK: Final = "JMS_IBM_Feedback"
-#: Depth of a queue that nobody altered (IBM MQ, DEFINE QLOCAL, MAXDEPTH).
-DEPTH: Final = 5000
-KNOWN: Final = re.compile(
-    r"(?:STOP|START) DELAYPROC"
-    r"|ALTER QLOCAL\('?([^')]+)'?\) (?:(?:PUT|GET)\((?:ENABLED|DISABLED)\)|MAXDEPTH\(\d+\))"
-    r"|ALTER QMGR (?:CMDLEVEL\(\d+\)|DEADQ\('[^']*'\))"
-    r"|DEFINE TOPIC\('([^']+)'\) PMSGDLV\(ALLAVAIL\)"
-)
-_DEPTH: Final = re.compile(r"MAXDEPTH\((\d+)\)")
-
-
-def is_queue_manager(tables: Tables) -> bool:
-    """Whether the broker plays one."""
-    return tables.declared.generation.get("delay") == "ibm-mq" or bool(commands(tables))
-
-
-def commands(tables: Tables) -> list[str]:
-    """What it was told, as far as it may have been carried out."""
-    told = [event.command or "" for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
-    return [*tables.declared.mqsc, *told]
-
-
-def is_report(tables: Tables, event: Arrive) -> bool:
-    """Whether a queue manager tells a sender what it asked to be told; without a reply queue, that is a dead letter."""
-    asked = any(name.startswith(REPORT) for send in tables.sends.values() for name in send.event.headers)
-    return asked and is_queue_manager(tables) and FEEDBACK in event.properties
+RETAIN: Final = ("JMS_IBM_Retain", "JMS_IBM_RETAIN")
+FLAGS: Final = "JMS_IBM_MQMD_MsgFlags"
+#: MQMF_SEGMENTATION_ALLOWED, the two of groups and the two of segments.
+APART: Final = 0x1F
+#: What a staged message weighs beside its body.
+HEADER_BYTES: Final = 256
+TENTH_MS: Final = 100
+EXPIRY, TOO_BIG, UNAUTHORISED, OPTIONS = 2013, 2030, 2035, 2046
+INHIBITED, FULL, UNKNOWN, UNSUPPORTED, PUBLICATION = 2051, 2053, 2085, 2298, 2502
+NAMES: Final = {
+    EXPIRY: "MQRC_EXPIRY_ERROR",
+    TOO_BIG: "MQRC_MSG_TOO_BIG_FOR_Q",
+    UNAUTHORISED: "MQRC_NOT_AUTHORIZED",
+    OPTIONS: "MQRC_OPTIONS_ERROR",
+    INHIBITED: "MQRC_PUT_INHIBITED",
+    FULL: "MQRC_Q_FULL",
+    UNKNOWN: "MQRC_UNKNOWN_OBJECT_NAME",
+    UNSUPPORTED: "MQRC_FUNCTION_NOT_SUPPORTED",
+    PUBLICATION: "MQRC_PUBLICATION_FAILURE",
+}
+#: Those of one queue, which a refusal names.
+OF_A_QUEUE: Final = (TOO_BIG, INHIBITED, FULL, UNKNOWN)
 
 
-def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> None:
-    """Mark where an operator's commands may change what becomes of messages."""
-    told = [event for event in history.events if type(event) is Operate and event.op == "mqsc"]
-    if not told:
-        return
-    watched = {
-        event.dest: kind_of(event.dest, tables.names) for event in history.events if isinstance(event, Subscribe)
-    }
-    several = [name for name, kind in watched.items() if kind in {"pattern", "temporary", "dead-letters"}]
-    ways = [(send, _ways(tables, send, watched)) for send in sends]
-    delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
-    for event in told:
-        if event.result == "fail":
-            continue
-        queue = _subject(event.command or "")
-        places = [*several, *delayed]
-        if queue == "" or kind_of(queue, tables.names) == "dead-letters":
-            places = [""]
-        elif queue == MODEL:
-            places += [name for _, names in ways for name in names if tables.names.is_topic(name)]
-        elif queue != STAGING:
-            places += [queue, *(name for _, names in ways if queue in names for name in names)]
-        for place in dict.fromkeys([marks.WHOLE, DEAD_LETTERS, *places, *_own_dead_letters(tables, places)]):
-            tables.marks.put(marks.MQSC, place, (event.t0, NEVER))
+class Reasons:
+    """Why a request must be refused (with one of ``may``), and may be, by reason code; and which queues a refusal for
+    want of room names. ``known`` False: anything may be the reason.
+    """
 
+    __slots__ = ("known", "may", "must", "places")
 
-def _ways(tables: Tables, send: Send, watched: Iterable[str]) -> list[str]:
-    """The name that a message was sent to, its parts, and the queues of virtual topics among them."""
-    parts = tables.names.parts(send.dest)
-    return [send.dest, *parts, *(name for name in watched if tables.names.virtual_topic(name) in parts)]
+    def __init__(self, *, known: bool = True) -> None:
+        self.known = known
+        self.must: dict[int, bool] = {}
+        self.may: dict[int, bool] = {}
+        #: Queue -> whether it must be named.
+        self.places: dict[str, bool] = {}
 
-
-def _own_dead_letters(tables: Tables, names: Iterable[str]) -> list[str]:
-    queues = [name for name in names if kind_of(name, tables.names) in {"queue", "virtual", "topic"}]
-    return [tables.destination(name).applied.own_dead_letters() or DEAD_LETTERS for name in queues]
-
-
-def _subject(command: str) -> str:
-    """The queue or topic whose messages a command may concern; ``STAGING``: those with a delay; "": nobody knows."""
-    found = KNOWN.fullmatch(command)
-    if found is None or "DEADQ" in command:
-        return ""
-    name: str = found.group(1) or found.group(2) or STAGING
-    return "" if name.startswith("SYSTEM.") and name not in {STAGING, MODEL} else name
+    def add(self, reason: int, place: str = "", *, sure: bool = True) -> None:
+        """One more."""
+        self.may[reason] = True
+        if sure:
+            self.must[reason] = True
+        if place:
+            self.places[place] = sure or self.places.get(place, False)
 
 
 def own_reason(tables: Tables, event: Send | Subscribe | Operate) -> str:
     """Why a queue manager may have refused; "" if nothing that it was told excuses that."""
-    told = commands(tables)
-    strange = [one for one in told if not KNOWN.fullmatch(one)]
-    if strange:
-        return f"nobody knows what {strange[0]!r} does"
     if isinstance(event, Operate):
-        return "" if KNOWN.fullmatch(event.command or "") else "an unknown command"
-    parts = tables.names.parts(event.dest)
-    if any(_names(one, part) for one in told for part in parts):
-        return "its queue was altered"
-    if isinstance(event, Subscribe):
-        return ""
-    if any(len(tables.destination(part).sends) >= DEPTH for part in parts):
-        return "its queue may be full"
-    return _of_a_delay(tables, event, told) if event.delay_ms or event.deliver_at_ms is not None else ""
+        wrong = wrong_with(tables, event)
+        return "nobody knows" if wrong is None else wrong
+    found = reasons_of(tables, event)
+    if not found.known:
+        return "nobody knows what its objects were"
+    return f"it may be refused with {', '.join(map(str, found.may))}" if found.may else ""
 
 
-def _of_a_delay(tables: Tables, event: Send, told: list[str]) -> str:
-    # A protocol whose header tells a time to live has no expiration on what was refused.
-    if event.group or event.expiration_ms or event.life_ms or event.ttl_ms or event.deliver_at_ms is not None:
-        return "it may not be delayed"
-    if any("CMDLEVEL" in one for one in told):
-        return "its level may be too low"
-    if tables.names.is_topic(event.dest) or tables.names.kind(event.dest) != "queue":
-        guaranteed = not event.persistent or f"DEFINE TOPIC('{event.dest}') PMSGDLV(ALLAVAIL)" in told
-        if not guaranteed or tables.names.kind(event.dest) != "topic":
-            return "nothing guarantees the publication"
-    staging = [one for one in told if _names(one, STAGING)]
-    depth = min([DEPTH, *(int(found) for one in staging for found in _DEPTH.findall(one))])
-    waiting = [send.event for send in tables.delayed if not send.refused and send.event.t0 <= event.t1]
-    if sum(_staged(tables, one) for one in [*waiting, event]) > depth or any("PUT(DISABLED)" in one for one in staging):
-        return "there may be no room on the staging queue"
-    return ""
+def wrong_with(tables: Tables, event: Operate) -> str | None:
+    """Why a command must be refused, "" if it must not; None: nobody knows."""
+    command = Command(event.command or "")
+    if command.wrong or (command.verb == "DELETE" and command.kind == "QLOCAL" and _may_hold(tables, command.name)):
+        return command.wrong or None  # what holds messages cannot be deleted
+    told = [None if state is None else state.copy().apply(command) for state in between(tables, event)]
+    return told[0] if all((one is None, bool(one)) == (told[0] is None, bool(told[0])) for one in told) else None
 
 
-def _staged(tables: Tables, event: Send) -> int:
-    """How many messages at most it is on the staging queue: one for each subscriber of a topic, as of its send."""
-    parts = tables.names.parts(event.dest)
-    return sum(len(tables.sessions) + len(tables.subscriptions) if tables.names.is_topic(part) else 1 for part in parts)
+def _may_hold(tables: Tables, name: str) -> bool:
+    if name == STAGING:
+        return bool(tables.delayed)
+    return not tables.simulated or name in tables.destinations
 
 
-def _names(command: str, queue: str) -> bool:
-    found = KNOWN.fullmatch(command)
-    return found is not None and found.group(1) == queue
+def reasons_of(tables: Tables, event: Send | Subscribe) -> Reasons:
+    """Why a request must and may be refused, whatever the state was."""
+    possible = between(tables, event)
+    known = [state for state in possible if state is not None]
+    if len(known) < len(possible) or tables.header.at:
+        return Reasons(known=False)
+    asked = (
+        _sending(tables, state, event) if isinstance(event, Send) else _subscribing(tables, state, event)
+        for state in known
+    )
+    each = list(asked)
+    if len(each) == 1:
+        return each[0]
+    all_of = Reasons(known=all(one.known for one in each))
+    for one in each:
+        for reason in one.may:
+            all_of.add(reason, sure=all(other.must for other in each))
+        for place in one.places:
+            all_of.places[place] = all(other.places.get(place, False) for other in each)
+    return all_of
+
+
+def _subscribing(tables: Tables, state: Objects, event: Subscribe) -> Reasons:
+    found = Reasons(known=_is_known(tables, state, event.dest, event.host))
+    right = "SUB" if tables.names.is_topic(event.dest) else "BROWSE" if event.browser else "GET"
+    for part in tables.names.parts(event.dest):
+        if part == STAGING or not state.may(right, part):
+            found.add(UNAUTHORISED)
+    return found
+
+
+def _is_known(tables: Tables, state: Objects, dest: str, host: str) -> bool:
+    """Whether the objects that a name stands for are those that commands call so, and the rights are everyone's."""
+    if any(who != "nobody" and host and who.startswith(host) for who in state.rights):
+        return False
+    names = [dest, *tables.names.parts(dest)]
+    told = [name for kind, name in state.objects if name != STAGING]
+    told += [name for mine in state.rights.values() for name in mine]
+    plain = tables.simulated and all(tables.destination(name).kind in {"queue", "topic", "composite"} for name in names)
+    virtual = any(tables.names.virtual_topic(name) for name in names)
+    return not told or (plain and not virtual and not any(("QALIAS", name) in state.objects for name in names))
+
+
+def _sending(tables: Tables, state: Objects, event: Send) -> Reasons:
+    found = Reasons(known=_is_known(tables, state, event.dest, event.host) and event.deliver_at_ms is None)
+    if event.delay_ms < 0 or not found.known:
+        found.known = False
+        return found
+    topic, parts = tables.names.is_topic(event.dest), tables.names.parts(event.dest)
+    for part in parts:
+        if not state.may("PUB" if topic else "PUT", part):
+            found.add(UNAUTHORISED)
+    if event.delay_ms:
+        _of_the_message(state, event, found)
+        for part in parts:
+            _of_the_target(state, event, found, part, topic=topic)
+        _of_a_queue(
+            found, STAGING, state.staging(), event.size + HEADER_BYTES, partial(_staged, tables, event), sure=not topic
+        )
+    for part in parts if not topic else ():
+        _of_a_queue(found, part, state.queue(part), event.size, partial(_standing, tables, event, part))
+    return found
+
+
+def _of_the_message(state: Objects, event: Send, found: Reasons) -> None:
+    """What forbids a delay to a message, wherever it goes."""
+    if int(state.qmgr["CMDLEVEL"]) < DELAY_LEVEL:
+        found.add(UNSUPPORTED)
+    if event.group or any(_number(event, name) for name in RETAIN) or _number(event, FLAGS) & APART:
+        found.add(OPTIONS)
+    sent_ms = event.timestamp_ms or 0
+    life_ms = event.expiration_ms - sent_ms
+    if event.life_ms or (event.ttl_ms and event.expiration_ms <= 0) or (event.expiration_ms > 0 >= sent_ms):
+        found.add(EXPIRY, sure=False)  # whose clock counts is open, or a header said it
+    elif event.expiration_ms > 0 and max(1, life_ms) < event.delay_ms:
+        found.add(EXPIRY)
+
+
+def _of_the_target(state: Objects, event: Send, found: Reasons, name: str, *, topic: bool) -> None:
+    """What forbids a delay to a destination."""
+    row = state.topic(name) if topic else state.queue(name)
+    cap_ms = int(row["CAPEXPRY"]) * TENTH_MS
+    if 0 < cap_ms < event.delay_ms:
+        found.add(EXPIRY)
+    if not topic and row["CLUSTER"] and row["DEFBIND"] != "NOTFIXED":
+        found.add(OPTIONS)
+    if topic and row["PMSGDLV" if event.persistent else "NPMSGDLV"] != "ALLAVAIL":
+        found.add(PUBLICATION)
+
+
+def _of_a_queue(
+    found: Reasons,
+    name: str,
+    row: dict[str, Value] | None,
+    size_bytes: int,
+    depth: Callable[[], Span],
+    *,
+    sure: bool = True,
+) -> None:
+    """What a put finds in its way on one queue, which holds ``depth`` messages, at least and at most."""
+    if row is None:
+        found.add(UNKNOWN, name, sure=sure)
+    elif row["PUT"] == "DISABLED":
+        found.add(INHIBITED, name, sure=sure)
+    elif size_bytes > int(row["MAXMSGL"]):
+        found.add(TOO_BIG, name, sure=sure)
+    else:
+        least, most = depth()
+        if most >= int(row["MAXDEPTH"]):
+            found.add(FULL, name, sure=sure and least >= int(row["MAXDEPTH"]))
+
+
+def _number(event: Send, name: str) -> int:
+    value = event.headers.get(name, 0)
+    if isinstance(value, str):
+        return int(value) if value.lstrip("-").isdigit() else 0
+    return int(value)
+
+
+def depth_of(tables: Tables, event: Operate, name: str) -> Span:
+    """How many messages a queue held when an operator looked: at least, at most."""
+    return _staged(tables, event) if name == STAGING else _standing(tables, event, name)
+
+
+def _standing(tables: Tables, event: Send | Operate, name: str) -> Span:
+    """How many messages a queue held when something was asked: at least, at most."""
+    dest = tables.destinations.get(name)
+    if dest is None:
+        return 0, NEVER
+    moved = any(one.op == "move" for one in tables.operations) or dest.kind == "dead-letters"
+    came = [send for send in _before(tables, event) if name in tables.names.parts(send.event.dest)]
+    stays = [copy for copy in dest.copies if _stays(tables, copy, event)]
+    simple = tables.simulated and not tables.restarts and not dest.purges
+    fed = moved or name in _told_to(tables) or tables.names.virtual_topic(name)
+    return len(stays) if simple else 0, NEVER if fed else len(came)
+
+
+def _told_to(tables: Tables) -> dict[str, bool]:
+    """Where reports may go, and dead letters."""
+    asked = any(name.startswith(REPORT) for send in tables.sends.values() for name in send.event.headers)
+    return dict.fromkeys(tables.destinations, True) if asked else {}
+
+
+def _stays(tables: Tables, copy: Copy, event: Send | Operate) -> bool:
+    """Whether a copy stood on its queue, seen by nobody yet, for certain."""
+    send = copy.send
+    if send.event.seq >= event.seq or not send.confirmed or send.accepted[1] > event.t0 or send.delayed:
+        return False
+    return not may_die(tables, send) and not any(one.event.t0 <= event.t1 for one in copy.deliveries)
+
+
+def _staged(tables: Tables, event: Send | Operate) -> Span:
+    """The same of the staging queue, where there is one message for each queue or subscription."""
+    least = 0
+    # What is to be tried again after a rejection waits there, too.
+    again = any(entry.redelivery is not None for entry in tables.declared.policies)
+    most = NEVER if again else 0
+    quiet = tables.simulated and not tables.restarts and not any(one.op != "mqsc" for one in tables.operations)
+    for send in _before(tables, event):
+        if not send.delayed:
+            continue
+        topic = tables.names.is_topic(send.event.dest)
+        count = len(tables.sessions) if topic else len(tables.names.parts(send.event.dest))
+        due = due_of(tables, send) if quiet and send.confirmed and send.event.tx is None else None
+        kept = due is not None and send.accepted[1] <= event.t0 and send.event.seq < event.seq
+        most += count if due is None or not tables.simulated or not _is_over(tables, send, event) else 0
+        if due is not None and kept and not topic and due.span[0] > event.t1 and not may_die(tables, send):
+            least += count
+    return least, most + (len(tables.sessions) if isinstance(event, Send) and tables.names.is_topic(event.dest) else 0)
+
+
+def _is_over(tables: Tables, send: SendRow, event: Send | Operate) -> bool:
+    """Whether a queue's message had been seen by then, so that it waited no more."""
+    one = len(tables.names.parts(send.event.dest)) == 1 and not tables.names.is_topic(send.event.dest)
+    return one and send.seen is not None and send.seen.t1 < event.t0
+
+
+def _before(tables: Tables, event: Send | Operate) -> list[SendRow]:
+    """What may have been taken over before something else came."""
+    return [
+        row for row in tables.sends.values() if not row.refused and row.event.t0 <= event.t1 and row.event is not event
+    ]

@@ -46,10 +46,10 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import NOTED
 from brokerproof.conformance.facts.attachments import Attachments, heard, unheard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
+from brokerproof.conformance.facts.managed import is_report, mark_commands
 from brokerproof.conformance.facts.operating import operate
 from brokerproof.conformance.facts.policy import gets_expiration, surely_believes_clients
 from brokerproof.conformance.facts.pressure import may_block
-from brokerproof.conformance.facts.queue_managers import mark_commands
 from brokerproof.conformance.facts.reading import read
 from brokerproof.conformance.facts.requests import Requests
 from brokerproof.conformance.facts.rows import (
@@ -245,7 +245,7 @@ class Recording:
             tables.advisories.append(event)
             return
         send = self._row(event.message)
-        if send is None:
+        if send is None or is_report(tables, event):  # of a message, whose body it may show
             tables.ghosts.append(event)
             dest.ledger.ghosts += 1
             dest.ledger.arrived += 1

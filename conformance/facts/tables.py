@@ -32,6 +32,7 @@ from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.clock import Clock
 from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.ledger import Browser
+from brokerproof.conformance.facts.mqsc import State
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.rows import (
     Client,
@@ -76,17 +77,18 @@ class Tables:
     __slots__ = ("acknowledges", "advisories", "asked", "blocks", "broker", "broker_readings", "browsers", "browses",
                  "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes",
                  "declared", "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header",
-                 "limits", "lookers", "marks", "measured", "mortal", "moved_seq", "moves", "names", "operations",
-                 "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings", "queue_rests", "readings",
-                 "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes", "sessions", "settle",
-                 "simulated", "strains", "subscriptions", "transactions", "uncommitted", "unproved", "unsure", "vain",
-                 "virtual_queues", "volatile", "wild")
+                 "limits", "lookers", "managed", "marks", "measured", "mortal", "moved_seq", "moves", "names",
+                 "operations", "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
+                 "queue_rests", "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes",
+                 "sessions", "settle", "simulated", "strains", "subscriptions", "transactions", "uncommitted",
+                 "unproved", "unsure", "vain", "virtual_queues", "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:  # noqa: PLR0915 - one table a line
         self.header = header
         self.names = names.Destinations(header.destinations)
         self.declared = header.declared
+        self.managed: list[State] | None = None  # a queue manager's objects, once they were asked for (``managed.py``)
         self.broker = header.broker_host
         #: Virtual time: instants are exact, and a timer cannot act while something is read.
         self.simulated = header.world == "simulated"
@@ -117,8 +119,7 @@ class Tables:
         self.lookers: dict[str, Browser] = {}
         self.browsings: list[Browser] = []
         self.polls, self.vain = list[Poll](), dict[str, bool]()  # vain: consumers whose last call brought nothing
-        self.probes: list[Probe] = []
-        self.acknowledges: list[Acknowledge] = []
+        self.probes, self.acknowledges = list[Probe](), list[Acknowledge]()
         self.operations: list[Operate] = []
         self.moves: list[Operate] = []  # from the beginning of the pass: what they move may arrive before their answer
         self.measured: list[tuple[Operate, Reading]] = []

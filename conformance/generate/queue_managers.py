@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from brokerproof.conformance.experiment.steps import Advance, Operate, Probe, Send
+from brokerproof.conformance.experiment.destinations import Destination
+from brokerproof.conformance.experiment.steps import Advance, Operate, Probe, Send, Subscribe
 from brokerproof.conformance.experiment.steps.parallel import mapped
+from brokerproof.conformance.generate.frame import one_of
+from brokerproof.conformance.generate.operators import STAGING, with_operator
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.experiment.steps import AnyStep
 
-STAGING: Final = "SYSTEM.DDELAY.LOCAL.QUEUE"
 #: (command, what undoes it); {q} is a queue of the program.
 SWITCHES: Final = (
     ("STOP DELAYPROC", "START DELAYPROC"),
@@ -33,6 +35,17 @@ DEPTHS: Final = (5000, 10, 3, 1)
 EXCEPTION: Final = {"JMS_IBM_Report_Exception": 0x01000000}
 DISCARD: Final = {"JMS_IBM_Report_Discard_Msg": 0x08000000}
 REPORTS: Final[tuple[dict[str, int], ...]] = (EXCEPTION, EXCEPTION | DISCARD, DISCARD)
+#: The same with data and with full data, and reports of other kinds.
+MORE: Final[tuple[dict[str, int], ...]] = (
+    {"JMS_IBM_Report_Exception": 0x03000000},
+    {"JMS_IBM_Report_Exception": 0x07000000},
+    {"JMS_IBM_Report_Exception": 0x07000000} | DISCARD,
+    {"JMS_IBM_Report_COA": 0x100},
+    {"JMS_IBM_Report_COA": 0x700, "JMS_IBM_Report_COD": 0x800},
+    {"JMS_IBM_Report_COD": 0x3800},
+    {"JMS_IBM_Report_Expiration": 0x00200000},
+    {"JMS_IBM_Report_Expiration": 0x00E00000},
+)
 #: How long targets take nothing: short against a retry, or long.
 PAUSES_MS: Final = (3000, 600_000, 500)
 DEADQ: Final = "ActiveMQ.DLQ"
@@ -71,12 +84,14 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
         program.broker, generation={**program.broker.generation, "delay": "ibm-mq"}, mqsc=mqsc
     )
     program = msgspec.structs.replace(program, broker=broker, steps=steps)
-    return with_reports(chooser, program, queues) if queues and chooser.flag(50) else program
+    program = with_reports(chooser, program, queues) if queues and chooser.flag(50) else program
+    return with_operator(chooser, program) if not probed and chooser.flag(60) else program
 
 
 def with_reports(chooser: Chooser, program: Program, queues: list[str]) -> Program:
     """Half of the messages with a delay ask for reports, and while they wait their target takes nothing; nor do,
-    sometimes, the dead-letter queue and the queues of subscribers.
+    sometimes, the dead-letter queue and the queues of subscribers. More are sent for that, by somebody who looks at his
+    reports or not.
     """
 
     def asking(step: AnyStep) -> AnyStep:
@@ -91,11 +106,40 @@ def with_reports(chooser: Chooser, program: Program, queues: list[str]) -> Progr
     if not own and not any("DEADQ" in command for command in broker.mqsc) and chooser.flag(60):
         broker = msgspec.structs.replace(broker, mqsc=[*broker.mqsc, f"ALTER QMGR DEADQ('{DEADQ}')"])
     sends = [place for place, step in enumerate(steps) if isinstance(step, Send) and step.delay_ms]
-    topics = any(dest.kind == "topic" for dest in program.destinations)
-    shut = [SWITCHES[1], *(pair for pair in FULL if chooser.flag(70 if topics and "MODEL" in pair[0] else 40))]
     place = sends[chooser.below(len(sends))] + 1 if sends else len(steps)
     queue = queues[chooser.below(len(queues))]
-    steps[place:place] = [Operate(op="mqsc", command=on.format(q=queue)) for on, _ in shut]
-    opened = [Operate(op="mqsc", command=off.format(q=queue)) for _, off in shut]
+    shut, opened = _shut(chooser, program, queue)
+    steps[place:place] = [*_sent(chooser, program, queue), *shut]
     steps += [Advance(ms=PAUSES_MS[chooser.below(len(PAUSES_MS))]), *opened]
-    return msgspec.structs.replace(program, broker=broker, steps=steps)
+    return _looking(chooser, msgspec.structs.replace(program, broker=broker, steps=steps))
+
+
+def _shut(chooser: Chooser, program: Program, queue: str) -> tuple[list[AnyStep], list[AnyStep]]:
+    """Commands after which a queue takes nothing, nor do others, and what undoes them."""
+    topics = any(dest.kind == "topic" for dest in program.destinations)
+    pairs = [SWITCHES[1], *(pair for pair in FULL if chooser.flag(70 if topics and "MODEL" in pair[0] else 40))]
+    shut: list[AnyStep] = [Operate(op="mqsc", command=on.format(q=queue)) for on, _ in pairs]
+    return shut, [Operate(op="mqsc", command=off.format(q=queue)) for _, off in pairs]
+
+
+def _sent(chooser: Chooser, program: Program, queue: str) -> list[AnyStep]:
+    """A few messages to a queue, due soon."""
+    places = [place for place, dest in enumerate(program.destinations) if dest.name == queue]
+    sent: list[AnyStep] = []
+    for _ in range(chooser.below(4)):
+        headers: dict[str, bool | int | float | str] = dict(one_of(chooser, ({}, *REPORTS, *REPORTS, *MORE)))
+        host, reply, persistent = chooser.below(len(program.clients())), chooser.flag(60), chooser.flag(60)
+        send = Send(host=host, dest=places[0], delay_ms=400, headers=headers, reply=reply, persistent=persistent)
+        sent.append(send)
+    return sent
+
+
+def _looking(chooser: Chooser, program: Program) -> Program:
+    """The program with a consumer of a temporary queue, where reports may come; its destination is the last one."""
+    host = chooser.below(len(program.clients()))
+    name = program.clients()[host].name
+    if any(dest.host == name for dest in program.destinations) or not chooser.flag(60):
+        return program
+    dests = [*program.destinations, Destination(f"~{name}", "temporary", host=name)]
+    looks = Subscribe(host=host, dest=len(dests) - 1, prefetch=10)
+    return msgspec.structs.replace(program, destinations=dests, steps=[looks, *program.steps])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from brokerproof.conformance.mutants.registry import Mutant, fresh
+from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.mq.checks import SendChecks
 from brokerproof.reference_broker.core.mq.definitions import Definitions
-from brokerproof.reference_broker.core.mq.mqsc import Value
+from brokerproof.reference_broker.core.mq.mqsc import MqscError, Value
 from brokerproof.reference_broker.core.mq.processor import RUNNING, Processor
 from brokerproof.reference_broker.core.mq.release import ReleaseFailure
+from brokerproof.reference_broker.core.mq.reports import Reports
 
 
 class Forgives(SendChecks):
@@ -60,6 +62,62 @@ class IgnoresPut(SendChecks):
         return super().fault(enabled, size_bytes, depth)
 
 
+class TakesOptions(Forgives):
+    """A retained publication, or a clustered queue that is bound when it is opened."""
+
+    forgiven = "MQRC_OPTIONS_ERROR"
+
+
+class FindsRoom(SendChecks):
+    """No queue is full, inhibited or too small."""
+
+    def room(self, target: str, fault: str, staging_fault: str) -> tuple[str, str]:  # noqa: ARG002 - the signature
+        return "", ""
+
+
+class NamesTheTarget(SendChecks):
+    """The target is to blame, whichever queue it was."""
+
+    def room(self, target: str, fault: str, staging_fault: str) -> tuple[str, str]:
+        return super().room(target, fault or staging_fault, "")
+
+
+class SaysFull(SendChecks):
+    """Whatever is wrong with a queue, it is full."""
+
+    def fault(self, attributes: dict[str, Value] | None, size_bytes: int, depth: int) -> str:
+        return "MQRC_Q_FULL" if super().fault(attributes, size_bytes, depth) else ""
+
+
+class TellsAnotherReason(Reports):
+    """A report's feedback is the reason's number and one."""
+
+    def make(self, message: Message, kind: str, feedback: int, now: Now) -> Message | None:
+        return super().make(message, kind, feedback + 1, now)
+
+
+class LetsEverybodyIn(SendChecks):
+    """Who may consume is not asked."""
+
+    def entrance(self, definitions: Definitions, principal: str, right: str, name: str) -> bool:  # noqa: ARG002
+        return True
+
+
+class RefusesToStop(Processor):
+    """STOP is an error."""
+
+    def stopped(self) -> str:
+        raise MqscError("the processor cannot be stopped")
+
+
+class StaysStopped(Processor):
+    """What has stopped runs again after START only."""
+
+    def altered(self, state: str, before: dict[str, Value] | None, definitions: Definitions) -> str:
+        after = super().altered(state, before, definitions)
+        return after if state == RUNNING else state
+
+
 class Drops(ReleaseFailure):
     """What can be put nowhere is gone."""
 
@@ -84,5 +142,21 @@ ALL = (
     ),
     Mutant("mq-put-attribute-ignored", "DLY-043", "PUT(DISABLED) is ignored.", "mq_checks", fresh(IgnoresPut)),
     Mutant("mq-failed-put-lost", "DLY-032", "What can be put nowhere is gone.", "mq_release", fresh(Drops)),
+    Mutant("mq-options-delayed", "DLY-045", "A retained message is delayed.", "mq_checks", fresh(TakesOptions)),
+    Mutant("mq-room-ignored", "DLY-046", "No queue is ever full or inhibited.", "mq_checks", fresh(FindsRoom)),
+    Mutant(
+        "mq-names-the-target-only", "DLY-047", "The staging queue is never named.", "mq_checks", fresh(NamesTheTarget)
+    ),
+    Mutant("mq-entrance-open", "DLY-048", "Everybody may consume.", "mq_checks", fresh(LetsEverybodyIn)),
+    Mutant("mq-stop-refused", "DLY-049", "STOP is refused.", "mq_processor", fresh(RefusesToStop)),
+    Mutant("mq-stays-stopped", "DLY-050", "Only START restarts the processor.", "mq_processor", fresh(StaysStopped)),
+    Mutant("mq-always-full", "DLY-051", "Whatever is wrong with a queue, it is full.", "mq_checks", fresh(SaysFull)),
+    Mutant(
+        "mq-report-of-another-reason",
+        "DLY-052",
+        "A report tells another reason.",
+        "mq_reports",
+        fresh(TellsAnotherReason),
+    ),
     Mutant("mq-stop-ignored", "DLY-042", "The delay processor cannot be stopped.", "mq_processor", fresh(NeverStops)),
 )

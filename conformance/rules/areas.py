@@ -28,6 +28,7 @@ from brokerproof.conformance.rules import (
     inactivity,
     inflight,
     liveness,
+    managing,
     memory,
     memory_paging,
     memory_room,
@@ -42,6 +43,7 @@ from brokerproof.conformance.rules import (
     selection,
     survival,
     timestamping,
+    told_by_managers,
     topics,
     transactions,
 )
@@ -50,9 +52,9 @@ from brokerproof.conformance.rules.rule import RULES
 # fmt: off
 AREAS = (acceptance, acknowledgement, answers, bridges, connections, contents, copies, dead_letters, delay,
          delay_asked, delay_mq, delay_release, delay_waiting, delivery, durability, durables, expiry, expiry_clients,
-         expiry_counters, expiry_topics, figures, giving_up, inactivity, inflight, liveness, memory, memory_paging,
-         memory_room, memory_usage, onlookers, prefetch, processes, raw_peers, redelivery, redelivery_marks,
-         restamping, selection, survival, timestamping, topics, transactions)
+         expiry_counters, expiry_topics, figures, giving_up, inactivity, inflight, liveness, managing, memory,
+         memory_paging, memory_room, memory_usage, onlookers, prefetch, processes, raw_peers, redelivery,
+         redelivery_marks, restamping, selection, survival, timestamping, told_by_managers, topics, transactions)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]

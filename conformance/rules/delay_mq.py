@@ -1,15 +1,15 @@
 """Delivery delay as IBM MQ has it (generation ``ibm-mq``): what is refused, with which reason, and what becomes of a
-message whose target cannot take it (DLY-016, DLY-032, DLY-033, DLY-039 to DLY-044).
+message whose target cannot take it (DLY-016, DLY-032, DLY-039 to DLY-044).
 """
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import DISCARD, states
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
@@ -19,13 +19,6 @@ from brokerproof.conformance.rules.selecting import reasoned
 
 #: Where a restart carries the commands of the configuration out again, and those of the operator not.
 SINCE_THE_START: Final = tuple(mark for mark in ANYTHING if mark != "restart")
-_GRANT = re.compile(r"SET AUTHREC PROFILE\('([^']+)'\) PRINCIPAL\('nobody'\) AUTHADD\(([A-Z, ]*)\)")
-
-#: Its sender wants no dead letter.
-DISCARD: Final = "JMS_IBM_Report_Discard_Msg"
-
-#: What stops or restarts the processor.
-_SWITCH = re.compile("DELAYPROC|DDELAY|CMDLEVEL|PLATFORM")
 
 
 def managed(facts: Facts) -> list[Send]:
@@ -83,16 +76,6 @@ def early_levels_refuse(facts: Facts, send: Send) -> Findings:
         yield from _refused(send, 2298)
 
 
-@rule("DLY-033", over=managed, handles=ANYTHING, faults=FAULTS)
-def authority_at_the_send(facts: Facts, send: Send) -> Findings:
-    """Authority is checked at the send, on the real target."""
-    grants = [match for line in facts.declared.mqsc if (match := _GRANT.fullmatch(line))]
-    right = "PUB" if send.dest.topic else "PUT"
-    names = [match[1] for match in grants if right in match[2].replace(" ", "").split(",")]
-    if grants and send.dest.name not in names and "AUTHREC" not in _commands(facts):
-        yield from _refused(send, 2035)
-
-
 def _commands(facts: Facts) -> str:
     return "; ".join(event.command or "" for event in operations(facts))
 
@@ -124,18 +107,20 @@ def managed_arrivals(facts: Facts) -> list[Delivery]:
     return facts.rows(first_arrivals) if is_managed(facts) and operations(facts) else []
 
 
-@rule("DLY-042", over=managed_arrivals, handles=SINCE_THE_START, faults=FAULTS)
+@rule("DLY-042", over=managed_arrivals, handles=ANYTHING, faults=FAULTS)
 def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Findings:
     """While the delivery delay processor is stopped no delayed message reaches a consumer, however late it is."""
     due = facts.delays.due(delivery.send)
-    before = [e for e in _said_by(facts, delivery.event.t1) if _SWITCH.search(e.command or "")]
-    if due is None or not before:
+    if due is None:
         return
-    last = before[-1]
-    if last.command == "START DELAYPROC":
-        yield held("when-started", "it came after the start")
-    elif last.command == "STOP DELAYPROC" and last.t1 < due.span[0]:
+    all_ = states(facts)
+    first = max(k for k, one in enumerate(all_) if one.event is None or one.event.t1 < due.span[0])
+    during = [one.objects for one in all_[first:] if one.event is None or one.event.t0 <= delivery.event.t1]
+    running = [objects is None or objects.running for objects in during]
+    if not any(running):
         yield broken("while-stopped", delivery.send, delivery, why="the processor had been stopped before it was due")
+    elif not running[0]:
+        yield held("when-started", "it came after the start")
 
 
 def _said_by(facts: Facts, until_ns: int) -> list[Operate]:

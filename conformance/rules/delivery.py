@@ -10,8 +10,8 @@ from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.dead_letters import names_another
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import is_report
 from brokerproof.conformance.facts.ordering import neighbours
-from brokerproof.conformance.facts.queue_managers import is_report
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Send, Session
 from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule

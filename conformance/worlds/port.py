@@ -56,8 +56,10 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
     #: Of a fault: what was seen of it through another channel; and, of ``resume``, of the stall that it ends.
     evidence: dict[str, int] | None = None
     stall: dict[str, int] | None = None
-    #: Of ``operate``: how many messages it concerned. Of ``read counters``: those that exist; None: nobody can ask.
+    #: Of ``operate``: how many messages it concerned, and what was shown. Of ``read counters``: those that exist; None:
+    #: nobody can ask.
     count: int | None = None
+    shown: list[str] = []
     counters: dict[str, int] | None = None
     #: Of ``probe``: what the first raw peer said and heard.
     seen: tuple[Said, Heard] | None = None

@@ -187,6 +187,7 @@ class Recording:
             refusal=self.outcome.refusal,
             limit_bytes=operation.limit_bytes if operation.op == "limit" else None,
             command=operation.command or None,
+            shown=self.outcome.shown,
         )
 
     def pause(self, operation: ops.Pause) -> Event:

@@ -135,13 +135,14 @@ class Granted(Effect):
 
 
 class Counted(Effect):
-    """An operator's request succeeded and concerned so many messages."""
+    """An operator's request succeeded and concerned so many messages; ``shown``: what it shows."""
 
-    __slots__ = ("count", "request")
+    __slots__ = ("count", "request", "shown")
 
-    def __init__(self, request: int, count: int) -> None:
+    def __init__(self, request: int, count: int, shown: list[str] | None = None) -> None:
         self.request = request
         self.count = count
+        self.shown = shown or []
 
 
 class Throttled(Effect):

@@ -152,7 +152,7 @@ class Management:
             return
         for line in shown:
             stage.log(line)
-        self._answer(event, len(shown))
+        self._answer(event, len(shown), shown)
 
     def _get_staged(self, event: GetStaged) -> None:
         stage = self._region.stage
@@ -227,6 +227,6 @@ class Management:
         if event.request:
             self._region.effects.append(Refused(0, event.request, code, text))
 
-    def _answer(self, event: Operation, count: int) -> None:
+    def _answer(self, event: Operation, count: int, shown: list[str] | None = None) -> None:
         if event.request:
-            self._region.effects.append(Counted(event.request, count))
+            self._region.effects.append(Counted(event.request, count, shown))

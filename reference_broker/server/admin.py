@@ -79,10 +79,7 @@ class Admin:
         self._flush(now)
 
     def _operate(self, operation: Operation, reply: Reply) -> None:
-        self.submit(
-            operation,
-            lambda done: reply(_failed(done.code, done.text) if done.code else {"ok": {"count": done.count}}),
-        )
+        self.submit(operation, lambda done: reply(_done(done)))
 
     def _perform(self, request: _Request) -> _Result:
         command = request.get("do")
@@ -188,6 +185,12 @@ def _parse(line: bytes) -> _Request:
     if not isinstance(request, dict):
         raise BadRequestError(f"{line[:60].decode('utf-8', 'replace')!r} is not a JSON object; send one per line")
     return request
+
+
+def _done(action: Answered) -> _Result:
+    if action.code:
+        return _failed(action.code, action.text)
+    return {"ok": {"count": action.count, "shown": action.shown} if action.shown else {"count": action.count}}
 
 
 def _failed(code: str, text: str) -> _Result:

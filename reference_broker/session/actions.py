@@ -56,13 +56,18 @@ class Authenticate(Action):
 
 
 class Answered(Action):
-    """What became of an operator's request: ``count`` messages, or a refusal (``code`` and ``text`` not empty)."""
+    """What became of an operator's request: ``count`` messages and what is ``shown``, or a refusal (``code`` and
+    ``text`` not empty).
+    """
 
-    __slots__ = ("code", "count", "request", "text")
+    __slots__ = ("code", "count", "request", "shown", "text")
 
-    def __init__(self, request: int, count: int, code: str = "", text: str = "") -> None:
+    def __init__(
+        self, request: int, count: int, code: str = "", text: str = "", shown: list[str] | None = None
+    ) -> None:
         self.request = request
         self.count = count
+        self.shown = shown or []
         self.code = code
         self.text = text
 

@@ -235,6 +235,7 @@ TABLES: dict[str, dict[str, str]] = {
         "headers": STRING,
         "limit_bytes": INT,
         "command": STRING,
+        "shown": STRINGS,
         "asked_ms": INT,
         "after_bytes": INT,
     },

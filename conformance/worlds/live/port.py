@@ -415,7 +415,7 @@ class LivePort:
             return
         if answer is None:
             raise NotOfferedError(f"nobody can ask this broker to {operation.op} {operation.dest}")
-        outcome.count, outcome.refusal = answer.count, answer.refusal or None
+        outcome.count, outcome.refusal, outcome.shown = answer.count, answer.refusal or None, answer.shown
         outcome.result = "fail" if answer.refusal else "ok"
 
     # -- waiting

@@ -458,7 +458,7 @@ class SimulatedPort:
         elif answer.code:
             outcome.result, outcome.refusal = "fail", answer.text
         else:
-            outcome.count = answer.count
+            outcome.count, outcome.shown = answer.count, answer.shown
 
     def _probe(self, probe: ops.Probe, outcome: Outcome) -> None:
         """Let raw peers come and go; what the first of them saw."""

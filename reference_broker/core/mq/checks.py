@@ -56,6 +56,10 @@ class SendChecks:
             "MQRC_NOT_AUTHORIZED", f"{principal!r} has no {right} authority on {name}; SET AUTHREC grants it"
         )
 
+    def entrance(self, definitions: Definitions, principal: str, right: str, name: str) -> bool:
+        """Whether somebody may consume from, browse or subscribe to an object."""
+        return name != STAGING and definitions.may(principal, right, name)
+
     def delay(self, definitions: Definitions, message: Message, delay_ms: int, life_ms: int) -> tuple[str, str]:
         """Why a message cannot be delayed, wherever it goes. ``life_ms`` 0: for ever."""
         level = definitions.number("CMDLEVEL")

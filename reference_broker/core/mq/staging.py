@@ -208,7 +208,7 @@ class Stage:
         for destination in members(event.destination):
             right = "SUB" if destination.startswith(TOPIC) else "BROWSE" if event.browser else "GET"
             name = destination.removeprefix(TOPIC).removeprefix(QUEUE)
-            if name == STAGING or not self.definitions.may(principal, right, name):
+            if not self.region.policies.mq_checks.entrance(self.definitions, principal, right, name):
                 return refusal("MQRC_NOT_AUTHORIZED", f"{principal!r} has no {right} authority on {name}")
         return "", ""
 

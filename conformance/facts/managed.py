@@ -1,0 +1,135 @@
+"""Managed: what a queue manager's objects were at each instant.
+
+It follows from the commands of its configuration and its operator's, in the order in which they took effect
+(``mqsc.py``). A restart carries out those of the configuration again, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Arrive, Event, History, Operate, Send, Subscribe
+from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.mqsc import STAGING, Command, Objects, State
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.tables import Tables, kind_of
+
+#: What the queues of subscribers are made from.
+MODEL: Final = "SYSTEM.NDURABLE.MODEL.QUEUE"
+#: How a sender asks for reports, and what none of them is without; and for no dead letter.
+REPORT: Final = "JMS_IBM_Report_"
+FEEDBACK: Final = "JMS_IBM_Feedback"
+DISCARD: Final = "JMS_IBM_Report_Discard_Msg"
+
+
+def is_queue_manager(tables: Tables) -> bool:
+    """Whether the broker plays one."""
+    return tables.declared.generation.get("delay") == "ibm-mq" or bool(commands(tables))
+
+
+def commands(tables: Tables) -> list[str]:
+    """What it was told, as far as it may have been carried out."""
+    told = [event.command or "" for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
+    return [*tables.declared.mqsc, *told]
+
+
+def is_report(tables: Tables, event: Arrive) -> bool:
+    """Whether a queue manager tells a sender what it asked to be told; without a reply queue, that is a dead letter."""
+    if FEEDBACK not in event.properties or not is_queue_manager(tables):
+        return False
+    return any(name.startswith(REPORT) for send in tables.sends.values() for name in send.event.headers)
+
+
+def states(tables: Tables) -> list[State]:
+    """The objects over time, in order; worked out once per run."""
+    if tables.managed is None:
+        tables.managed = _states(tables)
+    return tables.managed
+
+
+def configured(tables: Tables) -> Objects:
+    """The objects when the broker has started."""
+    objects = Objects()
+    for line in tables.declared.mqsc:
+        objects.apply(Command(line))
+    objects.running = objects.opens()
+    return objects
+
+
+def _states(tables: Tables) -> list[State]:
+    found = [State(configured(tables))]
+    told: list[Event] = [event for event in tables.operations if event.op == "mqsc"]
+    for event in sorted([*told, *tables.restarts], key=lambda event: event.seq):
+        if not isinstance(event, Operate):
+            found.append(State(configured(tables), event))
+        elif event.result != "fail":
+            command, before = Command(event.command or ""), found[-1].objects
+            after = None if before is None else before.copy()
+            # What was carried out and should not have been may have done anything.
+            if after is not None and (after.apply(command) or event.result == "unknown"):
+                after = None
+            found.append(State(after, event))
+    return found
+
+
+def between(tables: Tables, event: Event) -> list[Objects | None]:
+    """What the objects may have been while something was asked and answered."""
+    all_ = states(tables)
+    first = max(place for place, state in enumerate(all_) if state.before(event))
+    last = first
+    while last + 1 < len(all_) and not all_[last + 1].after(event):
+        last += 1
+    return [state.objects for state in all_[first : last + 1]]
+
+
+def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> None:
+    """Mark where an operator's commands may change what becomes of messages."""
+    told = [event for event in history.events if type(event) is Operate and event.op == "mqsc"]
+    if not told:
+        return
+    watched = {
+        event.dest: kind_of(event.dest, tables.names) for event in history.events if isinstance(event, Subscribe)
+    }
+    several = [name for name, kind in watched.items() if kind in {"pattern", "temporary", "dead-letters"}]
+    ways = [(send, _ways(tables, send, watched)) for send in sends]
+    delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
+    for event in told:
+        queue = None if event.result == "fail" else _subject(Command(event.command or ""))
+        if queue is None:
+            continue
+        places = [*several, *delayed]
+        if queue == "" or kind_of(queue, tables.names) == "dead-letters":
+            places = [""]
+        elif queue == MODEL:
+            places += [name for _, names in ways for name in names if tables.names.is_topic(name)]
+        elif queue != STAGING:
+            places += [queue, *(name for _, names in ways if queue in names for name in names)]
+        for place in dict.fromkeys([marks.WHOLE, DEAD_LETTERS, *places, *_own_dead_letters(tables, places)]):
+            tables.marks.put(marks.MQSC, place, (event.t0, NEVER))
+
+
+def _ways(tables: Tables, send: Send, watched: Iterable[str]) -> list[str]:
+    """The name that a message was sent to, its parts, and the queues of virtual topics among them."""
+    parts = tables.names.parts(send.dest)
+    return [send.dest, *parts, *(name for name in watched if tables.names.virtual_topic(name) in parts)]
+
+
+def _own_dead_letters(tables: Tables, names: Iterable[str]) -> list[str]:
+    queues = [name for name in names if kind_of(name, tables.names) in {"queue", "virtual", "topic"}]
+    return [tables.destination(name).applied.own_dead_letters() or DEAD_LETTERS for name in queues]
+
+
+def _subject(told: Command) -> str | None:
+    """The queue or topic whose messages a command may concern; ``STAGING``: those with a delay; "": nobody knows; None:
+    there is none.
+    """
+    if told.wrong or told.verb == "DISPLAY":
+        return None
+    if told.kind in {"QMGR", "DELAYPROC"}:
+        return "" if "DEADQ" in told.attributes else STAGING
+    if told.kind not in {"QLOCAL", "TOPIC"}:
+        return ""
+    name = str(told.attributes.get("TOPICSTR") or told.name)
+    return "" if name.startswith("SYSTEM.") and name not in {STAGING, MODEL} else name

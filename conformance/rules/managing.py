@@ -1,0 +1,218 @@
+"""Queue managers of IBM MQ: what they refuse, for which reason and of which object, and whether they do and show what
+their operator says (DLY-033, DLY-045 to DLY-050).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Operate, Subscribe
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import between
+from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
+from brokerproof.conformance.facts.queue_managers import (
+    NAMES,
+    OF_A_QUEUE,
+    OPTIONS,
+    UNAUTHORISED,
+    Reasons,
+    depth_of,
+    reasons_of,
+    wrong_with,
+)
+from brokerproof.conformance.facts.rows import Send
+from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.rules.delay import ANYTHING
+from brokerproof.conformance.rules.delay_mq import is_managed
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+_SAID: Final = re.compile(r"\b(\d{4}) (MQRC_\w+): (.*)")
+_SHOWN: Final = re.compile(r"([A-Z]+)\(([^)]*)\)")
+
+
+class Put:
+    """A send to a queue manager, outside of transactions, that was taken or refused, and why it may be refused."""
+
+    __slots__ = ("marks", "reasons", "send")
+
+    def __init__(self, send: Send, reasons: Reasons) -> None:
+        self.send = send
+        self.reasons = reasons
+        self.marks = send.marks
+
+
+def puts(facts: Facts) -> list[Put]:
+    """All of them of which that is known."""
+    if not is_managed(facts):
+        return []
+    longest_ms = facts.declared.delay_max_ms or NEVER
+    sends = [send for send in facts.sends.values() if send.event.tx is None and send.event.delay_ms <= longest_ms]
+    found = [Put(send, reasons_of(facts, send.event)) for send in sends if send.refused or send.confirmed]
+    return [put for put in found if put.reasons.known]
+
+
+def _said(text: str | None) -> tuple[int, str, str] | None:
+    """Number, name and the rest of a refusal; None: it gives no reason of a queue manager."""
+    match = _SAID.search(text or "")
+    return None if match is None else (int(match[1]), match[2], match[3])
+
+
+def _refused(put: Put, reason: str) -> Findings:
+    if put.send.refused:
+        yield held("refused", reason)
+    else:
+        yield broken("taken", put.send, why=f"it was to be refused: {reason}")
+
+
+@rule("DLY-033", over=puts, handles=ANYTHING)
+def authority_at_the_send(_facts: Facts, put: Put) -> Findings:
+    """Authority is checked at the send, on the real target."""
+    if UNAUTHORISED in put.reasons.must and put.send.event.delay_ms:
+        yield from _refused(put, "refused")
+
+
+@rule("DLY-045", over=puts, handles=ANYTHING)
+def options_that_exclude_a_delay(_facts: Facts, put: Put) -> Findings:
+    """A retained publication, a segment, and what goes to a clustered queue whose DEFBIND is not NOTFIXED cannot have a
+    delay: the send is refused.
+    """
+    if OPTIONS in put.reasons.must and not put.send.event.group:
+        yield from _refused(put, "options")
+
+
+@rule("DLY-046", over=puts, handles=ANYTHING)
+def no_room_for_a_put(_facts: Facts, put: Put) -> Findings:
+    """A send is refused while its target or, if it has a delay, the staging queue cannot take it: inhibited, too small
+    for it, full, or not there.
+    """
+    for reason in OF_A_QUEUE:
+        if reason in put.reasons.must:
+            yield from _refused(put, NAMES[reason])
+
+
+@rule("DLY-047", over=puts, handles=ANYTHING)
+def the_reason_that_applies(_facts: Facts, put: Put) -> Findings:
+    """A refusal of a queue manager carries the number and the name of a reason that applies, and names the queues that
+    it concerns: the target, the staging queue, or both.
+    """
+    said, reasons = _said(put.send.event.refusal), put.reasons
+    if not put.send.refused or said is None:
+        return
+    number, name, text = said
+    if NAMES.get(number) != name:
+        yield broken("another-reason", put.send, why=f"{number} is not {name}")
+    elif number not in reasons.may:
+        applies = ", ".join(NAMES[one] for one in reasons.may) or "nothing"
+        yield broken("another-reason", put.send, why=f"{name} does not apply: {applies} does")
+    elif number not in OF_A_QUEUE:
+        yield held("it-applies", name)
+    else:
+        places = reasons.places
+        silent = [place for place, sure in places.items() if sure and place not in text]
+        wrong = [place for place in (put.send.dest.name, STAGING) if place not in places and _names(text, place)]
+        for place in silent:
+            yield broken("another-object", put.send, why=f"{place} takes nothing, and {text!r} does not say so")
+        for place in wrong:
+            yield broken("another-object", put.send, why=f"{place} takes it, and {text!r} names it")
+        if not silent and not wrong:
+            yield held("it-applies", "both queues are named" if len(places) > 1 else name)
+
+
+def _names(text: str, place: str) -> bool:
+    return any(part.strip().startswith((f"{place}:", f"queue://{place}:")) for part in text.split(";"))
+
+
+def entrances(facts: Facts) -> list[Subscribe]:
+    """Attempts to consume or to browse that a queue manager answered."""
+    if not is_managed(facts):
+        return []
+    taken = [session.event for session in facts.sessions.values() if session.event is not None]
+    denied = [one.event for one in facts.asked if isinstance(one.event, Subscribe) and one.event.result == "fail"]
+    browsers = list(facts.browsers.values())
+    events = {event.seq: event for event in (*taken, *denied, *browsers) if event.result != "unknown"}
+    return [event for event in events.values() if event.refusal != "not connected"]
+
+
+@rule("DLY-048", over=entrances, handles=ANYTHING)
+def who_may_not_get(facts: Facts, event: Subscribe) -> Findings:
+    """Nobody without authority consumes or browses; of the staging queue administrators alone have it."""
+    reasons = reasons_of(facts, event)
+    if not reasons.known:
+        return
+    if event.result == "ok":
+        if reasons.must:
+            yield broken("let-in", event, why=f"it was to be refused with {', '.join(map(str, reasons.must))}")
+        return
+    said = _said(event.refusal)
+    if said is None:
+        return
+    if said[0] not in reasons.may or NAMES[said[0]] != said[1]:
+        yield broken("another-reason", event, why=f"{said[0]} {said[1]} does not apply")
+    elif said[0] == UNAUTHORISED:
+        yield held("refused", "the staging queue" if event.dest == STAGING else "another queue")
+
+
+def told(facts: Facts) -> list[Operate]:
+    """Commands that a queue manager answered."""
+    return [e for e in facts.operations if e.op == "mqsc" and e.result != "unknown"] if is_managed(facts) else []
+
+
+@rule("DLY-049", over=told, handles=ANYTHING)
+def commands_are_carried_out(facts: Facts, event: Operate) -> Findings:
+    """A command that the queue manager's language has, about objects that are there, is carried out; any other is
+    refused.
+    """
+    wrong = wrong_with(facts, event)
+    if wrong is None:
+        return
+    if bool(wrong) is (event.result == "fail"):
+        yield held("as-it-was-said", "refused" if wrong else Command(event.command or "").verb.lower())
+    elif wrong:
+        yield broken("carried-out", event, why=f"it was to be refused: {wrong}")
+    else:
+        yield broken("refused", event, why=f"nothing is wrong with it; the broker said {event.refusal!r}")
+
+
+@rule("DLY-050", over=told, handles=ANYTHING)
+def what_is_shown(facts: Facts, event: Operate) -> Findings:
+    """What a queue manager shows of its objects is what commands have made of them, and the staging queue's depth is
+    one message for each queue and each subscription that a message waits for.
+    """
+    command, known = Command(event.command or ""), between(facts, event)
+    state = known[0]
+    if event.result == "fail" or len(known) != 1 or state is None or not event.shown:
+        return
+    shown = dict(_SHOWN.findall(event.shown[0]))
+    wrong = [f"{name}({value})" for name, value in _wanted(state, command).items() if shown.get(name) != str(value)]
+    if wrong:
+        yield broken("otherwise", event, why=f"it is {' '.join(wrong)}, and not {event.shown[0]!r}")
+        return
+    depth = _counted(facts, event, command)
+    if depth is not None and not depth[0] <= int(shown.get("CURDEPTH", "0")) <= depth[1]:
+        yield broken(
+            "another-depth", event, why=f"{depth[0]} to {depth[1]} messages were there, not {event.shown[0]!r}"
+        )
+    else:
+        yield held("as-it-is", command.kind.lower())
+
+
+def _wanted(state: Objects, command: Command) -> dict[str, Value]:
+    """What is to be shown of an object."""
+    if command.kind == "DELAYPROC":
+        after = state.copy()
+        after.apply(command)
+        early = int(after.qmgr["CMDLEVEL"]) < DELAY_LEVEL
+        return {"STATUS": "RUNNING" if after.running else "ABSENT" if early else "STOPPED"}
+    if command.verb != "DISPLAY":
+        return {}
+    return state.qmgr if command.kind == "QMGR" else state.objects.get((command.kind, command.name), {})
+
+
+def _counted(facts: Facts, event: Operate, command: Command) -> tuple[int, int] | None:
+    """How many messages may have been on the queue that is shown; None: there is none, or nobody knows."""
+    if not facts.simulated:
+        return None  # other programs may have left something there, and its queues have other names
+    if command.kind == "DELAYPROC" or (command.verb == "DISPLAY" and command.kind == "QLOCAL"):
+        return depth_of(facts, event, STAGING if command.kind == "DELAYPROC" else command.name)
+    return None

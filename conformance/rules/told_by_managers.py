@@ -1,0 +1,163 @@
+"""What a queue manager tells of messages that it could not put: dead letters that say why, and reports (DLY-051,
+DLY-052).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Arrive
+from brokerproof.conformance.facts.absence import drained
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import FEEDBACK, REPORT, states
+from brokerproof.conformance.facts.mqsc import Objects, Value
+from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
+from brokerproof.conformance.facts.rows import Delivery, Send
+from brokerproof.conformance.rules.delay import ANYTHING
+from brokerproof.conformance.rules.delay_mq import is_managed
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+REASON: Final = "MQDLH_Reason"
+TARGET: Final = "MQDLH_DestQName"
+KIND: Final = "JMS_IBM_MsgType"
+#: MQMT_REPORT, and the feedback of an expiration, an arrival and a delivery.
+REPORTS: Final = 4
+OTHERS: Final = {258: "JMS_IBM_Report_Expiration", 259: "JMS_IBM_Report_COA", 260: "JMS_IBM_Report_COD"}
+#: What asks for a report, with its option without data; with data it is 3, with full data 7 times that.
+PLAIN: Final = {
+    "JMS_IBM_Report_Exception": 0x01000000,
+    "JMS_IBM_Report_Expiration": 0x00200000,
+    "JMS_IBM_Report_COA": 0x100,
+    "JMS_IBM_Report_COD": 0x800,
+}
+KINDS: Final = tuple(PLAIN)
+SOME_BYTES: Final = 100
+
+
+def letters(facts: Facts) -> list[Delivery]:
+    """Dead letters of a queue manager's processor, where somebody looked."""
+    found = (one for send in facts.sends.values() for copy in send.copies.values() for one in copy.dead_letters)
+    return [one for one in found if REASON in (one.event.headers or {})] if is_managed(facts) else []
+
+
+def _applies(row: dict[str, Value], reason: int, size_bytes: int) -> bool:
+    """Whether a queue with these attributes may not take a message for that reason."""
+    if reason == INHIBITED:
+        return row["PUT"] == "DISABLED"
+    if reason == TOO_BIG:
+        return size_bytes > int(row["MAXMSGL"])
+    return reason == FULL and int(row["MAXDEPTH"]) < 5000
+
+
+@rule("DLY-051", over=letters, handles=ANYTHING)
+def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
+    """A message that could not be put to its target is a dead letter with the reason, which was one, and the target's
+    name.
+    """
+    headers, send = letter.event.headers or {}, letter.send
+    reason = _number(headers[REASON])
+    if reason not in OF_A_QUEUE:
+        yield broken("another-reason", letter, why=f"{REASON} {headers[REASON]!r} is no reason of a queue")
+    elif not send.dest.topic and send.dest.kind == "queue" and facts.simulated:
+        known: list[Objects | None] = [state.objects for state in states(facts)]
+        if headers.get(TARGET) != send.dest.name:
+            yield broken("another-target", letter, why=f"{TARGET} {headers.get(TARGET)!r} is not its target")
+        elif any(one is None or _applies(one.queue(send.dest.name), reason, send.event.size) for one in known):
+            yield held("it-says-why", NAMES[reason])
+        else:
+            yield broken("another-reason", letter, why=f"{NAMES[reason]} never applied to {send.dest.name}")
+
+
+def _number(value: object) -> int:
+    text = str(value)
+    return int(text) if text.isdigit() else 0
+
+
+class Told:
+    """The reports of one run, and who may have asked for them. ``owed``: messages whose report certainly is a dead
+    letter.
+    """
+
+    __slots__ = ("asked", "marks", "owed", "reports")
+
+    def __init__(self, facts: Facts) -> None:
+        asking = [one for one in facts.sends.values() if any(name.startswith(REPORT) for name in one.event.headers)]
+        self.asked = [one for one in asking if not one.refused]
+        self.reports = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]
+        self.owed = [one for one in self.asked if _is_owed(one)]
+        self.marks = 0
+
+
+def _is_owed(send: Send) -> bool:
+    """Whether a report of a message stands beside its dead letter, for certain: one that could not be put there had
+    taken the letter back.
+    """
+    event = send.event
+    wanted = _number(event.headers.get(KINDS[0])) & PLAIN[KINDS[0]] and event.persistent
+    letter = any(REASON in (one.event.headers or {}) for copy in send.copies.values() for one in copy.dead_letters)
+    return bool(wanted) and letter and "reply-to" not in event.headers and not send.dest.topic
+
+
+def run(facts: Facts) -> list[Told]:
+    """The run, if its broker is a queue manager that somebody asked for reports."""
+    told = [Told(facts)] if is_managed(facts) else []
+    return [one for one in told if one.asked or one.reports]
+
+
+@rule("DLY-052", over=run, handles=ANYTHING)
+def reports_are_made(facts: Facts, told: Told) -> Findings:
+    """Who asked for an exception report of a message that could not be put gets one, with the reason, and nobody else
+    does; where it cannot be put, it is a dead letter.
+    """
+    for report in told.reports:
+        why = _wrong(facts, told, report)
+        if why:
+            yield broken("otherwise", report, why=why)
+            return
+    dead = [one for one in told.reports if one.dest == DEAD_LETTERS and _kind(one) == KINDS[0]]
+    letters_ = facts.destinations.get(DEAD_LETTERS)
+    whole = letters_ is not None and drained(facts, letters_) and not letters_.purges and not facts.restarts
+    if whole and len(dead) < len(told.owed):
+        yield broken("untold", *told.owed[:1], why=f"{len(dead)} reports for {len(told.owed)} messages")
+    elif told.reports:
+        yield held("told", "a dead letter" if dead else "a report")
+
+
+def _kind(report: Arrive) -> str:
+    """What a report tells."""
+    feedback = _number((report.headers or {}).get(FEEDBACK))
+    return KINDS[0] if feedback in OF_A_QUEUE else OTHERS.get(feedback, "")
+
+
+def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
+    headers, kind = report.headers or {}, _kind(report)
+    if not kind:
+        return f"{FEEDBACK} {headers[FEEDBACK]!r} tells nothing"
+    asked = [one for one in told.asked if _number(one.event.headers.get(kind)) & PLAIN[kind] == PLAIN[kind]]
+    if report.message:
+        asked = [one for one in asked if one.message == report.message]
+    if not asked:
+        return f"nobody had asked for it with {kind}"
+    if _number(headers.get(KIND)) != REPORTS:
+        return f"{KIND} is {headers.get(KIND)!r}"
+    if not headers.get("correlation-id"):
+        return "it names no message"
+    if report.persistent is not None and all(one.event.persistent is not report.persistent for one in asked):
+        return "none of these messages had its delivery mode"
+    several = [one for one in told.reports if (one.message, _kind(one)) == (report.message, kind)]
+    if report.message and len(several) > max(1, len(asked[0].copies)) and not facts.restarts:
+        return f"it was told {len(several)} times"
+    return "" if any(_shows(one, report, kind) for one in asked) else "it shows not as much as was asked for"
+
+
+def _shows(send: Send, report: Arrive, kind: str) -> bool:
+    """Whether a report has as much of the body as its message asked for: none, 100 bytes, all."""
+    option, event = _number(send.event.headers[kind]) & 7 * PLAIN[kind], send.event
+    if report.body is None or event.body is None:
+        return True
+    if option == 7 * PLAIN[kind] or (option == 3 * PLAIN[kind] and event.size <= SOME_BYTES):
+        return report.body == event.body
+    if option == 3 * PLAIN[kind]:
+        return report.message == send.message  # its name stands in the first bytes
+    return report.body == 0

@@ -1,0 +1,134 @@
+"""Queue managers: what they must refuse and do follows from their commands alone (DLY-033, DLY-045 to DLY-050)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.history import Event, History, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.facts.mqsc import STAGING, Command, Objects
+from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.running.engine import simulate
+from brokerproof.reference_broker.core.mq.definitions import Definitions
+from brokerproof.reference_broker.core.mq.mqsc import MqscError, parse
+
+NAMES = [name for name in programs() if name.startswith("mq-")]
+ROOM, TABLE, MANAGER = "mq-no-room-on-either-queue", "mq-table-of-refusals", "mq-commands-about-the-manager"
+SHOWS, CLOSED = "mq-publications-on-the-staging-queue", "mq-rights-on-everything"
+
+
+def judged(history: History) -> dict[str, Verdict]:
+    return {verdict.requirement: verdict for verdict in judge_history(history)}
+
+
+def changed(name: str, which: Callable[[Any], bool], **fields: Any) -> dict[str, Verdict]:
+    """The verdicts on a corpus program's history, the first event of that kind told otherwise."""
+    history = simulate(programs()[name])
+    place = next(place for place, event in enumerate(history.events) if which(event))
+    events: list[Event] = list(history.events)
+    events[place] = msgspec.structs.replace(events[place], **fields)
+    return judged(History(history.header, events))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sound_broker_is_not_accused(name: str) -> None:
+    verdicts = judged(simulate(programs()[name])).values()
+    assert [verdict.text for verdict in verdicts if verdict.verdict is VerdictKind.VIOLATED] == []
+
+
+def refused_with(number: int) -> Callable[[Any], bool]:
+    return lambda event: isinstance(event, Send) and (event.refusal or "").startswith(str(number))
+
+
+def subscribed(event: Any) -> bool:
+    return isinstance(event, Subscribe) and event.dest == STAGING
+
+
+def denied(event: Any) -> bool:
+    return isinstance(event, Operate) and event.result == "fail"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "name", "which", "fields"),
+    [
+        ("DLY-045", TABLE, refused_with(2046), {"result": "ok", "refusal": None}),
+        ("DLY-046", ROOM, refused_with(2030), {"result": "ok", "refusal": None}),
+        ("DLY-046", ROOM, refused_with(2053), {"result": "ok", "refusal": None}),
+        ("DLY-047", TABLE, refused_with(2013), {"refusal": "2014 MQRC_EXPIRY_ERROR: x"}),
+        ("DLY-047", TABLE, refused_with(2013), {"refusal": "2046 MQRC_OPTIONS_ERROR: x"}),
+        ("DLY-047", ROOM, refused_with(2051), {"refusal": f"2051 MQRC_PUT_INHIBITED: {STAGING}: MQRC_PUT_INHIBITED"}),
+        (
+            "DLY-048",
+            CLOSED,
+            lambda e: isinstance(e, Subscribe) and e.dest == STAGING,
+            {"result": "ok", "refusal": None},
+        ),
+        (
+            "DLY-049",
+            MANAGER,
+            lambda e: isinstance(e, Operate) and e.result == "fail",
+            {"result": "ok", "refusal": None},
+        ),
+        ("DLY-049", MANAGER, lambda e: isinstance(e, Operate) and e.command == "STOP DELAYPROC", {"result": "fail"}),
+        (
+            "DLY-050",
+            SHOWS,
+            lambda e: isinstance(e, Operate) and "CURDEPTH(6)" in "".join(e.shown),
+            {"shown": ["DELAYPROC STATUS(RUNNING) CURDEPTH(1)"]},
+        ),
+        (
+            "DLY-050",
+            MANAGER,
+            lambda e: isinstance(e, Operate) and e.command == "DISPLAY QMGR",
+            {"shown": ["QMGR CMDLEVEL(801) DEADQ() PLATFORM(UNIX)"]},
+        ),
+    ],
+)
+def test_what_is_told_otherwise_is_found(
+    requirement: str, name: str, which: Callable[[Any], bool], fields: dict[str, Any]
+) -> None:
+    assert changed(name, which, **fields)[requirement].verdict is VerdictKind.VIOLATED
+
+
+def test_what_nothing_forbids_is_to_be_taken() -> None:
+    """Commands are known, so that they excuse what follows from them and nothing else."""
+    sent = changed(
+        ROOM, lambda e: isinstance(e, Send) and e.result == "ok", result="fail", refusal="2053 MQRC_Q_FULL: x"
+    )
+    assert (sent["GEN-100"].verdict, sent["DLY-047"].verdict) == (VerdictKind.VIOLATED, VerdictKind.VIOLATED)
+
+
+def carried_out(definitions: Definitions, text: str) -> list[str] | None:
+    """What the broker shows; None: it refuses."""
+    try:
+        command = parse(text)
+        if command.verb == "DISPLAY":
+            return definitions.shown(command)
+        definitions.apply(command)
+    except MqscError:
+        return None
+    return []
+
+
+def test_commands_mean_the_same_to_facts_and_broker() -> None:
+    """Written twice, from the documents: what one takes the other takes, and what one shows the other shows."""
+    compared = 0
+    for name in NAMES:
+        definitions, objects = Definitions(), Objects()
+        for text in (getattr(step, "command", "") for step in programs()[name].steps):
+            if not text or "DELAYPROC" in text:
+                continue
+            shown, told = carried_out(definitions, text), Command(text)
+            compared += 1
+            assert (objects.apply(told) != "") is (shown is None), text
+            row = objects.qmgr if told.kind == "QMGR" else objects.objects.get((told.kind, told.name), {})
+            if shown:
+                texts = {key: str(value) for key, value in row.items()}
+                assert dict(re.findall(r" (\w+)\(([^)]*)\)", shown[0])) == texts
+    assert compared > 300
