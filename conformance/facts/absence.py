@@ -14,7 +14,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
-from brokerproof.conformance.facts.managed import DISCARD, is_queue_manager
+from brokerproof.conformance.facts.managed import DISCARD, cancels, is_queue_manager, may_be_held_up
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import began_ns, scarce
 from brokerproof.conformance.facts.rows import (
@@ -23,6 +23,7 @@ from brokerproof.conformance.facts.rows import (
     Copy,
     Destination,
     Reading,
+    Send,
     Session,
 )
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
@@ -83,8 +84,8 @@ def unexplained(
     event, dest = copy.send.event, copy.dest
     if dest.topic or (copy.rejected and not rejected) or not drained(tables, dest):
         return False
-    if event.headers.get(DISCARD) and is_queue_manager(tables):
-        return False  # its sender wants it thrown away where it cannot be put
+    if is_queue_manager(tables) and _may_be_withheld(tables, copy.send, dest):
+        return False
     kept = event.persistent and tables.remembers
     if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
         return False
@@ -93,6 +94,16 @@ def unexplained(
     if is_stuck(tables, dest) or not _is_due(tables, copy, stepped=stepped):
         return False
     return not maybe_swallowed(tables, copy, death)
+
+
+def _may_be_withheld(tables: Tables, send: Send, dest: Destination) -> bool:
+    """Whether a queue manager's operator may have taken a message away, or keeps it from its queue to the end, or its
+    sender wants it thrown away where it cannot be put.
+    """
+    if send.event.headers.get(DISCARD) or not send.delayed:
+        return send.delayed
+    taken = any(send.event.t0 <= one.t1 for one in cancels(tables))
+    return taken or may_be_held_up(tables, dest.name, send.event.size)
 
 
 def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:

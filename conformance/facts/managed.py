@@ -35,6 +35,24 @@ def commands(tables: Tables) -> list[str]:
     return [*tables.declared.mqsc, *told]
 
 
+def cancels(tables: Tables) -> list[Operate]:
+    """When an operator took, or may have taken, a message off the staging queue."""
+    told = [event for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
+    return [event for event in told if (event.command or "").lstrip().upper().startswith("DELETE STAGED")]
+
+
+def may_be_held_up(tables: Tables, name: str, size_bytes: int) -> bool:
+    """Whether a queue manager may to the end keep what was to be released to a queue: the processor does not run, or
+    the queue takes nothing.
+    """
+    objects = states(tables)[-1].objects
+    if objects is None or not objects.running:
+        return True
+    row = objects.queue(name)
+    full = int(row["MAXDEPTH"]) <= len(tables.sends) or int(row["MAXMSGL"]) < size_bytes
+    return full or row["PUT"] == "DISABLED"
+
+
 def is_report(tables: Tables, event: Arrive) -> bool:
     """Whether a queue manager tells a sender what it asked to be told; without a reply queue, that is a dead letter."""
     if FEEDBACK not in event.properties or not is_queue_manager(tables):
@@ -127,7 +145,7 @@ def _subject(told: Command) -> str | None:
     """
     if told.wrong or told.verb == "DISPLAY":
         return None
-    if told.kind in {"QMGR", "DELAYPROC"}:
+    if told.kind in {"QMGR", "DELAYPROC", "STAGED"}:
         return "" if "DEADQ" in told.attributes else STAGING
     if told.kind not in {"QLOCAL", "TOPIC"}:
         return ""

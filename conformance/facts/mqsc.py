@@ -46,14 +46,15 @@ ATTRIBUTES: Final[dict[str, dict[str, tuple[Value, ...]]]] = {
     "QMGR": {"CMDLEVEL": (800,), "DEADQ": ("",), "PLATFORM": ("UNIX", "WINDOWS", "MVS")},
     "AUTHREC": {"PROFILE": ("",), "PRINCIPAL": ("",), "AUTHADD": ("",), "AUTHRMV": ("",)},
     "DELAYPROC": {},
+    "STAGED": {},
 }
 _SHORT: Final = {"DEF": "DEFINE", "ALT": "ALTER", "DIS": "DISPLAY", "QL": "QLOCAL", "QA": "QALIAS"}
 _NAMED: Final = ("QLOCAL", "QALIAS", "TOPIC")
 _KINDS: Final = {
     "DEFINE": _NAMED,
     "ALTER": (*_NAMED, "QMGR"),
-    "DELETE": _NAMED,
-    "DISPLAY": (*_NAMED, "QMGR", "DELAYPROC"),
+    "DELETE": (*_NAMED, "STAGED"),
+    "DISPLAY": (*_NAMED, "QMGR", "DELAYPROC", "STAGED"),
     "SET": ("AUTHREC",),
     "START": ("DELAYPROC",),
     "STOP": ("DELAYPROC",),
@@ -162,6 +163,8 @@ class Objects:
         if command.wrong or command.verb == "DISPLAY":
             return command.wrong or self._unknown(command)
         before, verb = self.staging(), command.verb
+        if command.kind == "STAGED":
+            return "" if before is not None and before["GET"] == "ENABLED" else "gets are disabled"
         level = self.qmgr
         if command.kind == "DELAYPROC":
             self.running = verb == "START" and self.opens()

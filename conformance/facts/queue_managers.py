@@ -13,7 +13,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Operate, Send, Subscribe
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
-from brokerproof.conformance.facts.managed import REPORT, between
+from brokerproof.conformance.facts.managed import REPORT, between, cancels
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.rows import Copy
 from brokerproof.conformance.facts.rows import Send as SendRow
@@ -83,6 +83,13 @@ def wrong_with(tables: Tables, event: Operate) -> str | None:
     command = Command(event.command or "")
     if command.wrong or (command.verb == "DELETE" and command.kind == "QLOCAL" and _may_hold(tables, command.name)):
         return command.wrong or None  # what holds messages cannot be deleted
+    if command.kind == "STAGED" and command.verb == "DELETE":
+        least, most = _staged(tables, event)
+        place = int(command.name) if command.name.isascii() and command.name.isdigit() else 0
+        if not 0 < place <= most:
+            return "there is no such message"
+        if place > least:
+            return None
     told = [None if state is None else state.copy().apply(command) for state in between(tables, event)]
     return told[0] if all((one is None, bool(one)) == (told[0] is None, bool(told[0])) for one in told) else None
 
@@ -261,6 +268,8 @@ def _staged(tables: Tables, event: Send | Operate) -> Span:
         most += count if due is None or not tables.simulated or not _is_over(tables, send, event) else 0
         if due is not None and kept and not topic and due.span[0] > event.t1 and not may_die(tables, send):
             least += count
+    gone = sum(one.seq < event.seq and one.result == "ok" for one in cancels(tables))
+    least, most = max(0, least - gone), max(0, most - gone)
     return least, most + (len(tables.sessions) if isinstance(event, Send) and tables.names.is_topic(event.dest) else 0)
 
 

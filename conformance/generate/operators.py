@@ -52,6 +52,10 @@ VERBS: Final = ("DEFINE", "ALTER", "DISPLAY", "DELETE", "DEF", "alter", "DIS", "
 #: What stands alone, right and wrong.
 ALONE: Final = (
     "DISPLAY QMGR",
+    "DISPLAY STAGED",
+    "DELETE STAGED(1)",
+    "DELETE STAGED(2)",
+    "DELETE STAGED(0)",
     "DISPLAY DELAYPROC",
     f"DISPLAY QLOCAL({STAGING})",
     "STOP DELAYPROC",

@@ -110,6 +110,13 @@ class RefusesToStop(Processor):
         raise MqscError("the processor cannot be stopped")
 
 
+class KeepsTaken(Processor):
+    """What somebody gets off the staging queue stays on it."""
+
+    def leaves(self) -> bool:
+        return False
+
+
 class StaysStopped(Processor):
     """What has stopped runs again after START only."""
 
@@ -149,6 +156,7 @@ ALL = (
     ),
     Mutant("mq-entrance-open", "DLY-048", "Everybody may consume.", "mq_checks", fresh(LetsEverybodyIn)),
     Mutant("mq-stop-refused", "DLY-049", "STOP is refused.", "mq_processor", fresh(RefusesToStop)),
+    Mutant("mq-cancel-ignored", "DLY-038", "What was taken off comes nevertheless.", "mq_processor", fresh(KeepsTaken)),
     Mutant("mq-stays-stopped", "DLY-050", "Only START restarts the processor.", "mq_processor", fresh(StaysStopped)),
     Mutant("mq-always-full", "DLY-051", "Whatever is wrong with a queue, it is full.", "mq_checks", fresh(SaysFull)),
     Mutant(

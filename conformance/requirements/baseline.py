@@ -40,6 +40,7 @@ BASELINE: tuple[str, ...] = (
     "DLY-035",
     "DLY-036",
     "DLY-037",
+    "DLY-038",
     "DLY-039",
     "DLY-040",
     "DLY-041",

@@ -12,6 +12,7 @@ from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import alive, dead, may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import MQSC
 from brokerproof.conformance.facts.presence import departed_ns
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
@@ -211,7 +212,7 @@ def queued(facts: Facts) -> list[Copy]:
     return facts.rows(queue_waits) if facts.declared.delay_support else []
 
 
-@rule("DLY-005", over=queued, handles=ANYTHING, faults=FAULTS, absence=True)
+@rule("DLY-005", over=queued, handles=ANYTHING, faults=FAULTS)
 def not_lost(facts: Facts, copy: Copy) -> Findings:
     """A delayed message is not lost: when everything that is due has been taken it was delivered, or it expired and is
     accounted for.
@@ -220,7 +221,7 @@ def not_lost(facts: Facts, copy: Copy) -> Findings:
     if copy.deliveries or any(one.dead_letters for one in copy.send.copies.values()):
         yield held("accounted-for", "it was delivered" if copy.deliveries else "it died while it waited")
         return
-    died = copy.send.confirmed and letter_is_due(facts, copy)
+    died = copy.send.confirmed and not copy.marks & MQSC and letter_is_due(facts, copy)
     if missing(facts, copy) or (died and unexplained(facts, copy)):
         yield broken("lost", copy, why="it was neither delivered nor dead-lettered")
 

@@ -1,5 +1,5 @@
 """Queue managers of IBM MQ: what they refuse, for which reason and of which object, and whether they do and show what
-their operator says (DLY-033, DLY-045 to DLY-050).
+their operator says (DLY-033, DLY-038, DLY-045 to DLY-050).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate, Subscribe
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import between
+from brokerproof.conformance.facts.managed import between, cancels
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.queue_managers import (
     NAMES,
@@ -216,3 +216,22 @@ def _counted(facts: Facts, event: Operate, command: Command) -> tuple[int, int] 
     if command.kind == "DELAYPROC" or (command.verb == "DISPLAY" and command.kind == "QLOCAL"):
         return depth_of(facts, event, STAGING if command.kind == "DELAYPROC" else command.name)
     return None
+
+
+def taken(facts: Facts) -> list[Operate]:
+    """Messages that were taken off the staging queue."""
+    return [event for event in cancels(facts) if event.result == "ok"] if is_managed(facts) else []
+
+
+@rule("DLY-038", over=taken, handles=ANYTHING)
+def what_is_cancelled_stays_gone(facts: Facts, event: Operate) -> Findings:
+    """A waiting message can be removed by the declared handle, and then stays gone."""
+    if not facts.simulated:
+        return  # it may have been another program's
+    candidates = [send for send in facts.delayed if not send.refused and send.event.t0 <= event.t1]
+    candidates = [send for send in candidates if send.seen is None or send.seen.t1 >= event.t0]
+    came = [send for send in candidates if not send.dest.topic and send.seen is not None]
+    if len(came) == len(candidates):
+        yield broken("it-came", event, *came[:1], why="nothing that may have been waiting stayed away")
+    elif len(event.shown) == 1 and "CORRELID" in event.shown[0]:
+        yield held("gone", "it was taken off the staging queue")

@@ -162,4 +162,4 @@ class Definitions:
                     raise MqscError(f"authority {right!r} is unknown; one of NONE, {', '.join(RIGHTS)}")
         mine = self._rights.setdefault(who, {})
         kept = [right for right in mine.get(name, []) if right not in asked["AUTHRMV"].split(",")]
-        mine[name] = kept + [right for right in asked["AUTHADD"].split(",") if right in RIGHTS and right not in kept]
+        mine[name] = kept + asked["AUTHADD"].split(",")

@@ -1,6 +1,6 @@
 """Commands of an operator in IBM MQ's command language, read: DEFINE, ALTER, DELETE, DISPLAY of QLOCAL, QALIAS, TOPIC,
-ALTER and DISPLAY of QMGR, SET AUTHREC, and START and STOP of the delivery delay processor (DELAYPROC, a name of ours:
-a queue manager has no command for it).
+ALTER and DISPLAY of QMGR, SET AUTHREC. And, ours, where a queue manager has programs: START and STOP of the delivery
+delay processor (DELAYPROC), DISPLAY and DELETE of what is on the staging queue (STAGED, by its place, from 1).
 
 * ``VERB KIND(NAME) ATTRIBUTE(VALUE) …``; words are read in any case, names and values in capitals unless in quotes.
 * Values are checked against ``ATTRIBUTES``; a number is given as one. An error says the value and what would be taken.
@@ -52,12 +52,13 @@ ATTRIBUTES: Final[dict[str, dict[str, tuple[Value, tuple[str, ...]]]]] = {
         "AUTHRMV": ("", _ANY),
     },
     "DELAYPROC": {},
+    "STAGED": {},
 }
 _VERBS: Final[dict[str, tuple[str, ...]]] = {
     "DEFINE": ("QLOCAL", "QALIAS", "TOPIC"),
     "ALTER": ("QLOCAL", "QALIAS", "TOPIC", "QMGR"),
-    "DELETE": ("QLOCAL", "QALIAS", "TOPIC"),
-    "DISPLAY": ("QLOCAL", "QALIAS", "TOPIC", "QMGR", "DELAYPROC"),
+    "DELETE": ("QLOCAL", "QALIAS", "TOPIC", "STAGED"),
+    "DISPLAY": ("QLOCAL", "QALIAS", "TOPIC", "QMGR", "DELAYPROC", "STAGED"),
     "SET": ("AUTHREC",),
     "START": ("DELAYPROC",),
     "STOP": ("DELAYPROC",),

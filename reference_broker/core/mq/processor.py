@@ -42,6 +42,10 @@ class Processor:
         """The state after STOP."""
         return STOPPED
 
+    def leaves(self) -> bool:
+        """Whether a message that somebody gets off the staging queue is on it no more."""
+        return True
+
     def altered(self, state: str, before: dict[str, Value] | None, definitions: Definitions) -> str:
         """The state after the staging queue, or the queue manager, was changed; ``before`` is the queue as it was."""
         wanted = self.opened(definitions)

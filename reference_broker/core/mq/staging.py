@@ -105,14 +105,19 @@ class Stage:
 
     def take(self, principal: str, correlation_id: str) -> tuple[tuple[str, str], Staged | None]:
         """Get a staged message by its correlation id: (refusal or ("", ""), the message, gone for good)."""
-        queue = self.definitions.staging()
         if not self.definitions.may(principal, "GET", STAGING):
             return refusal("MQRC_NOT_AUTHORIZED", f"{principal!r} may not get from {STAGING}"), None
+        return self.cancel(correlation_id)
+
+    def cancel(self, correlation_id: str) -> tuple[tuple[str, str], Staged | None]:
+        """The same for an operator, who may."""
+        queue = self.definitions.staging()
         if queue is None or queue["GET"] == "DISABLED":
             return refusal("MQRC_GET_INHIBITED", f"{STAGING} is not there, or gets are disabled; ALTER it"), None
         for staged in self.staged():
             if staged.correlation_id == correlation_id:
-                self._remove(staged.item)
+                if self.region.policies.mq_processor.leaves():
+                    self._remove(staged.item)
                 return ("", ""), staged
         return refusal("MQRC_NO_MSG_AVAILABLE", f"no message with correlation id {correlation_id!r} is staged"), None
 
@@ -223,6 +228,8 @@ class Stage:
             elif command.verb == "START":
                 self.state = processor.opened(self.definitions)
             return [f"DELAYPROC STATUS({self.state}) CURDEPTH({self.depth()})"]
+        if command.kind == "STAGED":
+            return self._listed(command)
         if command.verb == "DISPLAY":
             return self._shown(command)
         before = self.definitions.staging()
@@ -233,6 +240,20 @@ class Stage:
         if self.definitions.staging() is not before or self.definitions.qmgr is not level:
             self.state = processor.altered(self.state, before, self.definitions)
         return [f"{command.verb} {command.kind} done"]
+
+    def _listed(self, command: Command) -> list[str]:
+        """DISPLAY or DELETE of what is staged. Raises ``MqscError``."""
+        staged = self.staged()
+        lines = [f"STAGED MSGID({one.message_id}) CORRELID({one.correlation_id})" for one in staged]
+        if command.verb == "DISPLAY":
+            return lines or ["STAGED is empty"]
+        place = int(command.name) if command.name.isascii() and command.name.isdigit() else 0
+        if not 0 < place <= len(staged):
+            raise MqscError(f"STAGED({command.name}) is not there; name a place from 1 to {len(staged)}")
+        (_, wrong), _ = self.cancel(staged[place - 1].correlation_id)
+        if wrong:
+            raise MqscError(wrong)
+        return [lines[place - 1]]
 
     def _shown(self, command: Command) -> list[str]:
         shown = self.definitions.shown(command)

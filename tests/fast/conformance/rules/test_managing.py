@@ -11,6 +11,8 @@ import pytest
 
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.history import Event, History, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.steps import Operate as OperateStep
+from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts.mqsc import STAGING, Command, Objects
 from brokerproof.conformance.rules.judge import judge_history
@@ -132,3 +134,25 @@ def test_commands_mean_the_same_to_facts_and_broker() -> None:
                 texts = {key: str(value) for key, value in row.items()}
                 assert dict(re.findall(r" (\w+)\(([^)]*)\)", shown[0])) == texts
     assert compared > 300
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "STOP DELAYPROC",
+        "ALTER QLOCAL('q0') PUT(DISABLED)",
+        "ALTER QLOCAL('q0') MAXDEPTH(0)",
+        "ALTER QLOCAL('q0') MAXMSGL(1)",
+        "ALTER QMGR CMDLEVEL(750)",
+        "ALTER QMGR PLATFORM(MVS)",
+        f"DELETE QLOCAL({STAGING})",
+        "DELETE STAGED(1)",
+    ],
+)
+def test_what_an_operator_keeps_back_to_the_end_is_not_lost(command: str) -> None:
+    """A program that ends before he makes it good again, as shrunk ones do."""
+    program = programs()["mq-below-level-800"]
+    broker = msgspec.structs.replace(program.broker, mqsc=[])
+    steps = [SendStep(delay_ms=500), OperateStep(op="mqsc", command=command)]
+    verdicts = judged(simulate(msgspec.structs.replace(program, broker=broker, steps=steps)))
+    assert [name for name, one in verdicts.items() if one.verdict is VerdictKind.VIOLATED] == []
