@@ -161,6 +161,8 @@ def _sending(tables: Tables, state: Objects, event: Send) -> Reasons:
         )
     for part in parts if not topic else ():
         _of_a_queue(found, part, state.queue(part), event.size, partial(_standing, tables, event, part))
+    if len(parts) > 1:  # the first one that takes nothing is named
+        found.places = dict.fromkeys(found.places, False)
     return found
 
 

@@ -124,7 +124,7 @@ def test_commands_mean_the_same_to_facts_and_broker() -> None:
     for name in NAMES:
         definitions, objects = Definitions(), Objects()
         for text in (getattr(step, "command", "") for step in programs()[name].steps):
-            if not text or "DELAYPROC" in text:
+            if not text or "DELAYPROC" in text or "STAGED" in text:
                 continue
             shown, told = carried_out(definitions, text), Command(text)
             compared += 1
