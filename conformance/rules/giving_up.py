@@ -255,7 +255,7 @@ def _is_due(facts: Facts, rejection: Nack, pause_ms: int) -> int:
     return NEVER if stepped else max(rejection.t1, *later, 0) + pause_ms * NS_PER_MS
 
 
-@rule("RDL-025", over=tried_again, handles=[kind for kind in KINDS if kind != "pause"])
+@rule("RDL-025", over=tried_again, handles=[kind for kind in KINDS if kind != "pause"], absence=True)
 def comes_again_in_time(facts: Facts, copy: Copy) -> Findings:
     """A rejected message that the broker itself redelivers comes again when its pause is over, and is not lost."""
     policy, rejections = copy.dest.applied.entry.redelivery, _rejections(copy)
