@@ -179,7 +179,8 @@ def _is_free(tables: Tables, request: Request, durable: str, *, sure: bool = Fal
     began = [one for one in own if one.begin is not None and one.begin.t1 <= event.t0]
     if sure and not any(not one.doubtful and event.t1 <= one.sure_ns for one in began):
         return False
-    for session in (session for one in began for session in one.sessions if session.opened[0] < event.t0):
+    # Whose coming may have been before: intervals of one host may overlap.
+    for session in (session for one in own for session in one.sessions if session.opened[0] < event.t1):
         same = session.end == "close" and session.end_connection == (client.connection if client is not None else -1)
         if session.leave is None or session.leave.t0 >= event.t0 or session.leave.seq > event.seq:
             return False

@@ -270,6 +270,16 @@ def test_what_is_in_use_is_left_alone(what: str, result: str, expected: VerdictK
     assert list(verdict.situations) == ([what] if expected is HOLDS else [])
 
 
+def test_what_may_have_been_in_use_may_be_refused() -> None:
+    """Intervals of one host may overlap, where nobody knows better."""
+    story = (
+        told().at(20).subscribe("c0/1", "t0", durable="d").at(25).subscribe("c0/2", "t0", durable="d", result="fail")
+    )
+    *_, refused = story.events
+    story.events[-1] = msgspec.structs.replace(refused, t0=1_000_000)
+    assert kind(story.rest("t0"), "GEN-101") is HOLDS
+
+
 def test_what_nobody_uses_or_another_host_uses_is_free() -> None:
     left = told().subscribe("c0/1", "t0", durable="d").leave("c0/1").subscribe("c0/2", "t0", durable="d")
     assert kind(left.rest("t0"), "GEN-109") is SILENT
