@@ -171,6 +171,7 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """The network path of one client, or of one bridge to its far broker: its one-way latency, the
     inactivity monitor that the client offers, how many bytes pass per second and direction (0: no limit), and whether
     the simulated world, too, sends frames as bytes, through the codecs of both ends (slower; the history is the same).
+    ``loose``, with ``encoded``: a STOMP client writes as freely as the protocol allows, to the same effect.
 
     ``jitter_us``: what passes is late by up to twice as much, now more, now less, in order. ``slice_bytes``: it passes
     in slices of so many bytes at most, one after the other (0: as it is written).
@@ -181,6 +182,7 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     monitor: MonitorSpec | None = None
     bytes_per_second: int = 0
     encoded: bool = False
+    loose: bool = False
     jitter_us: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
     slice_bytes: Annotated[int, msgspec.Meta(ge=0, le=65_536)] = 0
 

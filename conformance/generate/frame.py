@@ -120,7 +120,9 @@ def draw_frame(chooser: Chooser, features: tuple[str, ...] = ()) -> Program:
         monitor = _draw_monitor(chooser) if "monitors" in features and chooser.flag(80) else None
         slow = "slow-links" in features and chooser.flag(60)
         rate = one_of(chooser, (100_000, 20_000)) if slow else 0
-        links.append(LinkSpec(f"c{number}", latency_us, monitor, rate, "encoded" in features and chooser.flag(80)))
+        encoded = "encoded" in features and chooser.flag(80)
+        loose = encoded and not jms and chooser.flag(60)
+        links.append(LinkSpec(f"c{number}", latency_us, monitor, rate, encoded, loose))
     dests = _draw_destinations(chooser, features, clients)
     return Program(FORMAT, _draw_broker(chooser, features, dests), hosts, links, dests, [])
 

@@ -17,6 +17,11 @@ class StompFraming(Framing):
     def __init__(self, limits: Limits | None = None) -> None:
         self._decoder = FrameDecoder(limits)
 
+    @property
+    def version(self) -> str:
+        """As settled so far."""
+        return self._decoder.version
+
     def feed(self, data: bytes) -> Sequence[Frame | Heartbeat]:
         return self._decoder.feed(data)
 

@@ -133,10 +133,10 @@ class ClientHost:
     def greet(self, library: Library, protocol: str) -> None:
         """Say hello over the socket that was opened."""
         self.library = library
-        if self.state.link.encoded:
-            self.link.framings[self.connection] = Framings(
-                protocol, f"ID:{self.state.name}-{self.named_after}", self.state.link.slice_bytes
-            )
+        link = self.state.link
+        if link.encoded:
+            name = f"ID:{self.state.name}-{self.named_after}"
+            self.link.framings[self.connection] = Framings(protocol, name, link.slice_bytes, loose=link.loose)
         self.link.to_broker(self.connection, Opened(protocol))
         self.flush()
 

@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Advance, AnyStep, Send, Settle, Subscribe, Take
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
-from brokerproof.conformance.worlds.simulated.framings import Framings
+from brokerproof.conformance.worlds.simulated.framings import Framings, rewritten
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from brokerproof.reference_broker.session.framing import FramingError
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -80,3 +80,24 @@ def test_what_came_before_a_broken_slice_is_read() -> None:
     with pytest.raises(FramingError) as broken:
         framings.to_client(data + b"NO SUCH THING\n\n\0")
     assert len(broken.value.frames) == 1
+
+
+def test_whoever_writes_freely_says_the_same() -> None:
+    """Over STOMP 1.2; over OpenWire nothing is written otherwise."""
+    steps: list[AnyStep] = [
+        Subscribe(host=1, prefetch=30, selector="kind = 'a'"),
+        Send(count=6, kind="a", headers={"trip_id": "a:b"}),
+    ]
+    steps += [Take(host=1, count=6), Settle()]
+    for via in ("stomp", "jms"):
+        link = LinkSpec("c0", encoded=True)
+        plain, loose = run(link, *steps, via=via), run(msgspec.structs.replace(link, loose=True), *steps, via=via)
+        assert plain.events == loose.events
+
+
+def test_every_third_frame_ends_its_lines_otherwise_and_every_third_repeats_a_header() -> None:
+    data = b"SEND\ndestination:/queue/q0\nreceipt:1\n\n\n\0"
+    assert rewritten(data, 1) == b"SEND\r\ndestination:/queue/q0\r\nreceipt:1\r\n\r\n\n\0"
+    assert rewritten(data, 2) == b"SEND\ndestination:/queue/q0\nreceipt:1\ndestination:again\n\n\n\0"
+    assert rewritten(data, 3) == data
+    assert rewritten(b"\n", 1) == b"\n"
