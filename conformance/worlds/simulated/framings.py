@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.openwire.framing import ClientFraming, OpenWireFraming
 from brokerproof.reference_broker.session.framing import FramingError, Limits
-from brokerproof.reference_broker.stomp.codec import V12
+from brokerproof.reference_broker.stomp.frames import V12
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
