@@ -66,9 +66,13 @@ def never_early(facts: Facts, delivery: Delivery) -> Findings:
 
 
 def not_early(facts: Facts, due: Due, delivery: Delivery, outcome: str) -> Findings:
-    """Whether a message arrived after its delay."""
+    """Whether a message arrived after its delay. Programs read whole milliseconds, so a real one may be short of it by
+    less than that.
+    """
     send, arrival, low = due.send, delivery.event, due.span[0]
-    if arrival.t1 < low:
+    if arrival.t1 < low <= arrival.t1 + NS_PER_MS - 1 and not facts.simulated:
+        yield unsure(send, delivery, why="it is less than a millisecond", width_ns=low - arrival.t1)
+    elif arrival.t1 < low:
         yield broken("early", send, delivery, why=f"{ms(low - arrival.t1)} early", slack_ns=arrival.t1 - low)
     elif arrival.t0 < low:
         yield unsure(send, delivery, width_ns=low - arrival.t0)

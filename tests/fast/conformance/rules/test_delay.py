@@ -281,3 +281,15 @@ def test_who_waits_by_a_clock_that_was_set_back_may_still_be_waiting(
     story.wait(4000).drain("q0", "ActiveMQ.DLQ").end()
     found = story.verdicts("DLY-005", "GEN-001")
     assert [found[name].verdict for name in ("DLY-005", "GEN-001")] == [expected, expected]
+
+
+@pytest.mark.parametrize(("world", "early_us", "expected"), [
+    ("live", 52, VerdictKind.INCONCLUSIVE), ("live", 999, VerdictKind.INCONCLUSIVE), ("live", 1000, VIOLATED),
+    ("simulated", 52, VIOLATED), ("live", 0, SATISFIED),
+])  # fmt: skip
+def test_a_program_that_reads_whole_milliseconds_may_be_short_of_a_delay(
+    world: str, early_us: int, expected: VerdictKind
+) -> None:
+    story = Builder(world).connect("p0").connect("c0").subscribe("c0/1").at(100).send("p0/1", delay_ms=500)
+    story.at(600 - early_us / 1000).arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1").end()
+    assert story.verdicts("DLY-001")["DLY-001"].verdict is expected
