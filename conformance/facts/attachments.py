@@ -119,6 +119,9 @@ class Attachments:
                 continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
             low_ns = event.t0 if at_broker or event.who == "client" else session.opened[0]
+            if at_broker and event.who == "broker" and not self.tables.simulated:
+                # A process gives back what a connection held, and then closes it; a tap sees that later still.
+                low_ns = min(low_ns, max(session.opened[0], client.last_heard_ns))
             self._end(session, "closed", low_ns, event.t1, event)
             if at_broker:
                 session.gone_ns = event.t1

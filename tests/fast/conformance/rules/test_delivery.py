@@ -325,3 +325,13 @@ def test_a_purged_message_is_not_lost_and_a_later_one_is() -> None:
     assert kind(story.drain("q0", DLQ).end(), "GEN-001") is SILENT
     story = Builder().connect("p0").send("p0/1").operate("purge", "q0").send("p0/2")
     assert kind(story.drain("q0", DLQ).end(), "GEN-001") is FAILS
+
+
+@pytest.mark.parametrize(("world", "expected"), [("live", False), ("simulated", True)])
+def test_a_broker_gives_back_what_a_connection_held_before_it_is_seen_to_close_it(
+    world: str, *, expected: bool
+) -> None:
+    """On processes the next consumer may have it first."""
+    story = Builder(world).connect("c0").connect("c1").connect("p0").subscribe("c0/1").send("p0/1")
+    story.arrive("c0/1", "p0/1").subscribe("c1/1").wait(500).arrive("c1/1", "p0/1").closed("c0", reason="idle too long")
+    assert (story.end().verdicts("GEN-002")["GEN-002"].verdict is VerdictKind.VIOLATED) == expected
