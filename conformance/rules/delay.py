@@ -83,6 +83,11 @@ def not_early(facts: Facts, due: Due, delivery: Delivery, outcome: str) -> Findi
         yield held(outcome, situation_of(facts, due), slack_ns=arrival.t0 - low)
 
 
+def _grain_ns(facts: Facts) -> int:
+    """How much of a delay a real broker may not see: its clock shows whole milliseconds, at both ends of the wait."""
+    return 0 if facts.simulated else NS_PER_MS
+
+
 def situation_of(facts: Facts, due: Due) -> str:
     """What the broker's clock did meanwhile, or how its producer's stood to it."""
     if due.jump_ms:
@@ -115,6 +120,8 @@ def not_before_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
         yield held("early-by-a-clock-that-went-back", BACK)
     elif -slack <= (arrival.t1 - event.t0) * RATE_PPM // 1_000_000 and arrival.t1 >= due.span[0]:
         yield held("early-by-a-slow-clock", "the broker's clock runs slow")
+    elif slack >= -_grain_ns(facts):
+        yield unsure(send, delivery, why="by less than its clock shows", width_ns=-slack)
     else:
         why = f"the broker's clock had advanced by {ms(end[1] - begin[0])} at most"
         yield broken("early", send, delivery, why=why, slack_ns=slack)

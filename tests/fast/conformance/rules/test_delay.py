@@ -54,6 +54,22 @@ def test_never_before_the_delay_has_elapsed(arrive_ms: float, expected: VerdictK
         assert "early" in found.text
 
 
+@pytest.mark.parametrize(
+    ("world", "arrive_ms", "expected"),
+    [
+        ("live", 109.1, INCONCLUSIVE),
+        ("live", 108.9, VIOLATED),
+        ("external", 109.1, INCONCLUSIVE),
+        ("simulated", 109.1, VIOLATED),
+    ],
+)
+def test_a_real_brokers_clock_shows_whole_milliseconds(world: str, arrive_ms: float, expected: VerdictKind) -> None:
+    run = Clocked(world=world).at(1).connect("c0").connect("p0").subscribe("c0/1")
+    run.request_ms = 0.1
+    run.at(10).post("p0/1", delay_ms=100).at(arrive_ms).deliver("c0/1", "p0/1").close(at_ms=3000)
+    assert verdicts(run.finish())["DLY-001"].verdict is expected
+
+
 def test_a_defect_of_one_millisecond_hides_behind_a_way_of_one_millisecond() -> None:
     """Why programs with latency 0 or 10 us are needed: accepted 0.5 ms after the send began, released 1 ms early, 0.5
     ms to the consumer.
