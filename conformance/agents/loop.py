@@ -56,7 +56,7 @@ from brokerproof.conformance.agents.stamps import (
 )
 from brokerproof.conformance.agents.wire import Waiting, Wire
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.session import notice
 from brokerproof.reference_broker.session.framing import FramingError
@@ -267,7 +267,7 @@ class Agent(ABC):
                 return
             read_ns = time.monotonic_ns()
             if not part:
-                self._lost(wire, "the broker closed the connection")
+                self._lost(wire, READ_TO_THE_END)
                 return
             acknowledge_now(wire.socket)
             wire.heard_ns = read_ns

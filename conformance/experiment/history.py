@@ -345,6 +345,10 @@ class Counters(Event, tag="counters"):
 
 #: Why a connection has ended that neither end closed.
 NETWORK_ENDED: Final = "reset by the network"
+#: Of one whose end the client read in order, behind everything that the broker had said; and behind a relay, which may
+#: have lost something of that.
+READ_TO_THE_END: Final = "the broker closed the connection"
+RELAYED_END: Final = "the connection was closed behind a relay"
 #: How the reason of an end begins for which the broker is to blame; what was wrong follows.
 PROTOCOL_BROKEN: Final = "the broker broke the protocol: "
 

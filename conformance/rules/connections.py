@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, Closed
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, Closed
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
@@ -46,7 +46,7 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
         return "the network ended it"
     if facts.restarted(*span) or facts.crashes:
         return "the broker ended"
-    if any(one.client is client and _within(one.event.t0, one.event.t1, span) and _may_be_refused(facts, one)
+    if any(one.client is client and _within(one.event.t0, one.event.t1, span) and _may_be_refused(facts, event, one)
            for one in facts.asked):  # fmt: skip
         return "a request was refused"
     if any(begun[-1].seq < one.seq < event.seq for one in client.ends):
@@ -59,12 +59,12 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
     return ""
 
 
-def _may_be_refused(facts: Facts, request: Request) -> bool:
-    """Whoever sends on may never read what a broker said before it closed; in virtual time nothing of it is lost, but
-    somebody may have closed before it came.
+def _may_be_refused(facts: Facts, end: Closed, request: Request) -> bool:
+    """Whoever sends on may never read what a broker said before it closed, unless all was read to the end; in virtual
+    time nothing of it is lost. But somebody may have closed before it came.
     """
-    result = request.event.result
-    return result == "fail" or (result == "unknown" and (not facts.simulated or forbidden(facts, request) != ""))
+    result, whole = request.event.result, facts.simulated or end.reason == READ_TO_THE_END
+    return result == "fail" or (result == "unknown" and (not whole or forbidden(facts, request) != ""))
 
 
 def _within(t0: int, t1: int, span: tuple[int, int]) -> bool:

@@ -293,7 +293,9 @@ class Hosts:
     def _closed(self, host: str, event: protocol.Closed) -> None:
         self.agents[host].connected = False
         self._note_broker_ends()
-        fields = {"who": event.who, "reason": event.reason, "link": host, "idle_ns": event.idle_ns}
+        relayed = self.paths[host].proxy is not None and event.reason == events.READ_TO_THE_END
+        reason = events.RELAYED_END if relayed else event.reason
+        fields = {"who": event.who, "reason": reason, "link": host, "idle_ns": event.idle_ns}
         self.put(events.Closed, event.t0, event.t1, host, **fields)
         client = self.state.client(host)
         if client.consumers:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, RELAYED_END
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.history_builder import Builder
 
@@ -69,3 +69,17 @@ def test_what_cannot_be_understood() -> None:
         Builder().connect("c0", result="fail").at(100).closed("c0", host="c0", reason=f"{PROTOCOL_BROKEN}no command")
     )
     assert told(first, "GEN-144").verdict is VerdictKind.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("reason", "size", "verdict"),
+    [
+        (READ_TO_THE_END, 64, VerdictKind.VIOLATED),
+        (READ_TO_THE_END, 2**21, VerdictKind.SATISFIED),  # it may be more than a broker takes
+        (RELAYED_END, 64, VerdictKind.SATISFIED),
+        ("connection lost: reset by peer", 64, VerdictKind.SATISFIED),
+    ],
+)
+def test_who_read_to_the_end_was_not_refused_with_words(reason: str, size: int, verdict: VerdictKind) -> None:
+    story = Builder("live").connect("c0").send("c0/1", result="unknown", size=size)
+    assert told(story.closed("c0", host="c0", reason=reason).phase("end")).verdict is verdict
