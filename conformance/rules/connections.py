@@ -49,7 +49,8 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
     if any(one.client is client and _within(one.event.t0, one.event.t1, span) and _may_be_refused(facts, event, one)
            for one in facts.asked):  # fmt: skip
         return "a request was refused"
-    if any(begun[-1].seq < one.seq < event.seq for one in client.ends):
+    # It may have been seen to end before its client was told that its goodbye was over.
+    if any(begun[-1].seq < one.seq and (one.seq < event.seq or one.t0 < event.t1) for one in client.ends):
         return "its client ended it"
     past = any(one.host == client.name for one in facts.acknowledges)
     again = any(send.event.again for send in facts.sends.values() if send.event.host == client.name)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, RELAYED_END
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, RELAYED_END, Leave
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.history_builder import Builder
 
@@ -83,3 +83,11 @@ def test_what_cannot_be_understood() -> None:
 def test_who_read_to_the_end_was_not_refused_with_words(reason: str, size: int, verdict: VerdictKind) -> None:
     story = Builder("live").connect("c0").send("c0/1", result="unknown", size=size)
     assert told(story.closed("c0", host="c0", reason=reason).phase("end")).verdict is verdict
+
+
+@pytest.mark.parametrize(("seen_ms", "verdict"), [(105, VerdictKind.SATISFIED), (99, VerdictKind.VIOLATED)])
+def test_a_goodbye_ends_a_connection_before_it_is_told(seen_ms: int, verdict: VerdictKind) -> None:
+    story = Builder("live").connect("c0").send("c0/1").at(seen_ms).closed("c0", reason="end")
+    story.now_ms = 100
+    story._add(Leave, "c0", 20, result="ok", how="close")
+    assert told(story.phase("end")).verdict is verdict
