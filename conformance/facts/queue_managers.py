@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Operate, Send, Subscribe
+from brokerproof.conformance.experiment.history import Abort, Nack, Operate, Send, Subscribe
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.managed import REPORT, between, cancels
@@ -257,8 +257,9 @@ def _staged(tables: Tables, event: Send | Operate) -> Span:
     """The same of the staging queue, where there is one message for each queue or subscription."""
     least = 0
     # What is to be tried again after a rejection waits there, too.
-    again = any(entry.redelivery is not None for entry in tables.declared.policies)
-    most = NEVER if again else 0
+    policed = any(entry.redelivery is not None for entry in tables.declared.policies)
+    again = bool(tables.acknowledges) or any(isinstance(one.event, Abort | Nack) for one in tables.asked)
+    most = NEVER if policed and again else 0
     quiet = tables.simulated and not tables.restarts and not any(one.op != "mqsc" for one in tables.operations)
     for send in _before(tables, event):
         if not send.delayed:
