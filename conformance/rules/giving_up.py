@@ -195,7 +195,7 @@ def not_before_the_pause(_facts: Facts, copy: Copy) -> Findings:
             yield held("after-the-pause", "a later time" if number else "the first time", slack_ns=slack_ns)
 
 
-@rule("RDL-024", over=tried_again, handles=[kind for kind in KINDS if kind != "restart"])
+@rule("RDL-024", over=tried_again, handles=[kind for kind in KINDS if kind != "restart"], absence=True)
 def as_often_as_allowed(facts: Facts, copy: Copy) -> Findings:
     """The broker redelivers a rejected message as often as its policy says, and then makes a dead letter of it, or
     drops it, as the policy says.
