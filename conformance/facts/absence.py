@@ -98,12 +98,13 @@ def unexplained(
 
 def _may_be_withheld(tables: Tables, send: Send, dest: Destination) -> bool:
     """Whether a queue manager's operator may have taken a message away, or keeps it from its queue to the end, or its
-    sender wants it thrown away where it cannot be put.
+    sender wants it thrown away where it cannot be put; or it may be a dead letter that starves.
     """
     if send.event.headers.get(DISCARD) or not send.delayed:
         return send.delayed
     taken = any(send.event.t0 <= one.t1 for one in cancels(tables))
-    return taken or may_be_held_up(tables, dest.name, send.event.size)
+    letters = tables.destination(dest.applied.own_dead_letters() or DEAD_LETTERS)
+    return taken or may_be_held_up(tables, dest.name, send.event.size) or is_stuck(tables, letters)
 
 
 def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:

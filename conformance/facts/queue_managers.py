@@ -266,7 +266,9 @@ def _staged(tables: Tables, event: Send | Operate) -> Span:
             continue
         topic = tables.names.is_topic(send.event.dest)
         count = len(tables.sessions) if topic else len(tables.names.parts(send.event.dest))
-        due = due_of(tables, send) if quiet and send.confirmed and send.event.tx is None else None
+        plain = all(tables.destination(name).kind in {"queue", "topic"} for name in tables.names.parts(send.event.dest))
+        sure = quiet and plain and send.confirmed and send.event.tx is None and not send.event.again
+        due = due_of(tables, send) if sure else None
         kept = due is not None and send.accepted[1] <= event.t0 and send.event.seq < event.seq
         most += count if due is None or not tables.simulated or not _is_over(tables, send, event) else 0
         if due is not None and kept and not topic and due.span[0] > event.t1 and not may_die(tables, send):
