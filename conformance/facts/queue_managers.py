@@ -246,11 +246,11 @@ def _told_to(tables: Tables) -> dict[str, bool]:
 
 
 def _stays(tables: Tables, copy: Copy, event: Send | Operate) -> bool:
-    """Whether a copy stood on its queue, seen by nobody yet, for certain."""
+    """Whether a copy stood on its queue, given to nobody yet, for certain."""
     send = copy.send
     if send.event.seq >= event.seq or not send.confirmed or send.accepted[1] > event.t0 or send.delayed:
         return False
-    return not may_die(tables, send) and not any(one.event.t0 <= event.t1 for one in copy.deliveries)
+    return not may_die(tables, send) and not any(one.assigned[0] <= event.t1 for one in copy.deliveries)
 
 
 def _staged(tables: Tables, event: Send | Operate) -> Span:
