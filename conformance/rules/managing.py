@@ -230,7 +230,9 @@ def what_is_cancelled_stays_gone(facts: Facts, event: Operate) -> Findings:
         return  # it may have been another program's
     candidates = [send for send in facts.delayed if not send.refused and send.event.t0 <= event.t1]
     candidates = [send for send in candidates if send.seen is None or send.seen.t1 >= event.t0]
-    came = [send for send in candidates if not send.dest.topic and send.seen is not None]
+    # Of what goes to several queues one may have been taken off, while another one came.
+    whole = [send for send in candidates if not send.dest.topic and len(facts.names.parts(send.event.dest)) == 1]
+    came = [send for send in whole if send.seen is not None]
     if len(came) == len(candidates):
         yield broken("it-came", event, *came[:1], why="nothing that may have been waiting stayed away")
     elif len(event.shown) == 1 and "CORRELID" in event.shown[0]:
