@@ -257,8 +257,8 @@ class Attachments:
             session = self.enlist(event.consumer, event.host, event.dest, event)
             if not session.known and client.behind:
                 self._doubt(session, event)  # the broker may read it yet
-            elif not session.known and not client.connected:
-                self._end(session, "closed", event.t0, event.t1, event)  # it ended before an answer came
+            elif not client.connected and (not session.known or _ended_since(client, event.t0)):
+                self._end(session, "closed", event.t0, event.t1, event)  # before an answer came, or as it came
         elif session.event is None:
             self._describe(session, event)
         if session.selective:
@@ -473,3 +473,8 @@ def _is_same(subscription: Subscription, event: Subscribe) -> bool:
     begin = subscription.begin
     same = begin is not None and (begin.dest, begin.selector, begin.no_local)
     return same == (event.dest, event.selector, event.no_local)
+
+
+def _ended_since(client: Client, since_ns: int) -> bool:
+    """Whether an end of a connection of its was seen at or after an instant."""
+    return any(end.t1 >= since_ns for end in (*client.closes[-1:], *client.ends[-1:]))
