@@ -6,7 +6,8 @@ Rules
 * An ``arrive`` is seen by a transport listener, so also for a message that the application never gets. Its bytes may
   have been here earlier by the time the library's own threads took.
 * The library does not tell what it throws away, but how many messages it holds: if as many of those that arrived are
-  missing as have expired by this host's clock, it is these, and each is told as a ``discard``; else nothing is told.
+  missing as have expired by this host's clock, it is these, and each is told as a ``discard``; else nothing is told,
+  nor ever of a library that was told not to check.
 
 Known exception: the initial delay of the library's inactivity monitor is also its time limit for the handshake, so less
 than 100 ms is refused.
@@ -83,6 +84,7 @@ class ActiveMQLibrary(JavaLibrary):
         self._looked_ns = 0
         #: Java's consumer id -> our consumer, and arrivals for ids that are not known yet.
         self._by_id: dict[str, Watched] = {}
+        self._checks = True
         self._orphans: list[tuple[str, Any, int, int]] = []
 
     def traits(self, request: Connect) -> traits.Traits:
@@ -94,6 +96,7 @@ class ActiveMQLibrary(JavaLibrary):
         connection = factory.createConnection()
         wire = Wire(connection)
         self._say, self._by_id, self._orphans = say, {}, []
+        self._checks = request.expiry_check
         connection.addTransportListener(
             listener(lambda command: self._on_command(wire, command), lambda error: lost(wire, str(error)))
         )
@@ -178,7 +181,8 @@ class ActiveMQLibrary(JavaLibrary):
             if now_ns - self._looked_ns < LOOK_MS * NS_PER_MS:
                 return
             self._looked_ns = now_ns
-            for consumer in wire.consumers.values():
+            # A library that was told not to check throws nothing away: what is missing there is on its way.
+            for consumer in wire.consumers.values() if self._checks else ():
                 dead = consumer.thrown_away(wall_ms)
                 if dead != consumer.suspects:
                     # Seen twice, some time apart: then nothing is on its way.

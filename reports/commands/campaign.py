@@ -69,8 +69,8 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         sys.stdout.write(json.dumps(_summary(outcome, report, options, elapsed_ms), ensure_ascii=False) + "\n")
     else:
-        _print(outcome, report, options, catalogue, f"{outcome.plan.parts} parts, {elapsed_ms / 1000:.1f} s")
         sys.stdout.write(f"plots: {drawn}\n")
+        _print(outcome, report, options, catalogue, f"{outcome.plan.parts} parts, {elapsed_ms / 1000:.1f} s")
     cells = [cell.verdict for cell in report.cells if cell.broker == outcome.broker]
     return SUITE if outcome.problems else exit_code(cells)
 

@@ -117,7 +117,7 @@ def test_a_quick_run_says_what_was_probed_and_how_to_see_more(
     url = running.located.profile.endpoints.stomp.url  # type: ignore[union-attr]
     assert main(["run", url, "--name", "mine-1", "--out", str(tmp_path)]) == OK
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("offers    dead-letter, delay, ")
+    assert lines[0].startswith("offers    browsers, dead-letter, delay, durables, ")
     assert lines[3].startswith("first verdict after ")
     assert any("[start] is missing: the broker's clock cannot be skewed" in line for line in lines)
     assert lines[-5:-2] == [
