@@ -251,7 +251,7 @@ class LinkProxy(ABC):
         if after_bytes < 1 or self._stalled is not None:
             raise ValueError(f"cannot sever {self.name} after {after_bytes} bytes, or it is stalled")
         self.spare()
-        least = self.traffic().of(toward)[1]
+        least = self._quiet_traffic(toward).of(toward)[1]
         self._ask_sever(toward, after_bytes)
         traffic = self.traffic()
         self._sever = _Sever(toward, after_bytes, least, traffic.of(toward)[1], traffic.at_ns)
@@ -261,6 +261,11 @@ class LinkProxy(ABC):
         """Whether a limit is in force."""
         return self._sever is not None
 
+    @property
+    def half_severed(self) -> bool:
+        """Whether a connection has ended at one end of the line only, so that the other is sure to follow."""
+        return len({end.at for end in self._severed_ends()}) == 1
+
     def severed(self) -> SeverEvidence | None:
         """Proof that the limit in force has ended a connection, or None so far. What passed while it was being asked
         for may or may not have counted.
@@ -268,15 +273,22 @@ class LinkProxy(ABC):
         sever = self._sever
         if sever is None:
             return None
-        ends = [end for end in self.ends() if end.who == "proxy" and end.at_ns >= sever.at_ns]
+        ends = self._severed_ends()
         client_ends = sum(end.at == "client" for end in ends)
         if not client_ends or client_ends == len(ends):
             return None
-        passed = self.traffic().of(sever.toward)[1]
+        # Up to the end: what a next connection carries is not counted.
+        ended_ns = next(end.at_ns for end in ends if end.at == sever.toward)
+        marks = list(self._flows(sever.toward)[1].marks)
+        passed = max((total for at_ns, total in marks if at_ns <= ended_ns), default=0)
         if not sever.least + sever.after_bytes <= passed <= sever.most + sever.after_bytes:
             return None
         counts = {"client_ends": client_ends, "broker_ends": len(ends) - client_ends}
         return SeverEvidence(ends[0].at_ns, ends[-1].at_ns, passed - sever.least, **counts)
+
+    def _severed_ends(self) -> list[LinkEnd]:
+        sever = self._sever
+        return [] if sever is None else [one for one in self.ends() if one.who == "proxy" and one.at_ns >= sever.at_ns]
 
     def spare(self) -> None:
         """Take a limit away."""

@@ -355,6 +355,14 @@ class Hosts:
         bytes_in, bytes_out = path.traffic(asked.toward)
         return {"bytes_in": bytes_in, "bytes_out": bytes_out}
 
+    def spare(self, link: str) -> None:
+        """There is to be another connection, which the network shall not end; one that it is ending now is."""
+        path, deadline_ns = self.paths[link], time.monotonic_ns() + END_MS * NS_PER_MS
+        while path.half_severed and time.monotonic_ns() < deadline_ns:
+            time.sleep(0.001)
+        self._note_severed()
+        path.spare()
+
     def _note_severed(self) -> None:
         """Connections that the network has ended when enough bytes had passed."""
         for link, path in self.paths.items():

@@ -74,6 +74,11 @@ class Path:
             self.proxy.sever(asked.toward, asked.after_bytes)  # type: ignore[arg-type]  # the step knows two
             self._severing = asked
 
+    @property
+    def half_severed(self) -> bool:
+        """Whether the network's end of the connection has been seen at one end only so far."""
+        return self.proxy is not None and self._severing is not None and self.proxy.half_severed
+
     def severed(self) -> tuple[Reset, SeverEvidence] | None:
         """What was asked for, and that it has happened, once."""
         if self.proxy is None or self._severing is None:

@@ -247,7 +247,7 @@ class LivePort:
         agent = hosts.agent_of(client)
         access = hosts.endpoints[hosts.broker_of(client)].access(client.via)
         path = hosts.paths[client.name]
-        path.spare()
+        hosts.spare(client.name)
         port = path.port(access.port)
         host = access.host if path.proxy is None else LOOPBACK
         monitor = client.link.monitor
@@ -422,7 +422,7 @@ class LivePort:
 
     def heal(self) -> None:
         for name, path in self.hosts.paths.items():
-            path.spare()
+            self.hosts.spare(name)
             link = self._state.client(name).link
             for mode in link.modes():
                 now_ns, evidence = time.monotonic_ns(), path.evidence_of(mode, link)
