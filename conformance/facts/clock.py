@@ -261,8 +261,12 @@ class Clock:
         if not self.jumps_ns:
             return 0
         found = self.jumps_ms[bisect_left(self.jumps_ns, t0) : bisect_right(self.jumps_ns, t1)]
-        stood_ns = [min(t1, until_ns) - max(t0, since_ns) for (since_ns, _), (_, until_ns) in self._standing]
-        return sum(max(0, -jump_ms) for jump_ms in found) * NS_PER_MS + sum(max(0, stood) for stood in stood_ns)
+        return sum(max(0, -jump_ms) for jump_ms in found) * NS_PER_MS + sum(self._stood_ns(t0, t1))
+
+    def _stood_ns(self, t0: int, t1: int) -> list[int]:
+        """For how long it stood still in ``[t0, t1]``, each time that it did."""
+        stood_ns = (min(t1, until_ns) - max(t0, since_ns) for (since_ns, _), (_, until_ns) in self._standing)
+        return [stood for stood in stood_ns if stood > 0]
 
     def jump_between(self, t0: int, t1: int) -> int:
         """0 if it did not jump in ``[t0, t1]``; else a jump in milliseconds: the furthest back if any went back, the
@@ -270,8 +274,7 @@ class Clock:
         """
         if not self.jumps_ns:
             return 0
-        stood_ns = [min(t1, until_ns) - max(t0, since_ns) for (since_ns, _), (_, until_ns) in self._standing]
-        if any(stood > 0 for stood in stood_ns):
+        if stood_ns := self._stood_ns(t0, t1):
             return -max(1, max(stood_ns) // NS_PER_MS)
         found = self.jumps_ms[bisect_left(self.jumps_ns, t0) : bisect_right(self.jumps_ns, t1)]
         if not found:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from brokerproof.conformance.experiment.history import Arrive, HeaderValue, Send
+from brokerproof.conformance.facts.managed import REASON, TARGET
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -23,17 +22,13 @@ def differences(tables: Tables, sent: Send, arrived: Arrive) -> list[str]:
     return [f"{name} {got!r} instead of {was!r}" for name, was, got in pairs if was != got]
 
 
-#: What a queue manager writes on a dead letter.
-WRITTEN: Final = ("MQDLH_Reason", "MQDLH_DestQName")
-
-
 def header_differences(sent: Send, arrived: Arrive) -> list[str]:
     """The same of what applications alone read, where somebody looked."""
     was, got = sent.headers, arrived.headers
     if got is None or not (was or got):
         return []
     lost = [f"no {name}, and {value!r} was sent" for name, value in was.items() if name not in got]
-    new = [f"{name} {value!r}, which nobody sent" for name, value in got.items() if name not in (*was, *WRITTEN)]
+    new = [f"{name} {value!r}, which nobody sent" for name, value in got.items() if name not in (*was, REASON, TARGET)]
     both = [(name, was[name], got[name]) for name in was if name in got]
     return (
         lost + new + [f"{name} {seen!r} instead of {said!r}" for name, said, seen in both if not _is_same(said, seen)]

@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Arrive, Event, History, Operate, Send, Subscribe
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.mqsc import STAGING, Command, Objects, State
+from brokerproof.conformance.facts.rows import Send as SendRow
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, kind_of
 
@@ -22,23 +23,25 @@ MODEL: Final = "SYSTEM.NDURABLE.MODEL.QUEUE"
 REPORT: Final = "JMS_IBM_Report_"
 FEEDBACK: Final = "JMS_IBM_Feedback"
 DISCARD: Final = "JMS_IBM_Report_Discard_Msg"
+#: What a queue manager writes on a dead letter: why, and what its target was.
+REASON: Final = "MQDLH_Reason"
+TARGET: Final = "MQDLH_DestQName"
 
 
 def is_queue_manager(tables: Tables) -> bool:
     """Whether the broker plays one."""
-    return tables.declared.generation.get("delay") == "ibm-mq" or bool(commands(tables))
+    declared = tables.declared
+    return declared.generation.get("delay") == "ibm-mq" or bool(declared.mqsc) or bool(commands(tables))
 
 
-def commands(tables: Tables) -> list[str]:
-    """What it was told, as far as it may have been carried out."""
-    told = [event.command or "" for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
-    return [*tables.declared.mqsc, *told]
+def commands(tables: Tables) -> list[Operate]:
+    """What its operator said and was not refused."""
+    return [event for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
 
 
 def cancels(tables: Tables) -> list[Operate]:
     """When an operator took, or may have taken, a message off the staging queue."""
-    told = [event for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
-    return [event for event in told if (event.command or "").lstrip().upper().startswith("DELETE STAGED")]
+    return [event for event in commands(tables) if (event.command or "").lstrip().upper().startswith("DELETE STAGED")]
 
 
 def may_be_held_up(tables: Tables, name: str, size_bytes: int) -> bool:
@@ -55,9 +58,12 @@ def may_be_held_up(tables: Tables, name: str, size_bytes: int) -> bool:
 
 def is_report(tables: Tables, event: Arrive) -> bool:
     """Whether a queue manager tells a sender what it asked to be told; without a reply queue, that is a dead letter."""
-    if FEEDBACK not in event.properties or not is_queue_manager(tables):
-        return False
-    return any(name.startswith(REPORT) for send in tables.sends.values() for name in send.event.headers)
+    return FEEDBACK in event.properties and is_queue_manager(tables) and bool(asking(tables))
+
+
+def asking(tables: Tables) -> list[SendRow]:
+    """The messages whose senders asked for reports."""
+    return [send for send in tables.sends.values() if any(name.startswith(REPORT) for name in send.event.headers)]
 
 
 def states(tables: Tables) -> list[State]:

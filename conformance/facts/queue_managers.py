@@ -13,7 +13,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Abort, Nack, Operate, Send, Subscribe
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
-from brokerproof.conformance.facts.managed import REPORT, between, cancels
+from brokerproof.conformance.facts.managed import asking, between, cancels
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.rows import Copy
 from brokerproof.conformance.facts.rows import Send as SendRow
@@ -235,14 +235,8 @@ def _standing(tables: Tables, event: Send | Operate, name: str) -> Span:
     came = [send for send in _before(tables, event) if name in tables.names.parts(send.event.dest)]
     stays = [copy for copy in dest.copies if _stays(tables, copy, event)]
     simple = tables.simulated and not tables.restarts and not dest.purges
-    fed = moved or name in _told_to(tables) or tables.names.virtual_topic(name)
+    fed = moved or asking(tables) or tables.names.virtual_topic(name)
     return len(stays) if simple else 0, NEVER if fed else len(came)
-
-
-def _told_to(tables: Tables) -> dict[str, bool]:
-    """Where reports may go, and dead letters."""
-    asked = any(name.startswith(REPORT) for send in tables.sends.values() for name in send.event.headers)
-    return dict.fromkeys(tables.destinations, True) if asked else {}
 
 
 def _stays(tables: Tables, copy: Copy, event: Send | Operate) -> bool:

@@ -66,11 +66,9 @@ def never_early(facts: Facts, delivery: Delivery) -> Findings:
 
 
 def not_early(facts: Facts, due: Due, delivery: Delivery, outcome: str) -> Findings:
-    """Whether a message arrived after its delay. Programs read whole milliseconds, so a real one may be short of it by
-    less than that.
-    """
+    """Whether a message arrived after its delay."""
     send, arrival, low = due.send, delivery.event, due.span[0]
-    if arrival.t1 < low <= arrival.t1 + NS_PER_MS - 1 and not facts.simulated:
+    if arrival.t1 < low and _is_unseen(facts, low - arrival.t1):
         yield unsure(send, delivery, why="it is less than a millisecond", width_ns=low - arrival.t1)
     elif arrival.t1 < low:
         yield broken("early", send, delivery, why=f"{ms(low - arrival.t1)} early", slack_ns=arrival.t1 - low)
@@ -83,9 +81,9 @@ def not_early(facts: Facts, due: Due, delivery: Delivery, outcome: str) -> Findi
         yield held(outcome, situation_of(facts, due), slack_ns=arrival.t0 - low)
 
 
-def _grain_ns(facts: Facts) -> int:
-    """How much of a delay a real broker may not see: its clock shows whole milliseconds, at both ends of the wait."""
-    return 0 if facts.simulated else NS_PER_MS
+def _is_unseen(facts: Facts, short_ns: int) -> bool:
+    """Whether a real broker may not see that so much of a delay is left: its clock shows whole milliseconds."""
+    return not facts.simulated and short_ns < NS_PER_MS
 
 
 def situation_of(facts: Facts, due: Due) -> str:
@@ -120,7 +118,7 @@ def not_before_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
         yield held("early-by-a-clock-that-went-back", BACK)
     elif -slack <= (arrival.t1 - event.t0) * RATE_PPM // 1_000_000 and arrival.t1 >= due.span[0]:
         yield held("early-by-a-slow-clock", "the broker's clock runs slow")
-    elif slack >= -_grain_ns(facts):
+    elif _is_unseen(facts, -slack):
         yield unsure(send, delivery, why="by less than its clock shows", width_ns=-slack)
     else:
         why = f"the broker's clock had advanced by {ms(end[1] - begin[0])} at most"
@@ -163,7 +161,7 @@ def in_time(row: Awaited, outcome: str, situation: str = IDLE, *, late: str = "l
         yield unsure(*rows, *arrivals, why=waited, width_ns=high - until_ns)
 
 
-@rule("DLY-002", over=awaited, faults=FAULTS, absence=True)
+@rule("DLY-002", over=awaited, faults=FAULTS)
 def on_time(_facts: Facts, row: Awaited) -> Findings:
     """A delayed message arrives within the declared lateness after its due time while a consumer with an open window is
     waiting for it.
@@ -171,21 +169,21 @@ def on_time(_facts: Facts, row: Awaited) -> Findings:
     return in_time(row, "on-time")
 
 
-@rule("DLY-004", over=behind_longer, faults=FAULTS, absence=True)
+@rule("DLY-004", over=behind_longer, faults=FAULTS)
 def plain_is_not_held_up(_facts: Facts, row: Awaited) -> Findings:
     """A message without delay is not held behind one that is waiting for its delivery time."""
     if not row.due.delayed:
         yield from in_time(row, "not-held-up")
 
 
-@rule("DLY-007", over=behind_longer, faults=FAULTS, absence=True)
+@rule("DLY-007", over=behind_longer, faults=FAULTS)
 def shorter_is_not_held_up(_facts: Facts, row: Awaited) -> Findings:
     """A later send with an earlier due time is not blocked by one that has to wait longer."""
     if row.due.delayed:
         yield from in_time(row, "not-held-up")
 
 
-@rule("DLY-009", over=behind_longer, faults=FAULTS, absence=True)
+@rule("DLY-009", over=behind_longer, faults=FAULTS)
 def waiting_takes_no_slot(_facts: Facts, row: Awaited) -> Findings:
     """A message that waits for its delivery time takes no place in any consumer's prefetch window."""
     sent_ns, until_ns = row.due.send.event.t0, row.until_ns

@@ -9,7 +9,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import DISCARD, states
+from brokerproof.conformance.facts.managed import DISCARD, commands, states
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
@@ -30,11 +30,6 @@ def managed(facts: Facts) -> list[Send]:
 def is_managed(facts: Facts) -> bool:
     """Whether the broker is one of generation ``ibm-mq`` that takes delays at all."""
     return facts.declared.delay_support and facts.declared.generation.get("delay") == "ibm-mq"
-
-
-def operations(facts: Facts) -> list[Operate]:
-    """What the queue manager's operator said and was not refused."""
-    return [event for event in facts.operations if event.op == "mqsc" and event.result != "fail"]
 
 
 def _refused(send: Send, reason: int) -> Findings:
@@ -77,7 +72,7 @@ def early_levels_refuse(facts: Facts, send: Send) -> Findings:
 
 
 def _commands(facts: Facts) -> str:
-    return "; ".join(event.command or "" for event in operations(facts))
+    return "; ".join(event.command or "" for event in commands(facts))
 
 
 def _said(facts: Facts) -> str:
@@ -86,7 +81,7 @@ def _said(facts: Facts) -> str:
 
 def managed_waits(facts: Facts) -> list[Copy]:
     """Delayed messages on queues of a queue manager whose operator changed something."""
-    return facts.rows(queued) if is_managed(facts) and operations(facts) else []
+    return facts.rows(queued) if is_managed(facts) and commands(facts) else []
 
 
 @rule("DLY-032", over=managed_waits, handles=ANYTHING, faults=FAULTS)
@@ -104,7 +99,7 @@ def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
 
 def managed_arrivals(facts: Facts) -> list[Delivery]:
     """First arrivals of delayed messages from a queue manager whose operator changed something."""
-    return facts.rows(first_arrivals) if is_managed(facts) and operations(facts) else []
+    return facts.rows(first_arrivals) if is_managed(facts) and commands(facts) else []
 
 
 @rule("DLY-042", over=managed_arrivals, handles=ANYTHING, faults=FAULTS)
@@ -126,7 +121,7 @@ def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Fi
 def _said_by(facts: Facts, until_ns: int) -> list[Operate]:
     """What the operator had begun to say by then, since the queue manager was started."""
     since_ns = max((restart.t1 for restart in facts.restarts), default=-1)
-    return [event for event in operations(facts) if since_ns < event.t0 < until_ns]
+    return [event for event in commands(facts) if since_ns < event.t0 < until_ns]
 
 
 def _about(facts: Facts, name: str) -> list[Operate]:

@@ -103,7 +103,7 @@ def _is_plain(session: Session) -> bool:
     return event is not None and session.known and not (session.uncertain or event.selector or event.no_local)
 
 
-@rule("DLY-021", over=absent_durables, handles=ANYTHING, faults=FAULTS, absence=True)
+@rule("DLY-021", over=absent_durables, handles=ANYTHING, faults=FAULTS)
 def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Findings:
     """A durable subscription that is offline at the delivery time gets the message on return."""
     begin, back = subscription.begin, subscription.sessions[-1]
@@ -235,7 +235,7 @@ def _within(facts: Facts, send: Send, pause: Pause) -> bool:
     return due is not None and send.accepted[1] < pause.t0 <= due.visible[0] and due.visible[1] <= pause.t1
 
 
-@rule("DLY-027", over=over_pauses, faults=FAULTS, absence=True)
+@rule("DLY-027", over=over_pauses, faults=FAULTS)
 def on_time_after_a_pause(facts: Facts, row: tuple[Copy, Pause]) -> Findings:
     """Suspending the broker's process across the delivery time and resuming it delivers once, promptly."""
     copy, pause = row
@@ -282,7 +282,7 @@ def _full(dest: Destination, kept: list[Stay], bytes_min: int = 0) -> list[Span]
     return full_spans(here, bytes_min or dest.applied.memory_limit_bytes + 1)
 
 
-@rule("DLY-034", over=beside_full, faults=FAULTS, absence=True)
+@rule("DLY-034", over=beside_full, faults=FAULTS)
 def not_held_up_by_a_full_one(_facts: Facts, row: Awaited) -> Findings:
     """A failing target does not hold up releases to other targets."""
     return in_time(row, "in-time", "another one was full")
@@ -294,7 +294,7 @@ def deep(facts: Facts) -> list[Awaited]:
     return [row for row in rows if facts.delays.backlog(row.dest).count(row.due.span[0], row.until_ns) >= DEEP]
 
 
-@rule("DLY-035", over=deep, faults=FAULTS, absence=True)
+@rule("DLY-035", over=deep, faults=FAULTS)
 def in_time_among_many(_facts: Facts, row: Awaited) -> Findings:
     """The lateness of a release stays bounded with a deep backlog."""
     return in_time(row, "in-time", "many waited")
@@ -326,7 +326,7 @@ def _gave_back(delivery: Delivery) -> bool:
     return delivery.event.t1 <= leaving_ns(session) and not tried
 
 
-@rule("DLY-036", over=given_back, faults=FAULTS, absence=True)
+@rule("DLY-036", over=given_back, faults=FAULTS)
 def again_at_once(facts: Facts, row: tuple[Delivery, Delivery | None]) -> Findings:
     """After a rollback or rejection a due message is delivered again without a new delay."""
     first, again = row

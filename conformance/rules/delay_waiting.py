@@ -41,7 +41,7 @@ def browses(facts: Facts) -> list[Browse]:
     return [event for event in facts.browses if facts.delays.backlog(facts.destination(event.dest)).waits]
 
 
-@rule("DLY-010", over=browses, faults=FAULTS, absence=True)
+@rule("DLY-010", over=browses, faults=FAULTS)
 def not_shown_early(facts: Facts, browse: Browse) -> Findings:
     """Before its delivery time a browser does not show a message; afterwards it does."""
     for message in browse.messages:
@@ -122,7 +122,7 @@ def equals(facts: Facts) -> list[tuple[Delivery, Delivery]]:
     return rows
 
 
-@rule("DLY-012", over=equals, faults=FAULTS, absence=True)
+@rule("DLY-012", over=equals, faults=FAULTS)
 def equal_delays_keep_order(facts: Facts, row: tuple[Delivery, Delivery]) -> Findings:
     """Messages of one producer with equal delays arrive in the order of their sends."""
     earlier, later = row

@@ -95,7 +95,7 @@ def all_persistent(facts: Facts) -> list[list[Copy]]:
     return [[copy for copy in facts.rows(persistent) if not copy.marks & marks.MQSC]]
 
 
-@rule("GEN-007", over=all_persistent, faults=("restart",), absence=True)
+@rule("GEN-007", over=all_persistent, faults=("restart",))
 def both_halves(facts: Facts, copies: list[Copy]) -> Findings:
     """Persistent messages survive a restart of the broker, settled ones do not come back."""
     survived: list[Finding] = []

@@ -22,7 +22,7 @@ PAST = ("restart", "operator", "wildcard", "browser", "selective", "priority", "
         "repeated")  # fmt: skip
 
 
-@rule("GEN-013", over=durables, absence=True)
+@rule("GEN-013", over=durables)
 def kept_while_away(facts: Facts, subscription: Subscription) -> Findings:
     """A durable subscription gets what is published while its subscriber is away."""
     begin, sessions = subscription.begin, subscription.sessions

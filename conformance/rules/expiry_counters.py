@@ -307,7 +307,7 @@ def listeners(facts: Facts) -> list[Listener]:
     return list(found.values())
 
 
-@rule("EXP-020", over=listeners, handles=ANYTHING, absence=True)
+@rule("EXP-020", over=listeners, handles=ANYTHING)
 def expiries_are_told(facts: Facts, row: Listener) -> Findings:
     """An advisory with the original message id is published for every expiry."""
     dest, told = row.dest, row.told

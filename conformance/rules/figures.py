@@ -31,7 +31,7 @@ def measured(facts: Facts) -> list[tuple[Operate, Reading]]:
     ]
 
 
-@rule("GEN-140", over=measured, absence=True)
+@rule("GEN-140", over=measured)
 def operators_are_told(facts: Facts, row: tuple[Operate, Reading]) -> Findings:
     """An operator is told how many messages a purge or a move concerned."""
     operation, reading = row

@@ -140,13 +140,13 @@ def _resumed(facts: Facts, relief: Relief) -> Findings:
         yield held("resumed", "a message had waited for memory")
 
 
-@rule("MEM-022", over=reliefs, handles=ANYTHING, absence=True)
+@rule("MEM-022", over=reliefs, handles=ANYTHING)
 def starved_consumers_resume(facts: Facts, relief: Relief) -> Findings:
     """A consumer that was starved resumes by itself when memory becomes free."""
     yield from _resumed(facts, relief)
 
 
-@rule("MEM-026", over=reliefs, handles=ANYTHING, absence=True)
+@rule("MEM-026", over=reliefs, handles=ANYTHING)
 def purges_relieve(facts: Facts, relief: Relief) -> Findings:
     """Purging the queue that holds the memory unstarves the others."""
     if relief.purged:
@@ -182,7 +182,7 @@ def beside_others(facts: Facts) -> list[Beside]:
     return found
 
 
-@rule("MEM-021", over=beside_others, handles=ANYTHING, faults=("stall",), absence=True)
+@rule("MEM-021", over=beside_others, handles=ANYTHING, faults=("stall",))
 def slow_consumers_slow_down_nobody(facts: Facts, beside: Beside) -> Findings:
     """A fast consumer is not slowed down to the speed of slow consumers of other destinations."""
     send, dest = beside.copy.send, beside.copy.dest
@@ -240,7 +240,7 @@ def durables_under_pressure(facts: Facts) -> list[Subscription]:
     return [one for one in plain if one.sessions[0].dest.kind != "advisory"]
 
 
-@rule("MEM-031", over=durables_under_pressure, handles=ANYTHING, absence=True)
+@rule("MEM-031", over=durables_under_pressure, handles=ANYTHING)
 def durable_subscribers_are_served(facts: Facts, subscription: Subscription) -> Findings:
     """A durable subscriber with a free slot is served, however much memory other destinations keep."""
     begin, sessions = subscription.begin, subscription.sessions

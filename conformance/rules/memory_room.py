@@ -116,7 +116,7 @@ def large(facts: Facts) -> list[tuple[Send, bool]]:
     return [(send, any(low < send.event.t0 <= high for low, high in spans)) for send in sends]
 
 
-@rule("MEM-018", over=large, absence=True)
+@rule("MEM-018", over=large)
 def large_messages_pass(facts: Facts, row: tuple[Send, bool]) -> Findings:
     """A message larger than the whole limit is accepted while there is space, delivered and forgotten."""
     send, scarce = row

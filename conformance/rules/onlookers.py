@@ -60,7 +60,7 @@ def _came_ns(look: Look) -> int:
     return look.subscribe.t0
 
 
-@rule("GEN-026", over=browsed, absence=True)
+@rule("GEN-026", over=browsed)
 def shown_oldest_first(facts: Facts, row: tuple[Destination, list[Look]]) -> Findings:
     """A browser is shown all messages that are on the queue when it comes, oldest first."""
     dest, looks = row

@@ -116,7 +116,7 @@ def rule(
     """Register a function as the rule of a requirement. ``handles``: kinds of marks (``marks.KINDS``).
 
     ``absence``: it judges what did not come, or not in time, or came back. What a queue manager was told may have kept
-    that; nothing else is excused by such commands.
+    that; nothing else is excused by such commands. Both are about rows that carry marks; others are the rule's affair.
     """
 
     def register(judge: Callable[[Facts, Entry], Findings]) -> Callable[[Facts, Entry], Findings]:

@@ -301,7 +301,7 @@ def shared(facts: Facts) -> list[Destination]:
     return [dest for dest in facts.rows(queues) if len(dest.sessions) > 1 and dest.sends]
 
 
-@rule("GEN-010", over=shared, absence=True)
+@rule("GEN-010", over=shared)
 def spread_evenly(_facts: Facts, dest: Destination) -> Findings:
     """Among equal consumers with open windows messages are spread evenly."""
     first_ns = min(send.event.t0 for send in dest.sends)

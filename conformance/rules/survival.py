@@ -98,7 +98,7 @@ def committed(facts: Facts) -> list[tuple[Transaction, Event]]:
     return [(one, down) for one, down in downs if down is not None]
 
 
-@rule("GEN-085", over=committed, handles=KINDS, faults=("restart",), absence=True)
+@rule("GEN-085", over=committed, handles=KINDS, faults=("restart",))
 def commits_survive(facts: Facts, row: tuple[Transaction, Event]) -> Findings:
     """After a restart what a confirmed commit has sent is there, and what it has acknowledged is not."""
     transaction, down = row

@@ -10,7 +10,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.facts.absence import drained
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import FEEDBACK, REPORT, states
+from brokerproof.conformance.facts.managed import FEEDBACK, REASON, TARGET, asking, states
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
 from brokerproof.conformance.facts.rows import Delivery, Send
@@ -18,8 +18,6 @@ from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
-REASON: Final = "MQDLH_Reason"
-TARGET: Final = "MQDLH_DestQName"
 KIND: Final = "JMS_IBM_MsgType"
 #: MQMT_REPORT, and the feedback of an expiration, an arrival and a delivery.
 REPORTS: Final = 4
@@ -82,8 +80,7 @@ class Told:
     __slots__ = ("asked", "marks", "owed", "reports")
 
     def __init__(self, facts: Facts) -> None:
-        asking = [one for one in facts.sends.values() if any(name.startswith(REPORT) for name in one.event.headers)]
-        self.asked = [one for one in asking if not one.refused]
+        self.asked = [one for one in asking(facts) if not one.refused]
         self.reports = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]
         self.owed = [one for one in self.asked if _is_owed(one)]
         self.marks = 0

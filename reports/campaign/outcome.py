@@ -49,7 +49,7 @@ class InFlight:
             self.counts[mine] = self.counts.get(mine, 0) + count
             if theirs == "inconclusive":
                 continue  # a rule that cannot tell says nothing against SQL
-            if mine == VerdictKind.NOT_EXERCISED.value != theirs:
+            if mine == VerdictKind.NOT_EXERCISED.value and theirs != mine:
                 self.silent += count
                 continue
             self.compared += count

@@ -109,19 +109,18 @@ def links(axes: Axes, rows: Rows) -> str:
 
 def lives(axes: Axes, rows: Rows) -> str:
     """What became of messages by the life that they had left when the broker accepted them."""
-    found = [row for row in rows if abs(row["life"]) < 1e9]
     for delivered, place, marker, color in ((True, 1, "|", BLUE), (False, 0, "x", ORANGE)):
-        points = [row["life"] for row in found if row["delivered"] is delivered]
+        points = [row["life"] for row in rows if row["delivered"] is delivered]
         axes.plot(points, [place] * len(points), marker, color=color, markersize=9, alpha=0.4)
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_xscale("symlog", linthresh=LINEAR_MS)
     axes.set_yticks([0, 1], ["never delivered", "delivered"])
     axes.set_ylim(-0.6, 1.6)
     axes.set_xlabel("life left by the broker's clock at acceptance, ms")
-    dead = [row for row in found if row["life"] < 0]
+    dead = [row for row in rows if row["life"] < 0]
     through = sum(row["delivered"] for row in dead)
     return (
-        f"Skew eats lives on the way: of {len(found):,} drawn {len(dead):,} were dead at their acceptance; "
+        f"Skew eats lives on the way: of {len(rows):,} drawn {len(dead):,} were dead at their acceptance; "
         f"{through:,} of these were delivered (a broker that stamps may revive them)."
     )
 

@@ -15,5 +15,6 @@ SELECT s.expiration_ms - s.latest_ns / 1e6 - c.offset_ms AS life, g.message IS N
 FROM sent s
 ASOF JOIN clocks c ON s.broker = c.broker AND s.run = c.run AND s.latest_ns >= c.earliest_ns
 LEFT JOIN given g ON g.broker = s.broker AND g.run = s.run AND g.message = s.message
+WHERE ABS(life) < 1e9
 ORDER BY HASH(s.run, s.message)
 LIMIT 3000

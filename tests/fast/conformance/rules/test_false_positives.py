@@ -23,11 +23,11 @@ def test_no_false_positive_on_the_reference_broker(name: str) -> None:
 
 
 def test_what_was_seen_exactly_leaves_little_undecided() -> None:
-    """1.4 % of what is satisfied, over the first 150 seeds; single programs leave 30 % undecided."""
+    """0.8 % of what is satisfied; single programs leave 30 % undecided, so it takes several."""
     decided = undecided = 0
     for seed in range(60):
         history = SimulatedWorld(seed=seed).run(program_for_seed(seed))
         kinds = [verdict.verdict for verdict in judge_history(history, wanted=RULES)]
         decided += kinds.count(VerdictKind.SATISFIED)
         undecided += kinds.count(VerdictKind.INCONCLUSIVE)
-    assert undecided <= decided // 50
+    assert undecided <= decided // 100
