@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Abort, Nack, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.history import Operate, Send, Subscribe
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.managed import asking, between, cancels
@@ -96,7 +96,7 @@ def wrong_with(tables: Tables, event: Operate) -> str | None:
 
 def _may_hold(tables: Tables, name: str) -> bool:
     if name == STAGING:
-        return bool(tables.delayed) or _tries_again(tables)
+        return bool(tables.delayed)
     return not tables.simulated or name in tables.destinations
 
 
@@ -249,8 +249,7 @@ def _stays(tables: Tables, copy: Copy, event: Send | Operate) -> bool:
 
 def _staged(tables: Tables, event: Send | Operate) -> Span:
     """The same of the staging queue, where there is one message for each queue or subscription."""
-    least = 0
-    most = NEVER if _tries_again(tables) else 0
+    least = most = 0
     quiet = tables.simulated and not tables.restarts and not any(one.op != "mqsc" for one in tables.operations)
     for send in _before(tables, event):
         if not send.delayed:
@@ -267,13 +266,6 @@ def _staged(tables: Tables, event: Send | Operate) -> Span:
     gone = sum(one.seq < event.seq and one.result == "ok" for one in cancels(tables))
     least, most = max(0, least - gone), max(0, most - gone)
     return least, most + (len(tables.sessions) if isinstance(event, Send) and tables.names.is_topic(event.dest) else 0)
-
-
-def _tries_again(tables: Tables) -> bool:
-    """Whether rejected messages may wait on the staging queue until they come again."""
-    policed = any(entry.redelivery is not None for entry in tables.declared.policies)
-    rejected = bool(tables.acknowledges) or any(isinstance(one.event, Abort | Nack) for one in tables.asked)
-    return policed and rejected
 
 
 def _is_over(tables: Tables, send: SendRow, event: Send | Operate) -> bool:

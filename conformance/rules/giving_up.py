@@ -195,7 +195,7 @@ def not_before_the_pause(_facts: Facts, copy: Copy) -> Findings:
             yield held("after-the-pause", "a later time" if number else "the first time", slack_ns=slack_ns)
 
 
-@rule("RDL-024", over=tried_again, handles=[kind for kind in KINDS if kind != "restart"], absence=True)
+@rule("RDL-024", over=tried_again, handles=[kind for kind in KINDS if kind != "restart"])
 def as_often_as_allowed(facts: Facts, copy: Copy) -> Findings:
     """The broker redelivers a rejected message as often as its policy says, and then makes a dead letter of it, or
     drops it, as the policy says.
@@ -255,7 +255,7 @@ def _is_due(facts: Facts, rejection: Nack, pause_ms: int) -> int:
     return NEVER if stepped else max(rejection.t1, *later, 0) + pause_ms * NS_PER_MS
 
 
-@rule("RDL-025", over=tried_again, handles=[kind for kind in KINDS if kind != "pause"], absence=True)
+@rule("RDL-025", over=tried_again, handles=[kind for kind in KINDS if kind != "pause"])
 def comes_again_in_time(facts: Facts, copy: Copy) -> Findings:
     """A rejected message that the broker itself redelivers comes again when its pause is over, and is not lost."""
     policy, rejections = copy.dest.applied.entry.redelivery, _rejections(copy)

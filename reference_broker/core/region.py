@@ -25,7 +25,7 @@ from brokerproof.reference_broker.core.expiry import ExpirySweeps
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.matching import is_queue, policy_for
 from brokerproof.reference_broker.core.memory import MemoryTree
-from brokerproof.reference_broker.core.mq.staging import Stage
+from brokerproof.reference_broker.core.mq.staging import Stage, is_retry
 from brokerproof.reference_broker.core.pull import Pulls
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.routing import Routing
@@ -174,7 +174,7 @@ class Region:
 
     def release(self, item: Scheduled) -> None:
         """A scheduled message is due."""
-        if self.stage is None:
+        if self.stage is None or is_retry(item):
             item.destination.release(item)
         else:
             self.stage.releases.release(item)

@@ -11,6 +11,7 @@ publication matched.
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.config import ConfigError
@@ -53,19 +54,35 @@ class Staged:
 
 
 class StagingQueue(DelayHeap):
-    """All waiting messages, of which none is due while the processor does not run."""
+    """All waiting messages, of which none is due while the processor does not run. ``retries``: rejected messages that
+    the broker redelivers. They wait on their own queues, and are no affair of the processor's.
+    """
 
-    __slots__ = ("stage",)
+    __slots__ = ("retries", "stage")
 
     def __init__(self, stage: Stage) -> None:
         super().__init__()
         self.stage = stage
+        self.retries = DelayHeap()
+
+    def push(self, item: Scheduled) -> None:
+        if is_retry(item):
+            self.retries.push(item)
+        else:
+            super().push(item)
 
     def next_due_ns(self) -> int | None:
-        return super().next_due_ns() if self.stage.state == RUNNING else None
+        staged_ns, again_ns = self._staged_due_ns(), self.retries.next_due_ns()
+        return again_ns if staged_ns is None else staged_ns if again_ns is None else min(staged_ns, again_ns)
 
     def take_due(self, policy: Delay, now: Now) -> Scheduled | None:
-        return super().take_due(policy, now) if self.stage.state == RUNNING else None
+        again, due_ns = self.retries.take_due(policy, now), self._staged_due_ns()
+        if again is not None or due_ns is None or not policy.is_due(due_ns, now):
+            return again
+        return heapq.heappop(self.heap)[2]
+
+    def _staged_due_ns(self) -> int | None:
+        return super().next_due_ns() if self.stage.state == RUNNING else None
 
 
 class Stage:
@@ -281,3 +298,8 @@ class Stage:
 def copies(item: Scheduled) -> int:
     """How many messages one scheduled one is on the staging queue."""
     return 1 if isinstance(item.destination, Queue) or item.audience is None else len(item.audience)
+
+
+def is_retry(item: Scheduled) -> bool:
+    """Whether it was delivered before, so that its delay is over: the broker itself tries it again."""
+    return item.message.redelivery_count > 0
