@@ -320,7 +320,9 @@ def an_expiration_is_the_send_plus_the_life(facts: Facts, send: Send) -> Finding
     """
     sent, clock = send.event, facts.clock(send.event.host)
     ttl_ms, shown_ms = sent.ttl_ms or 0, sent.expiration_ms
-    if sent.result == "fail" or not clock.known:
+    # Its library may have given up before it stamped anything.
+    unstamped = sent.result == "unknown" and not sent.timestamp_ms and not shown_ms
+    if sent.result == "fail" or unstamped or not clock.known:
         return
     if ttl_ms > 0:
         low_ms, high_ms = clock.bounds_ms(sent.t0, sent.t1)

@@ -7,16 +7,18 @@ Rules
   answer differed before the faults were lifted. Where all answers are the same, the world's timing made the difference.
 * A promise excuses: what is not applicable, not run or a known failure has not fallen silent. So does a step that was
   skipped there only, and before: its client cannot ask that. Who accepts what the reference refuses has a voice.
+* A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec
-from brokerproof.conformance.experiment.history import Browse, Consume, Event, History, Phase, Skipped
+from brokerproof.conformance.experiment.history import Browse, Consume, Event, Fault, History, Phase, Skipped
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult, Silence
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -55,13 +57,13 @@ def first_difference(sound: History, other: History) -> tuple[str, str] | None:
     compared one by one: between them the order of events is the world's.
     """
     found: list[tuple[int, str, str]] = []
-    theirs, skipped = _answers(other), _first_skipped(sound, other)
+    theirs, skipped, alone = _answers(other), _first_skipped(sound, other), _first_fault_alone(sound, other)
     for host, answers in _answers(sound).items():
         here = theirs.get(host, [])
         for index, (seq, text) in enumerate(answers):
             at, said = here[index] if index < len(here) else (other.events[-1].seq, f"{host}: nothing")
             if said != text:
-                if at < skipped and " fail (" not in text:
+                if at < skipped and seq < alone and " fail (" not in text:
                     found.append((seq, text, said))
                 break
     return min(found)[1:] if found else None
@@ -72,6 +74,18 @@ def _first_skipped(sound: History, other: History) -> int:
     possible = [event.step for event in sound.events if isinstance(event, Skipped)]
     found = [event.seq for event in other.events if isinstance(event, Skipped) and event.step not in possible]
     return min(found, default=other.events[-1].seq + 1)
+
+
+def _first_fault_alone(sound: History, other: History) -> int:
+    """Where the sound broker's world skipped a fault that the other's played; past the end where there is none. The
+    other may have skipped its like: the same thing was scarce already.
+    """
+    played = {event.fault for event in other.events if isinstance(event, Fault)}
+    skipped = Counter(msgspec.json.encode(event.step) for event in other.events if isinstance(event, Skipped))
+    ours = [event for event in sound.events if isinstance(event, Skipped) and event.step["do"] in played]
+    asked = Counter(msgspec.json.encode(event.step) for event in ours)
+    found = [event.seq for event in ours if (step := msgspec.json.encode(event.step)) and asked[step] > skipped[step]]
+    return min(found, default=sound.events[-1].seq + 1)
 
 
 def _answers(history: History) -> dict[str, list[tuple[int, str]]]:

@@ -236,6 +236,21 @@ def test_an_expiration_is_the_send_plus_the_life(
 
 
 @pytest.mark.parametrize(
+    ("stamps", "verdict"),
+    [
+        ({}, NOT_EXERCISED),
+        ({"expiration_ms": EPOCH_MS + 100}, SATISFIED),
+        ({"timestamp_ms": EPOCH_MS}, VIOLATED),
+        ({"expiration_ms": EPOCH_MS + 5102}, VIOLATED),
+    ],
+)
+def test_a_library_may_give_up_before_it_stamps(stamps: dict[str, Any], verdict: VerdictKind) -> None:
+    told = Clocked(skews={"p0": 0}).connect("p0", "jms").at(0)
+    told.send("p0/1", result="unknown", ttl_ms=100, **({"timestamp_ms": 0} | stamps))
+    assert told.at(500).close().finish().verdicts("EXP-023")["EXP-023"].verdict is verdict
+
+
+@pytest.mark.parametrize(
     ("dest", "marks", "verdict"),
     [
         (DLQ, {}, SATISFIED),

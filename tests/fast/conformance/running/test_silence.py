@@ -10,8 +10,9 @@ import pytest
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
-from brokerproof.conformance.experiment.history import Send, Skipped
+from brokerproof.conformance.experiment.history import Fault, History, Send, Skipped
 from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps import Exhaust
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.mutants import MUTANTS, Mutant
 from brokerproof.conformance.running.engine import run_program
@@ -89,13 +90,56 @@ def test_a_step_that_its_client_cannot_do_excuses(mutant: str) -> None:
     assert lost_voice(result) == {}
 
 
+def played_alone(skipped: int) -> tuple[History, History]:
+    """The sound broker's run, in which nothing could become scarce, and another's, in which something did before its
+    first step, and which skipped so many of the same.
+    """
+    program = programs()[REJECTING]
+    program = program.with_steps([Exhaust(), Exhaust(), *program.steps])
+    sound, other = (run_program(program, REJECTING).history for _ in range(2))
+    assert sound is not None
+    assert other is not None
+    steps = [event for event in other.events if isinstance(event, Skipped) and event.step["do"] == "exhaust"]
+    other.events = [event for event in other.events if event not in steps[skipped:]]
+    return sound, other
+
+
+def refused(history: History) -> History:
+    """The same with its first send refused."""
+    place = next(index for index, event in enumerate(history.events) if isinstance(event, Send))
+    history.events[place] = msgspec.structs.replace(history.events[place], result="fail", refusal="no")
+    return history
+
+
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_a_fault_that_only_its_world_could_play_excuses(skipped: int) -> None:
+    sound, other = played_alone(skipped)
+    assert first_difference(sound, refused(other)) is not None
+    other.events.insert(1, Fault(seq=0, t0=0, t1=0, host="", fault="exhaust", target="b", how="descriptors"))
+    assert first_difference(sound, other) is None
+
+
+def test_a_fault_after_the_answer_excuses_nothing() -> None:
+    sound, other = played_alone(0)
+    other.events.insert(1, Fault(seq=0, t0=0, t1=0, host="", fault="exhaust", target="b", how="descriptors"))
+    late = [event for event in sound.events if isinstance(event, Skipped)]
+    sound.events = [event for event in sound.events if event not in late]
+    seq = sound.events[-1].seq
+    sound.events += [msgspec.structs.replace(event, seq=seq + place) for place, event in enumerate(late, 1)]
+    assert first_difference(sound, refused(other)) is not None
+
+
+def test_a_fault_that_neither_played_excuses_nothing() -> None:
+    sound, other = played_alone(2)
+    other.events.insert(1, Fault(seq=0, t0=0, t1=0, host="", fault="exhaust", target="b", how="processor"))
+    assert first_difference(sound, refused(other)) is not None
+
+
 def test_who_accepts_what_the_reference_broker_refuses_has_not_lost_its_voice() -> None:
     sound, other = (run_program(programs()[REJECTING], REJECTING).history for _ in range(2))
     assert sound is not None
     assert other is not None
-    place = next(index for index, event in enumerate(sound.events) if isinstance(event, Send))
-    sound.events[place] = msgspec.structs.replace(sound.events[place], result="fail", refusal="no")
-    assert first_difference(sound, other) is None
+    assert first_difference(refused(sound), other) is None
 
 
 def heard(kind: VerdictKind, *, lost: bool) -> RunResult:
