@@ -38,18 +38,21 @@ def is_known(reading: Reading) -> bool:
 
 
 def dispatched(reading: Reading) -> Span:
-    """Least and greatest dispatched count at a reading at rest. Who left may have been sent what nobody saw, and
-    browsers count as well.
+    """Least and greatest dispatched count at a reading at rest. Who left may have been sent what nobody saw, browsers
+    count as well, and what a timer let go during a wide reading may be counted before it arrives.
     """
     base, ledger = reading.base, reading.ledger
     if base is not None and base.event.dispatched is not None:
-        low = base.event.dispatched + ledger.arrived - base.ledger.arrived
+        high = base.event.dispatched + ledger.arrived - base.ledger.arrived
+        low = base.event.dispatched if is_wide(base) else high
         same = ledger.departed == base.ledger.departed
     elif base is None and ledger.zeroed:
-        low, same = ledger.arrived, not ledger.departed
+        low = high = ledger.arrived
+        same = not ledger.departed
     else:
         return 0, NEVER
-    return low, low if same and not ledger.browsed and is_known(reading) else NEVER
+    certain = same and not ledger.browsed and not is_wide(reading) and is_known(reading)
+    return low, high if certain else NEVER
 
 
 def came_since_purge(reading: Reading) -> int:

@@ -165,6 +165,25 @@ def test_the_dispatched_count_is_the_number_of_arrivals() -> None:
     assert kinds(two_of_three_held().leave("c0/1").rest(dispatched=2))["INF-004"] is FAILS
 
 
+@pytest.mark.parametrize(
+    ("delay_ms", "lasting_ms", "counts", "expected"),
+    [
+        (10, 5, (1, 1), HOLDS),
+        (10, 5, (0, 1), HOLDS),
+        (10, 5, (1, 0), FAILS),
+        (10, 5, (0, 2), FAILS),
+        (10, 0, (1, 1), FAILS),
+        (0, 5, (1, 1), FAILS),
+    ],
+)
+def test_what_a_timer_lets_go_during_a_reading_may_be_counted_before_it_arrives(
+    delay_ms: int, lasting_ms: int, counts: tuple[int, int], expected: VerdictKind
+) -> None:
+    story = Builder("live").connect("p0").connect("c0").send("p0/1", delay_ms=delay_ms).subscribe("c0/1")
+    story.read(at_rest=True, lasting_ms=lasting_ms, dispatched=counts[0], size=1, enqueued=1, dequeued=0)
+    assert kinds(story.arrive("c0/1", "p0/1").rest(dispatched=counts[1]))["INF-004"] is expected
+
+
 def test_nothing_is_left_when_everybody_has_left() -> None:
     for story in (
         two_of_three_held().leave("c0/1"),
