@@ -1,4 +1,5 @@
-"""What a process may have too little of while it runs: file descriptors, its share of a processor.
+"""What a process may have too little of while it runs: file descriptors, its share of a processor, room for its files,
+memory.
 
 Decides: how it is taken away and given back, and what proves that it was gone.
 Rules
@@ -6,8 +7,12 @@ Rules
   Both are read back from /proc.
 * Processor: all threads of the process are bound to one processor, and so many processes that compute without rest with
   them; they are the supervisor's, who ends them with the runner. The kernel tells how long the threads waited.
+* Disk: the limit of a file's size, so many KiB beyond what the largest one open to write occupies. What is beyond it
+  cannot be written, as on a full disk; the error is EFBIG instead of ENOSPC.
+* Memory: the limit of the address space, so many MiB beyond what the process has.
 Known exceptions: Linux only. Without the kernel's scheduler statistics a busy processor has no proof. A descriptor that
-is opened between the reading and the limit makes one fewer free; what is told was read afterwards.
+is opened between the reading and the limit makes one fewer free; what is told was read afterwards. Room that a sparse
+file, or a heap, has reserved is its own: what fits into it is written. SIGXFSZ ends a process that does not ignore it.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import stat
 import sys
 import time
 from pathlib import Path
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
 #: A process that wants all of its processor. It ends by itself, should nobody end it.
 _BUSY = "import time\nend = time.monotonic() + 300\nwhile time.monotonic() < end: pass"
 _NS_PER_US = 1000
+_KIB, _MIB = 1024, 1024 * 1024
+#: A block of ``st_blocks``.
+_BLOCK = 512
 
 
 class Descriptors:
@@ -39,7 +48,7 @@ class Descriptors:
 
     def evidence(self) -> dict[str, int] | None:
         """The limit as the kernel tells it, what is open, and how many numbers are free."""
-        limit, opened = open_limit(self._pid), open_descriptors(self._pid)
+        limit, opened = limit_of(self._pid, "Max open files"), open_descriptors(self._pid)
         if limit is None:
             return None
         return {"limit": limit, "open": len(opened), "free": limit - sum(number < limit for number in opened)}
@@ -49,6 +58,49 @@ class Descriptors:
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(self._pid, resource.RLIMIT_NOFILE, self._before)
         return self.evidence()
+
+
+class Disk:
+    """A process none of whose files gets more than ``left`` KiB larger than its largest. Raises ``OSError``."""
+
+    def __init__(self, process: Process, left: int) -> None:
+        self._pid = process.pid
+        self._before = resource.prlimit(self._pid, resource.RLIMIT_FSIZE)
+        limit = largest_file(self._pid) + left * _KIB
+        resource.prlimit(self._pid, resource.RLIMIT_FSIZE, (limit, self._before[1]))
+
+    def evidence(self) -> dict[str, int] | None:
+        """The limit as the kernel tells it, what the largest file occupies, and how far it may grow."""
+        limit, largest = limit_of(self._pid, "Max file size"), largest_file(self._pid)
+        return None if limit is None else {"limit": limit, "largest": largest, "free": max(0, limit - largest)}
+
+    def end(self) -> dict[str, int] | None:
+        """Let them grow again; what was so before the end."""
+        found = self.evidence()
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(self._pid, resource.RLIMIT_FSIZE, self._before)
+        return found
+
+
+class Memory:
+    """A process whose address space grows by ``left`` MiB at most. Raises ``OSError``."""
+
+    def __init__(self, process: Process, left: int) -> None:
+        self._pid = process.pid
+        self._before = resource.prlimit(self._pid, resource.RLIMIT_AS)
+        resource.prlimit(self._pid, resource.RLIMIT_AS, (_address_space(self._pid) + left * _MIB, self._before[1]))
+
+    def evidence(self) -> dict[str, int] | None:
+        """The limit as the kernel tells it, the address space, and how far it may grow; all in bytes."""
+        limit, size = limit_of(self._pid, "Max address space"), _address_space(self._pid)
+        return None if limit is None else {"limit": limit, "size": size, "free": max(0, limit - size)}
+
+    def end(self) -> dict[str, int] | None:
+        """Let it grow again; what was so before the end."""
+        found = self.evidence()
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(self._pid, resource.RLIMIT_AS, self._before)
+        return found
 
 
 class Processor:
@@ -105,15 +157,40 @@ def open_descriptors(pid: int) -> list[int]:
         return []
 
 
-def open_limit(pid: int) -> int | None:
-    """The soft limit of descriptors as the kernel tells it; None if there is no such process."""
+def limit_of(pid: int, name: str) -> int | None:
+    """A soft limit as the kernel tells it; None: there is no such process, or no limit."""
     try:
         text = Path(f"/proc/{pid}/limits").read_text(encoding="utf-8")
     except OSError:
         return None
-    line = next(line for line in text.splitlines() if line.startswith("Max open files"))
-    soft = line.split()[3]
-    return int(soft) if soft.isdigit() else None
+    line = next((line for line in text.splitlines() if line.startswith(name)), "")
+    soft = line.removeprefix(name).split()[:1]
+    return int(soft[0]) if soft and soft[0].isdigit() else None
+
+
+def largest_file(pid: int) -> int:
+    """How many bytes the largest file that a process has open to write occupies; 0 if it has none."""
+    return max((_occupied(pid, number) for number in open_descriptors(pid)), default=0)
+
+
+def _occupied(pid: int, number: int) -> int:
+    try:
+        told = Path(f"/proc/{pid}/fdinfo/{number}").read_text(encoding="ascii")
+        found = Path(f"/proc/{pid}/fd/{number}").stat()
+    except OSError:
+        return 0
+    flags = next(int(line.split()[1], 8) for line in told.splitlines() if line.startswith("flags:"))
+    written = stat.S_ISREG(found.st_mode) and flags & os.O_ACCMODE != os.O_RDONLY
+    return found.st_blocks * _BLOCK if written else 0
+
+
+def _address_space(pid: int) -> int:
+    """In bytes; 0 if there is no such process."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[0]
+    except OSError:
+        return 0
+    return int(pages) * resource.getpagesize()
 
 
 def waited_us(pid: int) -> int | None:

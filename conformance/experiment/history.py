@@ -421,8 +421,8 @@ class Fault(Event, tag="fault"):
     ``toward`` and ``after_bytes`` when so many bytes had passed since ``limit`` of the same), ``jitter`` and
     ``slice`` (link: at the end, what was seen of what lasted), ``clock`` (target, jump_ms; ``how`` ``freeze``: from
     now on it stands still, ``thaw``: it goes on, jump_ms further), ``exhaust`` and ``relieve`` (target, a broker;
-    ``how``: its process has too little of ``descriptors`` or of a ``processor``, and enough again), ``restart``
-    (target; ``how``: ``stop`` or ``kill``), ``cut`` (target: a bridge; ``how``: ``cut`` or ``kill``).
+    ``how``: its process has too little of ``descriptors``, a ``processor``, ``disk`` or ``memory``, and enough),
+    ``restart`` (target; ``how``: ``stop`` or ``kill``), ``cut`` (target: a bridge; ``how``: ``cut`` or ``kill``).
     """
 
     fault: str

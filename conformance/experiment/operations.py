@@ -31,7 +31,7 @@ Headers = dict[HeaderName, bool | int | float | HeaderText]
 Word = Annotated[str, msgspec.Meta(max_length=40, pattern="^[A-Za-z0-9_.-]*$")]
 
 #: What a process may have too little of.
-Scarce = Literal["descriptors", "processor"]
+Scarce = Literal["descriptors", "processor", "disk", "memory"]
 AckMode = Literal["auto", "client", "individual"]
 AckType = Literal["delivered", "poison", "standard", "redelivered", "individual", "unmatched", "expired"]
 #: OpenWire's numbers are the places.
@@ -293,7 +293,7 @@ class Thaw(Operation, frozen=True, kw_only=True):
 
 class Exhaust(Operation, frozen=True, kw_only=True):
     """The first broker's process has only ``left`` of something from now on: descriptors that it may open, percent of
-    a processor.
+    a processor, KiB beyond its largest file, MiB of memory.
     """
 
     what: Scarce

@@ -33,7 +33,7 @@ from brokerproof.conformance.facts.queue_managers import own_reason
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
 from brokerproof.conformance.facts.selectors import read
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
-from brokerproof.conformance.facts.strains import DESCRIPTORS, strained
+from brokerproof.conformance.facts.strains import in_need
 from brokerproof.conformance.facts.tables import Tables
 
 #: Bodies beyond this size may be more than a broker takes.
@@ -47,8 +47,8 @@ def forbidden(tables: Tables, request: Request) -> str:
     event = request.event
     if not request.connected:
         return "not connected"
-    if strained(tables.strains, event.t0, event.t1, DESCRIPTORS):
-        return "the broker could open nothing"
+    if in_need(tables.strains, event):
+        return "the broker had too little of something"
     lacking = [word for word, asked in _options(tables, request).items() if asked and not _offers(tables, word)]
     if lacking:
         return f"not offered: {', '.join(lacking)}"

@@ -14,6 +14,7 @@ from brokerproof.conformance.facts.managed import is_report
 from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Send, Session
 from brokerproof.conformance.facts.spans import ms
+from brokerproof.conformance.facts.strains import in_need
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import copies_again, queue_copies, sends
 
@@ -159,8 +160,8 @@ def nothing_from_nowhere(facts: Facts, row: Send | Arrive) -> Findings:
 
 
 def refused(facts: Facts) -> list[Send]:
-    """Messages whose sending was refused."""
-    return [send for send in facts.rows(sends) if send.refused]
+    """Messages whose sending was refused by a broker that had what it needs."""
+    return [send for send in facts.rows(sends) if send.refused and not in_need(facts.strains, send.event)]
 
 
 @rule("GEN-006", over=refused, handles=ANYTHING)

@@ -22,6 +22,7 @@ from brokerproof.conformance.facts.pressure import exceedable
 from brokerproof.conformance.facts.rows import Copy, Reading, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.starvation import server, waits
+from brokerproof.conformance.facts.strains import in_need
 from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import reasoned, sends
@@ -37,8 +38,9 @@ def names_room(send: Send) -> bool:
 
 
 def without_room(facts: Facts) -> list[Send]:
-    """Sends that were refused for want of room."""
-    return [send for send in facts.sends.values() if send.event.result == "fail" and names_room(send)]
+    """Sends that were refused for want of room, by a broker whose process had what it needs."""
+    found = [send for send in facts.sends.values() if send.event.result == "fail" and names_room(send)]
+    return [send for send in found if not in_need(facts.strains, send.event)]
 
 
 # -- memory

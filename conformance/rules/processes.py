@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Crash, Event, Operate
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.strains import DESCRIPTORS, strained
+from brokerproof.conformance.facts.strains import VITAL, strained
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
 def broker_ends(facts: Facts) -> list[Event]:
     """What became of the broker's process: each end that nobody had asked for; without one, the end of the run."""
     crashes = [event for event in facts.crashes if event.target == facts.broker]
-    if crashes and strained(facts.strains, 0, crashes[-1].t1, DESCRIPTORS):
+    if crashes and strained(facts.strains, 0, crashes[-1].t1, VITAL):
         return []
     return [*crashes] or [facts.phases[name] for name in ("end",) if name in facts.phases]
 

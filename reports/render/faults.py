@@ -8,6 +8,14 @@ from brokerproof.reports.render.units import milliseconds_text
 DIRECTIONS = {"client": "towards the client", "broker": "towards the broker", "both": "both ways"}
 
 
+_LACKING = {
+    "descriptors": "{broker} can open {left} descriptors more",
+    "processor": "busy neighbours leave {broker} about {left} % of a processor",
+    "disk": "{broker} can write {left} KiB beyond the end of its largest file",
+    "memory": "{broker} can get {left} MiB of memory more",
+}
+
+
 def words_of(operation: ops.Operation, broker: str) -> str:
     """The sentence. ``broker``: the name of the first one. Raises ``ValueError`` for what is no such fault."""
     match operation:
@@ -29,10 +37,8 @@ def words_of(operation: ops.Operation, broker: str) -> str:
         case ops.Cut():
             how = "is killed" if operation.how == "kill" else "loses its connections"
             return f"bridge {operation.bridge.removesuffix('-far')} {how}, and comes back"
-        case ops.Exhaust(what="descriptors"):
-            return f"{broker} can open {operation.left} descriptors more"
         case ops.Exhaust():
-            return f"busy neighbours leave {broker} about {operation.left} % of a {operation.what}"
+            return _LACKING[operation.what].format(broker=broker, left=operation.left)
         case ops.Relieve():
             return f"{broker} has enough of its {operation.what} again"
     raise ValueError(f"{operation!r} is no fault")

@@ -12,10 +12,13 @@ import pytest
 
 from brokerproof.chaos.processes import pid_alive
 from brokerproof.chaos.supervisor import SHARED_MEMORY
+from brokerproof.conformance.brokers.base import NotApplicableError
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
-from brokerproof.conformance.experiment.history import Arrive, Connect, Consume, Fault, Poll, Skipped
+from brokerproof.conformance.experiment.history import Arrive, Connect, Consume, Fault, History, Poll, Skipped
+from brokerproof.conformance.experiment.history import Send as Sent
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Advance,
@@ -221,3 +224,61 @@ def test_a_broker_that_has_too_little(tmp_path: Path) -> None:
         assert any(lacking[0] < one.t0 < lacking[1] for one in taken)
         assert [one.step["do"] for one in history.events if isinstance(one, Skipped)] == ["restart"]
         assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
+
+
+#: A consumer that stays, a message, nothing left, more of them than there is room for, enough again.
+NEEDY = Program(
+    FORMAT,
+    BrokerSpec(persistent=True),
+    [HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client")],
+    [LinkSpec("p0"), LinkSpec("c0")],
+    queues("q0", "q1"),
+    [],
+)
+
+
+def needy(what: ops.Scarce) -> list[AnyStep]:
+    steps: list[AnyStep] = [Subscribe(host=1, dest=1), Send(), Exhaust(what=what), Send(count=8, size=200_000)]
+    return [*steps, Advance(ms=300), Relieve(what=what), Advance(ms=2500), Send(size=200_000), Settle()]
+
+
+@pytest.mark.parametrize("what", ["disk", "memory"])
+def test_a_reference_broker_without_room_or_memory_loses_nothing(tmp_path: Path, what: ops.Scarce) -> None:
+    steps = [*needy(what), Restart(how="kill"), Send(), Settle()]
+    with make_laboratory(tmp_path) as laboratory:
+        history = LiveWorld(ReferenceAdapter(), laboratory).run(NEEDY.with_steps(steps))
+    # A storage that cannot be written is closed; what it had open is no longer the largest file.
+    assert [found == 0 for found in lacked(history, what).values()] == [True, what == "memory"]
+    sends = [event.result for event in history.events if isinstance(event, Sent)]
+    assert (sends[0], sends[-1]) == ("ok", "ok")
+    assert {"unknown", "fail"} & set(sends)
+    assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
+
+
+def test_an_activemq_with_little_memory_refuses_and_goes_on(tmp_path: Path) -> None:
+    adapter = activemq()
+    with make_laboratory(tmp_path) as laboratory:
+        history = LiveWorld(adapter, laboratory).run(NEEDY.with_steps(needy("memory")))
+        adapter.close()
+    assert lacked(history, "memory") == {"exhaust": 0, "relieve": 0}
+    sends = [event.result for event in history.events if isinstance(event, Sent)]
+    assert "fail" in sends[1:-1]
+    assert sends[-1] == "ok"
+    # What it refused for want of memory stays charged to the queue, in some runs.
+    violated = {one.requirement for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED}
+    assert violated <= {"MEM-003"}
+
+
+def test_an_activemq_whose_disk_is_full_ends(tmp_path: Path) -> None:
+    """Nobody promises more: it is no verdict."""
+    adapter = activemq()
+    with make_laboratory(tmp_path) as laboratory:
+        with pytest.raises(NotApplicableError, match="b ended when it had too little of disk"):
+            LiveWorld(adapter, laboratory).run(NEEDY.with_steps(needy("disk")))
+        adapter.close()
+
+
+def lacked(history: History, what: str) -> dict[str, int]:
+    """How much was left when it began, and when it ended."""
+    faults = [one for one in history.events if isinstance(one, Fault) and one.how == what]
+    return {one.fault: (one.evidence or {})["free"] for one in faults}

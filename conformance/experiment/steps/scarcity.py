@@ -14,14 +14,20 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.state import WorldState
     from brokerproof.conformance.experiment.steps.shape import Shape
 
-KINDS = ("descriptors", "processor")
-#: What is left that is worth drawing: descriptors, percent of one processor.
-LEFT: dict[str, tuple[int, ...]] = {"descriptors": (0, 1, 3), "processor": (10, 25, 50)}
+KINDS = ("descriptors", "processor", "disk", "memory")
+#: What is left that is worth drawing: descriptors, percent of one processor, KiB of a file, MiB of memory.
+LEFT: dict[str, tuple[int, ...]] = {
+    "descriptors": (0, 1, 3),
+    "processor": (10, 25, 50),
+    "disk": (0, 4, 64),
+    "memory": (0, 1, 16),
+}
 
 
 class Exhaust(Step, frozen=True, tag="exhaust"):
     """From now on the broker's process can open only ``left`` ``descriptors`` more, or has about ``left`` percent of
-    one ``processor``, for which busy neighbours contend. Of processes only.
+    one ``processor``, for which busy neighbours contend, or can write only ``left`` KiB beyond the end of its largest
+    file (``disk``), or get only ``left`` MiB more of ``memory``. Of processes only.
     """
 
     weight = 2

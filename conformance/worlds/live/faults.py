@@ -6,9 +6,9 @@ A broker that ends while it has too little of something ends the run with it: no
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from brokerproof.chaos.scarcity import Descriptors, Processor
+from brokerproof.chaos.scarcity import Descriptors, Disk, Memory, Processor
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS
@@ -29,6 +29,11 @@ _POLL_MS = 10
 AHEAD_US = 2000
 STANDING_MS = 20
 #: What is not done to a broker that has too little of something: it would prove nothing of either.
+_LIMITS: Final[dict[str, type[Descriptors] | type[Disk] | type[Memory]]] = {
+    "descriptors": Descriptors,
+    "disk": Disk,
+    "memory": Memory,
+}
 _NOT_MEANWHILE = (ops.Restart, ops.Pause, ops.Probe, ops.Operate)
 
 
@@ -41,7 +46,7 @@ class Faults:
         self._bridges = bridges
         self.spoilt: list[str] = []
         #: Of what the first broker has too little.
-        self._scarce: dict[str, Descriptors | Processor] = {}
+        self._scarce: dict[str, Descriptors | Disk | Memory | Processor] = {}
 
     def check(self, operation: ops.Operation) -> None:
         """Raises ``NotOfferedError`` for what cannot be done to the broker's process now."""
@@ -93,14 +98,14 @@ class Faults:
         if isinstance(operation, ops.Relieve):
             return self._scarce.pop(what).end()
         try:
-            if what == "descriptors":
-                self._scarce[what] = Descriptors(process, operation.left)
-            else:
+            if what == "processor":
                 self._scarce[what] = Processor(process, operation.left, hosts.laboratory.supervisor)
+            else:
+                self._scarce[what] = _LIMITS[what](process, operation.left)
         except OSError as error:
             raise NotOfferedError(f"{what}: {error}") from None
         self.spoilt.append(self._state.broker.name)
-        hosts.strained = "descriptors" if hosts.strained == "descriptors" else what
+        hosts.strained = what if hosts.strained in ("", "processor") else hosts.strained
         found = self._scarce[what].evidence()
         return None if found is None else {"left": operation.left, **found}
 

@@ -411,7 +411,7 @@ class Hosts:
         process = None if broker in self.crashed else self.endpoints[broker].process()
         if process is not None and process.wait(patience_ms) is not None:
             self.crashed.append(broker)
-            if self.strained == "descriptors":
+            if self.strained not in ("", "processor"):
                 raise NotApplicableError(
                     f"{broker} ended when it had too little of {self.strained}: nobody promises more"
                 )

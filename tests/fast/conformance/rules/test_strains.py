@@ -10,7 +10,8 @@ from brokerproof.conformance.facts.spans import NEVER
 from tests.fast.conformance.rules.history_builder import Builder
 
 HOLDS, FAILS, SILENT = VerdictKind.SATISFIED, VerdictKind.VIOLATED, VerdictKind.NOT_EXERCISED
-WHAT = ("", "descriptors", "processor")
+WHAT = ("", "descriptors", "disk", "memory", "processor")
+VITAL = WHAT[1:4]
 
 
 def strained(what: str) -> Builder:
@@ -25,7 +26,7 @@ def verdict(story: Builder, requirement: str) -> VerdictKind:
 @pytest.mark.parametrize("what", WHAT)
 def test_a_refusal_is_excused_without_descriptors(what: str) -> None:
     story = strained(what).send("p0/1", result="fail", refusal="io: no file")
-    assert verdict(story.end(), "GEN-100") is (SILENT if what == "descriptors" else FAILS)
+    assert verdict(story.end(), "GEN-100") is (SILENT if what in VITAL else FAILS)
 
 
 @pytest.mark.parametrize(("since_ms", "expected"), [(1990, SILENT), (2010, FAILS)])
@@ -50,7 +51,15 @@ def test_whoever_comes_may_be_turned_away(what: str) -> None:
 
 @pytest.mark.parametrize("what", WHAT)
 def test_a_process_may_end_that_can_open_nothing(what: str) -> None:
-    assert verdict(strained(what).wait(50).crash().end(), "GEN-090") is (SILENT if what == "descriptors" else FAILS)
+    assert verdict(strained(what).wait(50).crash().end(), "GEN-090") is (SILENT if what in VITAL else FAILS)
+
+
+@pytest.mark.parametrize("what", WHAT)
+def test_what_is_refused_may_have_been_taken_in_need(what: str) -> None:
+    """MEM-005, MEM-027: the reason was named."""
+    story = strained(what).send("p0/1", result="fail", refusal="out of memory", persistent=True)
+    found = story.drain("q0").arrive("drain/1", "p0/1").end().verdicts("GEN-006", "MEM-005", "MEM-027")
+    assert {one.verdict for one in found.values()} == {SILENT if what in VITAL else FAILS}
 
 
 @pytest.mark.parametrize("what", WHAT)
