@@ -174,7 +174,7 @@ class Attachments:
         tables.unsure.clear()
         tables.epoch.restart()
         for browser in tables.lookers.values():
-            browser.left_ns = min(browser.left_ns, event.t0)
+            browser.left_ns, browser.leave = min(browser.left_ns, event.t0), event
         tables.lookers.clear()
         if not tables.declared.persistent:
             for key, subscription in self._current.items():
@@ -350,7 +350,7 @@ class Attachments:
         lookers = self.tables.lookers
         for one in [one for one, browser in lookers.items() if browser.event.host == host and name in {None, one}]:
             browser = lookers.pop(one)
-            browser.left_ns = min(browser.left_ns, event.t0)
+            browser.left_ns, browser.leave = min(browser.left_ns, event.t0), event
             self.tables.destination(browser.event.dest).ledger.shown += browser.shown
 
     def _doubt(self, session: Session, event: Event) -> None:

@@ -7,24 +7,26 @@ was in flight then; that, too, begins a new stretch, whose first reading at rest
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Acknowledge, Operate, Subscribe
+from brokerproof.conformance.experiment.history import Acknowledge, Event, Operate, Subscribe
 from brokerproof.conformance.facts.spans import NEVER, Span
 
 
 class Browser:
     """One browser. ``sure``: it is known whether it is there. ``holds``: it does not acknowledge what it sees, and the
-    broker is known to count that.
+    broker is known to count that. ``left_ns``: when it left, or may have; ``leave``: as it said, or its host or
+    the broker did.
     """
 
-    __slots__ = ("event", "holds", "left_ns", "shown", "sure")
+    __slots__ = ("event", "holds", "leave", "left_ns", "shown", "sure")
 
     def __init__(self, event: Subscribe, *, holds: bool, sure: bool) -> None:
         self.event = event
         self.holds = holds
         self.sure = sure
-        #: Messages that it was shown; when it left, or may have.
+        #: Messages that it was shown.
         self.shown = 0
         self.left_ns = NEVER
+        self.leave: Event | None = None
 
 
 class Purge:

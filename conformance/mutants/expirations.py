@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from brokerproof.conformance.mutants import time_to_live
 from brokerproof.conformance.mutants.clocks import expiry, stamping
 from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.conformance.mutants.storage import NeverRemoves
@@ -408,6 +409,8 @@ ALL = (
            expiry(OneLook)),
     Mutant("backlog-dies-unseen", "EXP-026", "What expires on a topic gets no dead letter.", "dead_letter",
            ForgetsBacklogs),
+    Mutant("backlogs-not-swept", "EXP-027", "What waits in the backlogs of a topic is not swept.",
+           broker=time_to_live.SweepsQueuesOnly),
     Mutant("body-cut", "GEN-011", "A body loses its last byte.", broker=CutsBodies),
     Mutant("properties-lost", "GEN-011", "Properties that are texts are lost.", broker=LosesProperties),
     Mutant("letter-without-expiration", "EXP-015", "A dead letter does not say when it expired.", "dead_letter",

@@ -98,6 +98,19 @@ class CountsDown(Miscounting):
             topic.counters.scheduled -= 2
 
 
+class CountsForEver(Broker):
+    """Consumers are counted when they come, and not when they go."""
+
+    _most: dict[str, int]
+
+    def counters(self, destination: str, now: Now) -> dict[str, int] | None:
+        found = super().counters(destination, now)
+        if found is not None:
+            known = self.__dict__.setdefault("_most", {})
+            found["consumers"] = known[destination] = max(known.get(destination, 0), found["consumers"])
+        return found
+
+
 class AddsLife(Broker):
     """Every third message without an expiration gets a time to live by the broker's clock that nobody asked for."""
 
@@ -114,6 +127,7 @@ class AddsLife(Broker):
 ALL = (
     Mutant("property-invented", "GEN-130", "Every second message gets a property.", broker=AddsProperty),
     Mutant("life-invented", "GEN-130", "Every third message without an expiration gets one hour.", broker=AddsLife),
+    Mutant("consumers-counted-for-ever", "GEN-145", "Consumers that left are counted.", broker=CountsForEver),
     Mutant("mode-forgotten", "GEN-131", "Every message becomes persistent.", broker=ForgetsMode),
     Mutant("correlation-forgotten", "GEN-160", "A delay costs the correlation id.", broker=ForgetsCorrelation),
     Mutant("numbers-cut-off", "GEN-160", "Numbers of more than 32 bits lose some.", broker=RoundsProperties),

@@ -14,6 +14,7 @@ from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.time_to_live import RelativeTtl
 from brokerproof.reference_broker.core.timestamping import Stamping
+from brokerproof.reference_broker.core.topic import Topic
 
 
 def lifetime(policy: type[RelativeTtl]) -> PolicyMaker:
@@ -81,6 +82,17 @@ class SleepsAfterStepBack(Expiry):
 
     def next_sweep_ns(self, created_ns: int, period_ms: int, mono_ns: int) -> int:
         return super().next_sweep_ns(created_ns, period_ms, mono_ns) + self._asleep_ms * 1000 * NS_PER_MS
+
+
+class SweepsQueuesOnly(Broker):
+    """What waits in the backlogs of a topic is not swept."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        effects = super().handle(event, now)
+        topic = self._region.destinations.get(event.message.destination) if isinstance(event, Send) else None
+        if isinstance(topic, Topic):
+            topic.expire_period_ms = 0
+        return effects
 
 
 class LeavesDead(Stamping):

@@ -1,4 +1,5 @@
-"""Expiry on topics: what a durable subscription's backlog lets die leaves a dead letter (EXP-026).
+"""Expiry on topics: what a durable subscription's backlog lets die leaves a dead letter (EXP-026), and is swept from
+there while nobody uses it (EXP-027).
 
 A claim exists only where it is certain that the subscription had the message and nobody was given it alive: each of its
 sessions had gone before the message was sent, or came when it was dead, and one of these came to rest with room. Of one
@@ -8,6 +9,7 @@ publication one letter is due, whoever let it die: one that has another reason i
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import drained, is_stuck
 from brokerproof.conformance.facts.dead_letters import maybe_rejected, names_another
 from brokerproof.conformance.facts.deaths import given_up
@@ -17,9 +19,9 @@ from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import gone_ns, roomy_ns
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import taken
-from brokerproof.conformance.facts.rows import Destination, Send, Session, Subscription
+from brokerproof.conformance.facts.rows import Destination, Reading, Send, Session, Subscription
 from brokerproof.conformance.facts.selectors import surely_wants
-from brokerproof.conformance.facts.spans import NEVER, ms
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.rules.expiry import CLOCKS
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -107,3 +109,74 @@ def _was_collected(facts: Facts, letters: Destination, made_ns: int) -> bool:
     if made_ns > facts.end_ns or letters.purges or is_stuck(facts, letters) or not drained(facts, letters):
         return False
     return not any(one.ack == "auto" and not one.traits.settles_by_itself and one.end for one in letters.sessions)
+
+
+# -- the sweep of backlogs
+
+
+def swept(facts: Facts) -> list[tuple[Reading, list[Send]]]:
+    """Counters at rest of topics with durable subscriptions, and the messages that a sweep must have met by then; of a
+    broker that was neither restarted nor reset.
+    """
+    if facts.restarts or facts.resets or facts.paged:
+        return []
+    found: list[tuple[Reading, list[Send]]] = []
+    for dest in facts.destinations.values():
+        if dest.kind == "topic" and not dest.purges and any(one.durable for one in dest.subscriptions):
+            due: list[Send] = []
+            for reading in dest.readings:
+                if reading.at_rest and reading.event.expired is not None:
+                    due = due + [send for send in dest.sends if send not in due and _is_due(facts, send, reading)]
+                    found.append((reading, due))
+    return found
+
+
+@rule("EXP-027", over=swept, handles=PAST, faults=CLOCKS, absence=True)
+def a_backlog_is_swept(_facts: Facts, row: tuple[Reading, list[Send]]) -> Findings:
+    """A persistent message that expires in the backlog of a durable subscription nobody uses is counted as expired
+    within the period of the sweep.
+    """
+    reading, due = row
+    if due and (reading.event.expired or 0) < len(due):
+        why = f"{len(due)} of its messages had been dead in unused backlogs for longer than a period of the sweep"
+        yield broken("left-behind", due[0], reading, why=why)
+    elif due:
+        yield held("swept")
+
+
+def _is_due(facts: Facts, send: Send, reading: Reading) -> bool:
+    """Whether, until a reading, a message had been dead in an unused backlog for a period of the sweep, for certain."""
+    event, applied, until_ns = send.event, send.dest.applied, reading.event.t0
+    if not event.persistent or send.delayed or event.again or not taken(send) or maybe_restamped(facts, send):
+        return False
+    from_ns = until_ns - (applied.expire_period_ms + facts.declared.lateness_ms) * NS_PER_MS
+    if send.accepted[1] > from_ns or not surely_expired(facts, event.expiration_ms, from_ns, reading.event.t1):
+        return False
+    if applied.expire_period_ms <= 0 or len(send.dest.sends) > applied.entry.max_expire_page_size:
+        return False
+    still = any(low <= until_ns and high >= from_ns for low, high in facts.marks.spans(marks.PAUSE, send.dest.name))
+    if still or scarce_ns(facts, send.dest) <= until_ns:
+        return False
+    return any(_is_unused(facts, send, one, from_ns, reading) for one in send.dest.subscriptions)
+
+
+def _is_unused(facts: Facts, send: Send, subscription: Subscription, from_ns: int, reading: Reading) -> bool:
+    """Whether a durable subscription was owed a message that nobody got, and nobody used it until a reading."""
+    begin, sessions, until_ns = subscription.begin, subscription.sessions, reading.event.t1
+    if not subscription.durable or begin is None or subscription.doubtful or begin.result != "ok" or not sessions:
+        return False
+    if begin.t1 > send.event.t0 or sessions[0].wild or not surely_wants(sessions[0], send):
+        return False
+    end = subscription.end
+    if subscription.sure_ns <= until_ns or (end is not None and end.t0 <= until_ns and end.seq < reading.event.seq):
+        return False
+    later = [
+        one.event is not None and one.event.seq > reading.event.seq and one.opened[0] >= until_ns for one in sessions
+    ]
+    return all(late or _left_it(facts, send, one, from_ns) for one, late in zip(sessions, later, strict=True))
+
+
+def _left_it(facts: Facts, send: Send, session: Session, by_ns: int) -> bool:
+    """Whether a session had gone by then, and had not got a message."""
+    gone = gone_ns(facts, session)
+    return gone < send.event.t0 or (gone <= by_ns and send.message not in session.seen and session.ack != "auto")

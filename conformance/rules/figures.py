@@ -1,4 +1,6 @@
-"""Figures beside those of queues: what operators are told, topics, and what no figure can be (GEN-140 to GEN-142)."""
+"""Figures beside those of queues: what operators are told, topics, and what no figure can be (GEN-140 to GEN-142,
+GEN-145).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import gets_expiration
+from brokerproof.conformance.facts.presence import gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import pressed
 from brokerproof.conformance.facts.publishing import taken
-from brokerproof.conformance.facts.rows import Reading
+from brokerproof.conformance.facts.rows import Reading, Session
+from brokerproof.conformance.facts.tables import looks_at
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: The in-flight count has rules of its own.
@@ -85,3 +89,42 @@ def no_figure_is_negative(_facts: Facts, reading: Reading) -> Findings:
         yield broken("negative", reading, why=f"{', '.join(below)} below 0")
     else:
         yield held("not-negative", "of a topic" if reading.dest is not None and reading.dest.topic else "")
+
+
+def attended(facts: Facts) -> list[Reading]:
+    """Counters at rest that say how many consumers a queue has, or a topic without durable subscriptions: whether one
+    counts whose consumer is away, every broker decides by itself. In a network the others' brokers are consumers, too.
+    """
+    found = [one for one in facts.readings if one.at_rest and one.dest is not None and one.event.consumers is not None]
+    plain = {"queue", "topic"}
+    found = [one for one in found if one.destination.kind in plain and not one.destination.subscriptions]
+    return [] if facts.beyond else found
+
+
+def of_several(facts: Facts) -> list[Session]:
+    """Consumers of several names at once: they are ones of each."""
+    return [session for session in facts.sessions.values() if "," in session.dest.name]
+
+
+@rule("GEN-145", over=attended, handles=KINDS)
+def consumers_are_counted(facts: Facts, reading: Reading) -> Findings:
+    """When nothing moves, the number of consumers that statistics report is the number of those that are there."""
+    event, dest, low, high = reading.event, reading.destination, 0, 0
+    for session in dest.sessions:
+        sure = session.known and not session.uncertain and session.opened[1] <= event.t0
+        low += sure and not session.wild and event.t1 < session.lost_ns
+        # Where producers may wait for room, a goodbye may stand behind a message that does.
+        gone = session.gone_ns if facts.blocks else gone_ns(facts, session)
+        left = session.leave is not None and session.leave.seq < event.seq and gone <= event.t0
+        high += session.opened[0] <= event.t1 and not left
+    for browser in facts.browsings:  # some brokers do not count them
+        if looks_at(browser.event, dest) and browser.event.t0 <= event.t1:
+            goodbye = None if facts.blocks or not browser.sure else browser.leave
+            left = goodbye is not None and goodbye.seq < event.seq and rest_after(facts, goodbye.t1) <= event.t0
+            high += not left
+    high += sum(dest.name in session.dest.name.split(",") for session in facts.rows(of_several))
+    seen = event.consumers or 0
+    if not low <= seen <= high:
+        yield broken("miscounted", reading, why=f"{seen} were reported, and {low} to {high} were there")
+    elif low == high:
+        yield held("counted", "some had left" if len(dest.sessions) > high else "")

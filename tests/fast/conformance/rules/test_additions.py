@@ -1,4 +1,4 @@
-"""GEN-130, GEN-131, GEN-140 to GEN-142, GEN-160 on hand-written histories: inventions, figures."""
+"""GEN-130, GEN-131, GEN-140 to GEN-142, GEN-145, GEN-160 on hand-written histories: inventions, figures."""
 
 from __future__ import annotations
 
@@ -99,3 +99,16 @@ def test_no_figure_is_below_nothing() -> None:
     assert kind(Builder().rest("t0", scheduled=-1), "GEN-142") is FAILS
     assert kind(Builder().read("q0", size=-1), "GEN-142") is FAILS
     assert kind(Builder().read("q0", in_flight=-1, size=0), "GEN-142") is HOLDS
+
+
+@pytest.mark.parametrize(("consumers", "expected"), [(0, FAILS), (1, FAILS), (2, HOLDS), (3, FAILS)])
+def test_consumers_that_are_there_are_counted(consumers: int, expected: VerdictKind) -> None:
+    story = Builder().connect("c0").connect("c1").connect("c2")
+    story.subscribe("c0/1").subscribe("c1/1").subscribe("c2/1").subscribe("c2/2", "q1").leave("c2/1").at(5000)
+    assert kind(story.rest("q0", consumers=consumers), "GEN-145") is expected
+
+
+@pytest.mark.parametrize(("consumers", "expected"), [(0, SILENT), (1, SILENT), (2, FAILS)])
+def test_who_may_be_there_may_be_counted(consumers: int, expected: VerdictKind) -> None:
+    story = Builder().connect("c0").subscribe("c0/1", result="unknown").at(5000)
+    assert kind(story.rest("q0", consumers=consumers), "GEN-145") is expected

@@ -87,3 +87,30 @@ def test_what_a_subscriber_called_expired_may_become_a_dead_letter(kind: str, *,
     story._add(Acknowledge, "c0", 1.0, result="ok", consumer="c0/1", type=kind, messages=["p0/1"])
     story.drain("ActiveMQ.DLQ").arrive("drain/1", "p0/1", original_dest="t0").end()
     assert (story.verdicts("EXP-002")["EXP-002"].verdict is VerdictKind.VIOLATED) == expected
+
+
+def unused(expired: int | None, *, read_ms: float = 4000, back_ms: float = 10, **sent: Any) -> VerdictKind:
+    """Nobody uses a durable subscription for which ``p0/1`` with a life of 100 ms was sent; its topic is read then."""
+    run = Clocked(expire_period_ms=1000).connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d1")
+    run.leave("c0/1").rest("t0").at(10).post("p0/1", "t0", **{"ttl_ms": 100, "persistent": True} | sent)
+    if back_ms > 10:
+        run.at(back_ms).subscribe("c0/2", "t0", durable="d1")
+    return run.at(read_ms).rest("t0", expired=expired).finish().verdicts("EXP-027")["EXP-027"].verdict
+
+
+@pytest.mark.parametrize(("expired", "expected"), [(1, SATISFIED), (2, SATISFIED), (0, VIOLATED), (None, NOT_EXERCISED)])
+def test_a_backlog_that_nobody_uses_is_swept(expired: int | None, expected: VerdictKind) -> None:
+    assert unused(expired) is expected
+
+
+def test_a_sweep_takes_its_time() -> None:
+    assert unused(0, read_ms=1500) is NOT_EXERCISED
+
+
+def test_who_uses_a_backlog_takes_what_died_there() -> None:
+    assert unused(0, back_ms=500) is NOT_EXERCISED
+
+
+def test_nobody_owes_a_sweep_of_what_lives_or_is_not_stored() -> None:
+    assert unused(0, ttl_ms=60_000) is NOT_EXERCISED
+    assert unused(0, persistent=False) is NOT_EXERCISED
