@@ -98,7 +98,9 @@ def unused(expired: int | None, *, read_ms: float = 4000, back_ms: float = 10, *
     return run.at(read_ms).rest("t0", expired=expired).finish().verdicts("EXP-027")["EXP-027"].verdict
 
 
-@pytest.mark.parametrize(("expired", "expected"), [(1, SATISFIED), (2, SATISFIED), (0, VIOLATED), (None, NOT_EXERCISED)])
+@pytest.mark.parametrize(
+    ("expired", "expected"), [(1, SATISFIED), (2, SATISFIED), (0, VIOLATED), (None, NOT_EXERCISED)]
+)
 def test_a_backlog_that_nobody_uses_is_swept(expired: int | None, expected: VerdictKind) -> None:
     assert unused(expired) is expected
 
