@@ -113,6 +113,10 @@ class Endpoint(ABC):
     label: str
     #: Its own clock; None where it cannot be skewed.
     clock_file: ClockFile | None = None
+    #: Which process or address of the adapter it is; whether other runs may use that meanwhile, and leave dead letters
+    #: in the one queue of all.
+    place: str = ""
+    crowded: bool = False
 
     @abstractmethod
     def port(self, via: str) -> int:
@@ -198,6 +202,8 @@ class Adapter(ABC):
     lanes: int = 1
     #: Whether a run may get the broker of an earlier one; then the order of runs matters.
     shares: bool = True
+    #: Whether there is only one: a run that owns it waits for all others, and they for it.
+    single: bool = False
     #: Whether its brokers connect themselves to others; else a bridge of ours does.
     connects: bool = False
     #: Whether it is the generations that a program asks for, with the deviations that are expected of them.

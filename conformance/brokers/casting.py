@@ -126,14 +126,18 @@ def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:
     return msgspec.structs.replace(step, **changed) if changed else step
 
 
-def owns(program: Program) -> bool:
-    """Whether a program must have the broker to itself."""
+def owns(program: Program, *, ours: bool = True) -> bool:
+    """Whether a program must have the broker to itself. ``ours`` False: nobody can configure, skew, stop or operate it,
+    so no step does.
+    """
     hosts = len(program.hosts)
     broker = program.hosts.index(program.broker_host())
-    if program.broker.memory_limit_bytes != BrokerSpec().memory_limit_bytes:
-        return True
     if any(spec.name == DEAD_LETTERS for spec in program.destinations):
         return True  # what it sends there would be drained by others
+    if not ours:
+        return any(isinstance(step, Probe) for step in program.steps)
+    if program.broker.memory_limit_bytes != BrokerSpec().memory_limit_bytes:
+        return True
     return any(
         isinstance(step, Restart | Pause | Operate | Probe) or (isinstance(step, Clock) and step.host % hosts == broker)
         for step in program.steps

@@ -29,12 +29,14 @@ from brokerproof.conformance.brokers.addresses import AS_WRITTEN, players, way_i
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.class_path import class_path
 from brokerproof.conformance.brokers.counters import KINDS, Figures
+from brokerproof.conformance.brokers.crowding import Crowd
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.probing import Found, ProbeError, probe, read_clock
 from brokerproof.conformance.brokers.profile import PYTHON, Located
 from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.settings import Settings
+from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
 from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
@@ -55,48 +57,24 @@ if TYPE_CHECKING:
 _COMMAND_S = 30
 #: Random programs at once: they wait most of their time.
 LANES = 12
+#: The same where all are at one broker.
+CROWD = 24
 #: A greeting that may be anything, also nothing.
 ANY = "*"
-#: Setting -> the capability that it gives.
-_BY_SETTING = {
-    "timestamping": "timestamping",
-    "memory_limit_bytes": "memory-limit",
-    "redelivery": "broker-redelivery",
-    "connector": "connector",
-}
-#: Capability -> the line of a profile that switches it on, and what is missing without it.
-_LINES = {
-    "counters": "[counters] is missing: nobody tells figures",
-    "memory-counters": "[counters] tells no memory_percent or memory_bytes (counters.map)",
-    "restart": "[start] with restart = true is missing: the broker cannot be stopped and started again",
-    "timestamping": "[settings] timestamping is missing: the broker's time-stamping cannot be switched on",
-    "memory-limit": "[settings] memory_limit_bytes is missing: limits cannot be set",
-    "broker-redelivery": "[settings] redelivery is missing: the broker's redelivery cannot be set",
-    "nack": '[promises] reject = "dead-letter" is not promised',
-    "dead-letter": '[promises] reject = "dead-letter" is not promised',
-    "expiry-check": "no endpoint for JMS clients that check expirations ([endpoints] jms)",
-    "operator": "nobody can ask this broker to purge, move or reset (an adapter in Python can)",
-}
-#: The same of a JMS provider.
-_JMS_LINES = {
-    "ttl": "endpoints.jms.expiry_check is missing: does the library throw away what its host's clock calls expired?",
-    "expiry-check": "endpoints.jms.expiry_check = true is not said",
-    "prefetch": "what a JMS library has fetched ahead nobody sees, so its consumers ask for each message",
-    "nack": "JMS has no NACK",
-}
-#: Kind of destination -> the capability that it needs.
-_KINDS = {"topic": "topics", "composite": "composites", "virtual": "virtual-topics", "temporary": "temporaries"}
 
 
 class ProfileEndpoint(Endpoint):
     """The broker while a run uses it. ``server`` None: it is not ours."""
 
-    def __init__(self, adapter: ProfileAdapter, server: Server | None) -> None:
+    def __init__(self, adapter: ProfileAdapter, server: Server | None, *, crowded: bool) -> None:
         self._adapter = adapter
         self._server = server
         self.label = adapter.label
         self.clock_file = None if server is None else server.clock
         self._figures = adapter.figures(server)
+        self._left = False
+        self.place = "" if server is None else server.launcher.process.name
+        self.crowded = crowded
 
     def port(self, via: str) -> int:
         return self.access(via).port
@@ -156,6 +134,9 @@ class ProfileEndpoint(Endpoint):
             self._figures.close()
         if self._server is not None:
             self._adapter.servers.give_back(self._server, spoilt=spoilt)
+        elif not self._left:
+            self._adapter.crowd.leave()
+        self._left = True
 
 
 class ProfileAdapter(Adapter):
@@ -185,10 +166,17 @@ class ProfileAdapter(Adapter):
         # What expires may become a dead letter, whatever is promised of a rejection.
         dying = {"ttl", "broker-ttl"}.intersection(profile.promises.capabilities or ["ttl"])
         self._shares = profile.promises.reject in {"redeliver", "drop"} and not dying
-        self.servers = Servers(profile.name, skewed=skewed, shared=self._shares)
-        alone = start is None and not self._shares
+        # What dies is collected for all: over STOMP.
+        self._collects = not self._shares and self.library(STOMP) == STOMP
+        self.servers = Servers(profile.name, skewed=skewed, shared=self._shares or self._collects)
+        #: Of the one broker where none is started.
+        self.crowd = Crowd()
+        self.single = start is None
+        alone = self.single and not self._shares and not self._collects
         # A JVM for each host: several programs at once keep a broker's answers waiting in front of the library.
         self.workers, self.lanes = (1, 1) if alone or self.pulls else (3 if start is None else start.lanes, LANES)
+        if self._collects:
+            self.lanes = CROWD
         over = "" if client == AS_WRITTEN else f"over {client}"
         self.label = " ".join(filter(None, (profile.name, self._version(), over)))
 
@@ -289,11 +277,11 @@ class ProfileAdapter(Adapter):
                 words.add("memory-counters")
         if profile.start is not None and profile.start.restart:
             words.add("restart")
-        words |= {capability for word, capability in _BY_SETTING.items() if word in self._settings}
+        words |= {capability for word, capability in BY_SETTING.items() if word in self._settings}
         return sorted(words)
 
     def lines(self) -> dict[str, str]:
-        return _LINES | (_JMS_LINES if self.pulls else {})
+        return LINES | (JMS_LINES if self.pulls else {})
 
     def unpromised(self, requirement: Requirement) -> str:
         promises = self.located.profile.promises
@@ -328,7 +316,7 @@ class ProfileAdapter(Adapter):
     # -- what is played on it
 
     def owns(self, program: Program) -> bool:
-        return casting.owns(program)
+        return casting.owns(program, ours=not self.single)
 
     def cast(self, program: Program) -> Program:
         plays = self._plays
@@ -380,7 +368,7 @@ class ProfileAdapter(Adapter):
                 return 'start.clock = "none": the broker\'s clock cannot be skewed'
         offered = self.capabilities()
         for dest in program.destinations:
-            need = _KINDS.get(dest.kind)
+            need = BY_KIND.get(dest.kind)
             if need is not None and need not in offered:
                 return f"{dest.name} is a {dest.kind}, and {self.label} does not offer {need}"
         keeps = profile.start is not None and profile.start.restart
@@ -402,12 +390,15 @@ class ProfileAdapter(Adapter):
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         del laboratory  # its brokers outlive a run
-        if self.located.profile.start is None:
+        alone = self.owns(program)
+        crowded = self._collects and not alone
+        if self.single:
             if self.located.profile.endpoints.stomp is not None:
                 self.found()
-            return ProfileEndpoint(self, None)
+            self.crowd.enter(alone=alone or not (self._shares or self._collects))
+            return ProfileEndpoint(self, None, crowded=crowded)
         offset_ms = program.broker_host().clock.offset_ms
-        return ProfileEndpoint(self, self.server(program.broker, offset_ms, alone=self.owns(program)))
+        return ProfileEndpoint(self, self.server(program.broker, offset_ms, alone=alone), crowded=crowded)
 
     def server(self, spec: BrokerSpec, offset_ms: int, *, alone: bool) -> Server:
         arguments = self._settings.arguments(spec)

@@ -3,8 +3,8 @@
 Rules
 * A process serves runs with the same settings. Its clock may only stay or go forward between runs: timers stand still
   for the length of a step back. A run that stepped it back, or that failed, spoils it.
-* A run has it to itself, unless the broker keeps no dead letters and the run has no use for their queue: that is
-  everybody's, and who drains it takes away what belongs to others. A run that owns its broker shares with nobody.
+* Several runs use it at once where the broker keeps no dead letters, or where these are collected for all
+  (``worlds/live/collector.py``). A run that owns its broker shares with nobody.
 * Few processes are kept: the one that was used longest ago goes.
 """
 

@@ -4,7 +4,8 @@ Rules
 * The same seed is the same program. Waits, lives, delays and skews shrink together until the waits are ``WAITS_MS`` in
   all: what is before what stays so.
 * Nine of ten share brokers: their broker has its default settings and a clock of its own, all other clocks are told
-  relative to it, and nobody stops, skews or operates it. The tenth owns its broker.
+  relative to it, and nobody stops, skews or operates it, or uses the queue of all dead letters. The tenth owns its
+  broker.
 * Several brokers are asked for: then a program that is a network stays one, on brokers of its own.
 * A program of fewer than ``OPERATIONS_MIN`` steps of clients is not worth a run: the next one is drawn.
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, MonitorSpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.steps import (
     Ack,
     Advance,
@@ -45,6 +47,8 @@ WAITS_MS = 2000
 OPERATIONS_MIN = 10
 #: One program of so many owns its broker.
 OWNERS = 10
+#: What shared programs call a queue that was the one of all dead letters.
+_PLAIN = "letters"
 #: From one draw to the next of the same seed; larger than any number of seeds of a run.
 _STRIDE = 1_000_000_007
 #: A link's monitor that is shorter than this says more of the machine than of the broker.
@@ -87,7 +91,11 @@ def shared(program: Program) -> Program:
         for step in program.steps
         if not isinstance(step, _OF_BROKER) and not (isinstance(step, Clock) and step.host % len(hosts) == at)
     ]
-    return msgspec.structs.replace(program, broker=BrokerSpec(), hosts=hosts, steps=steps)
+    # Who takes from the queue of all dead letters takes those of others.
+    dests = [
+        msgspec.structs.replace(one, name=_PLAIN) if one.name == DEAD_LETTERS else one for one in program.destinations
+    ]
+    return msgspec.structs.replace(program, broker=BrokerSpec(), hosts=hosts, destinations=dests, steps=steps)
 
 
 def waits_ms(program: Program) -> int:

@@ -18,7 +18,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 
 import msgspec
@@ -49,6 +49,7 @@ from brokerproof.conformance.running.engine import expected, run_program
 from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.quick import quick_plan, shown
+from brokerproof.conformance.worlds.live.collector import NotCollected
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.port import BUDGET_MS
 from brokerproof.conformance.worlds.live.world import LiveWorld
@@ -62,6 +63,8 @@ DRAWN_MS = 30_000
 AGAIN = 2
 #: How the text of such a verdict begins.
 SEEN_ONCE = "seen in 1"
+#: After so many programs that share the only broker those that own it have their turn.
+TOGETHER = 60
 #: Of so many drawn programs at least one must fit the broker.
 MISFITS = 20
 #: What goes wrong around a broker: nobody's verdict.
@@ -120,6 +123,8 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
         about["programs"] = f"a quick selection of {len(plan)} that fit; {len(refused)} do not fit"
     allowance = Allowance(options.budget_s)
     drawn = random_plan(adapter, options, allowance)
+    if adapter.single:
+        drawn = owners_together(drawn, adapter.owns)
     live = run_all(adapter, chosen, wanted, options.mutant, drawn, allowance)
     unfit = (refused_run(adapter, name, program, why, wanted) for name, program, why in refused if not STOP.is_set())
     # A quick run has something to say at once.
@@ -165,6 +170,24 @@ def random_plan(adapter: Adapter, options: SuiteOptions, allowance: Allowance) -
             found += 1
             yield name, program
         seed += 1
+
+
+def owners_together(
+    entries: Iterable[tuple[str, Program]], owns: Callable[[Program], bool]
+) -> Iterator[tuple[str, Program]]:
+    """The same in another order: who owns the broker comes after ``TOGETHER`` others, because all wait for each."""
+    owners: list[tuple[str, Program]] = []
+    others = 0
+    for entry in entries:
+        if owns(entry[1]):
+            owners.append(entry)
+            continue
+        yield entry
+        others += 1
+        if others % TOGETHER == 0:
+            yield from owners
+            owners.clear()
+    yield from owners
 
 
 def refused_by(adapter: Adapter) -> list[tuple[str, Program, str]]:
@@ -232,24 +255,23 @@ def run_all(
     """Run a plan, in its order, then what is ``drawn`` within the allowance; everything is stopped when the iterator
     ends or is closed.
 
-    An adapter whose brokers are cheap lets several programs run side by side, each in a laboratory of its own: their
-    time is mostly waiting. What is drawn is not drawn far ahead, because a budget may end it.
+    An adapter whose brokers are cheap lets several programs run side by side: their time is mostly waiting. What is
+    drawn is not drawn far ahead, because a budget may end it, and happens in one laboratory, so that agents are shared.
     """
     with contextlib.ExitStack() as stack:
-        free: queue.SimpleQueue[Laboratory] = queue.SimpleQueue()
-        rooms = 0
+        rooms: list[Laboratory] = []
         # The last to come is the first to go: what the adapter keeps is owned by the laboratories' supervisors.
         laboratories = stack.enter_context(contextlib.ExitStack())
         stack.callback(adapter.close)
 
-        def run(entry: tuple[str, Program], bound: Bound) -> RunResult:
+        def run(entry: tuple[str, Program], bound: Bound, free: queue.SimpleQueue[Laboratory]) -> RunResult:
             laboratory = free.get()
-            play = partial(run_live, adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
+            once = partial(run_live, adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
             try:
-                result, runs = play(budget_ms=bound.program_ms, is_over=bound.is_over), 1
+                result, runs = once(budget_ms=bound.program_ms, is_over=bound.is_over), 1
                 while violated(result) and runs <= bound.again and not bound.is_over_again():
                     runs += 1
-                    if _confirms(result, play(budget_ms=bound.program_ms, is_over=bound.is_over_again)):
+                    if _confirms(result, once(budget_ms=bound.program_ms, is_over=bound.is_over_again)):
                         return result
                 if bound.again:
                     result.verdicts = [_doubted(verdict, runs) for verdict in result.verdicts]
@@ -266,10 +288,13 @@ def run_all(
             first = next(entries, None)
             if first is None or STOP.is_set():
                 continue
-            while rooms < lanes:
-                free.put(laboratories.enter_context(Laboratory()))
-                rooms += 1
-            yield from _side_by_side(lanes, ahead, itertools.chain([first], entries), partial(run, bound=bound), bound)
+            while len(rooms) < (lanes if bound is known[-1] else 1):
+                rooms.append(laboratories.enter_context(Laboratory()))
+            free: queue.SimpleQueue[Laboratory] = queue.SimpleQueue()
+            for place in range(lanes):
+                free.put(rooms[place if bound is known[-1] else 0])
+            play = partial(run, bound=bound, free=free)
+            yield from _side_by_side(lanes, ahead, itertools.chain([first], entries), play, bound)
 
 
 def _side_by_side(
@@ -279,8 +304,8 @@ def _side_by_side(
     run: Callable[[tuple[str, Program]], RunResult],
     bound: Bound,
 ) -> Iterator[RunResult]:
-    """Results in the order of the entries, of which so many are drawn ahead. When it is over only of those that have
-    begun.
+    """Results in the order of the entries, of which so many are drawn ahead of those that have ended: who takes long
+    holds up nobody. When it is over only of those that have begun.
     """
 
     def begun(entry: tuple[str, Program]) -> Iterator[RunResult]:
@@ -291,7 +316,9 @@ def _side_by_side(
         try:
             for entry in itertools.takewhile(lambda _: not bound.is_over(), entries):
                 waiting.append(pool.submit(begun, entry))
-                if len(waiting) >= ahead:
+                while len(left := [one for one in waiting if not one.done()]) >= ahead:
+                    wait(left, return_when=FIRST_COMPLETED)
+                while waiting and waiting[0].done():
                     yield from waiting.popleft().result()
             while waiting:
                 yield from waiting.popleft().result()
@@ -341,6 +368,9 @@ def run_live(
         world = LiveWorld(adapter, laboratory, seed=seed, mutant=mutant, budget_ms=budget_ms, is_over=is_over)
         history = world.run(program)
     except ToolMissing as error:
+        not_run = str(error)
+        verdicts = _all(wanted, VerdictKind.NOT_RUN, not_run)
+    except NotCollected as error:
         not_run = str(error)
         verdicts = _all(wanted, VerdictKind.NOT_RUN, not_run)
     except NotApplicableError as error:

@@ -37,14 +37,17 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.base import Endpoint
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.state import ClientState, HostState, WorldState
+    from brokerproof.conformance.worlds.live.collector import Mailbox
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
     from brokerproof.conformance.worlds.port import Recorder, Waiting
 
 T = TypeVar("T")
 #: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
-#: need; behind a request that went unanswered less than anybody is judged by, for who reads no further answers nothing;
-#: on another connection to a broker that left one on an open link unanswered.
+#: need; behind a request that went unanswered less than anybody is judged by, for who reads no further answers nothing,
+#: and behind a stall, where no answer can pass; on another connection to a broker that left one on an open link
+#: unanswered.
 STALLED_MS = 1000
+STUCK_MS = 50
 OPEN_MS = 10_000
 BEHIND_MS = 500
 MUTE_MS = 2000
@@ -90,7 +93,11 @@ class Hosts:
         #: Consumer -> messages that have arrived and that the application has not taken.
         self.inboxes: dict[str, deque[str]] = {}
         self.dest_of: dict[str, str] = {}
+        #: Where dead letters come from if others use the broker, too.
+        self.mailbox: Mailbox | None = None
         self.last_arrival_ns = self.start_ns
+        #: When anybody was last asked for something, was answered, or told of something.
+        self.stirred_ns = self.start_ns
         #: Brokers whose process has ended, and nobody had asked it to.
         self.crashed: list[str] = []
         #: What the first broker has, or had, too little of.
@@ -156,6 +163,8 @@ class Hosts:
 
     def shut(self) -> None:
         """Give everything back; safe to call twice."""
+        if self.mailbox is not None:
+            self.mailbox.close()
         agents, self.agents = self.agents, {}
         paths, self.paths = self.paths, {}
         bridges, self.bridges = self.bridges, {}
@@ -189,6 +198,9 @@ class Hosts:
         for name, agent in list(self.agents.items()):
             for event in agent.drain():
                 self._heard(name, event)
+        if self.mailbox is not None:
+            for letter in self.mailbox.take():
+                self._arrived(self.mailbox.host, letter)
         self._note_broker_ends()
         return time.monotonic_ns() < until_ns
 
@@ -259,14 +271,19 @@ class Hosts:
     def patience_ms(self, client: ClientState) -> int:
         """How long the broker's answer to a client may take."""
         if client.stalled:
-            return STALLED_MS
+            return STUCK_MS if client.name in self._unanswered else STALLED_MS
         if client.name in self._unanswered:
             return BEHIND_MS
         return MUTE_MS if self.broker_of(client) in self._mute else OPEN_MS
 
+    def stir(self) -> None:
+        """Something happens."""
+        self.stirred_ns = time.monotonic_ns()
+
     # -- what is told unasked
 
     def _heard(self, host: str, event: AnyAgentEvent) -> None:
+        self.stir()
         if isinstance(event, protocol.Arrive):
             self._arrived(host, event)
         elif isinstance(event, protocol.Discard):

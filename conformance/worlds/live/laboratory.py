@@ -19,6 +19,8 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -28,12 +30,16 @@ from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
-from brokerproof.conformance.agents.kinds import AGENT, JMS, LIBRARIES, MODULES
+from brokerproof.conformance.agents.kinds import AGENT, JMS, LIBRARIES, MODULES, STOMP
 from brokerproof.conformance.worlds.live.agent import AgentHost
+from brokerproof.conformance.worlds.live.collector import Collectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
+
+    from brokerproof.conformance.brokers.base import Endpoint
+    from brokerproof.conformance.worlds.live.collector import Mailbox
 
 
 class Laboratory:
@@ -50,6 +56,9 @@ class Laboratory:
         self._toxiproxy: ToxiproxyServer | None = None
         self._idle: list[AgentHost] = []
         self._names: dict[str, int] = {}
+        #: Several runs at once may happen here.
+        self._lock = threading.Lock()
+        self._collectors = Collectors()
 
     def __enter__(self) -> Self:
         return self
@@ -61,6 +70,7 @@ class Laboratory:
 
     def close(self) -> None:
         """Stop all agents, the proxy and the supervisor; remove the folder if it was made here."""
+        self._collectors.close()
         for agent in self._idle:
             agent.quit()
         self._idle.clear()
@@ -76,19 +86,23 @@ class Laboratory:
 
         Raises ``ToolMissing`` when a library is missing, or a skew is asked for and clocks cannot be skewed.
         """
-        for agent in self._idle:
-            if (agent.via, agent.words) == (via, tuple(words)) and self._fits(agent, offset_ms):
+        with self._lock:
+            fitting = (one for one in self._idle if (one.via, one.words) == (via, tuple(words)))
+            agent = next((one for one in fitting if self._fits(one, offset_ms)), None)
+            if agent is not None:
                 self._idle.remove(agent)
-                if agent.clock is not None:
-                    agent.clock.set_offset_ms(offset_ms)
-                return agent
-        return self.start(via, offset_ms, tuple(words))
+        if agent is None:
+            return self.start(via, offset_ms, tuple(words))
+        if agent.clock is not None:
+            agent.clock.set_offset_ms(offset_ms)
+        return agent
 
     def release(self, agent: AgentHost) -> None:
         """The run no longer needs it; a process that ended is forgotten."""
         if agent.process.poll() is None:
             agent.fresh()
-            self._idle.append(agent)
+            with self._lock:
+                self._idle.append(agent)
 
     def _fits(self, agent: AgentHost, offset_ms: int) -> bool:
         if agent.clock is None:
@@ -125,7 +139,8 @@ class Laboratory:
 
     def fresh_name(self, stem: str) -> str:
         """A name for a process or a link that was never given before."""
-        count = self._names[stem] = self._names.get(stem, 0) + 1
+        with self._lock:
+            count = self._names[stem] = self._names.get(stem, 0) + 1
         return f"{stem}-{count}"
 
     def link(self, client: str, port: int, host: str = LOOPBACK) -> LinkProxy:
@@ -135,9 +150,22 @@ class Laboratory:
         return PlainForwarder(name, port, host) if server is None else server.link(name, port, host)
 
     def _proxy(self) -> ToxiproxyServer | None:
-        if self._toxiproxy is None and not self._plain_links:
-            try:
-                self._toxiproxy = ToxiproxyServer.start(self.supervisor, find_toxiproxy())
-            except ToolMissing:
-                self._plain_links = True
-        return self._toxiproxy
+        with self._lock:
+            if self._toxiproxy is None and not self._plain_links:
+                try:
+                    self._toxiproxy = ToxiproxyServer.start(self.supervisor, find_toxiproxy())
+                except ToolMissing:
+                    self._plain_links = True
+            return self._toxiproxy
+
+    # -- dead letters
+
+    def mailbox(self, endpoint: Endpoint, run: str) -> Mailbox | None:
+        """Where a run finds its dead letters if others use the broker, too; None: in their queue. Raises
+        ``NotCollected``.
+        """
+        if not endpoint.crowded:
+            self._collectors.dismiss(endpoint.place)
+            return None
+        hire = partial(self.hire, endpoint.library(STOMP), 0, endpoint.words(STOMP))
+        return self._collectors.mailbox(endpoint.place, run, hire, endpoint.access(STOMP))

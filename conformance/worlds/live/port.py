@@ -36,6 +36,7 @@ from brokerproof.conformance.worlds.live.hosts import Hosts
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.offers import check_asked, needs
 from brokerproof.conformance.worlds.live.ordering import put_in_order
+from brokerproof.conformance.worlds.live.quiet import Quiet
 from brokerproof.conformance.worlds.live.raw_peers import GROUP_MAX, probe
 from brokerproof.conformance.worlds.naming import address
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
@@ -54,15 +55,10 @@ if TYPE_CHECKING:
 
 #: Real time that the steps of one program may take.
 BUDGET_MS = 60_000
-#: Figures that do not change for so long are taken to be at rest.
-QUIET_MS = 40
-#: A broker without figures, or behind a slow link, is at rest when nothing arrives for so long.
-SILENT_MS = 200
 #: What an agent answers that has a connection already; how often it is asked to leave that and to connect again.
 _CONNECTED, _CONNECT_TRIES = "connected: ", 3
 #: A reading may go back by a millisecond (``agents/stamps.py``), so the first one after a jump waits this long.
 _CLEAR_MS = 2
-_POLL_MS = 10
 _TURN_MS = 20
 
 
@@ -100,6 +96,7 @@ class LivePort:
         self._effective = self._adapter.effective(program)
         self._bridges: dict[str, LiveBridge] = {}
         self._faults = Faults(self.hosts, state, self._bridges)
+        self._quiet = Quiet(self.hosts, state, self._bridges)
         #: When the drain began.
         self._draining_ns = 0
         self.start()
@@ -116,6 +113,7 @@ class LivePort:
             one.start()
         for place in program.brokers():
             hosts.endpoints[place.name] = opened(self._adapter, program, place, hosts)
+        hosts.mailbox = self._laboratory.mailbox(hosts.endpoint, hosts.names.run)
         for client in clients:
             if client.name not in hosts.agents:
                 hosts.hire(client, client.spec.clock.offset_ms)
@@ -279,6 +277,12 @@ class LivePort:
         return outcome
 
     def ask(self, operation: ops.ClientOperation) -> Waiting[Outcome]:
+        outcome = yield from self._asked(operation)
+        if not isinstance(operation, ops.Take) or outcome.message is not None:
+            self.hosts.stir()
+        return outcome
+
+    def _asked(self, operation: ops.ClientOperation) -> Waiting[Outcome]:
         client = self._state.client(operation.host)
         if isinstance(operation, ops.Take):
             return (yield from self._take(client, operation))
@@ -287,6 +291,10 @@ class LivePort:
         if isinstance(operation, ops.Subscribe):
             self.hosts.dest_of[operation.consumer] = operation.dest
             self.hosts.inboxes[operation.consumer] = deque()
+        if self.hosts.mailbox is not None and isinstance(operation, ops.Subscribe | ops.Ack):
+            collected = yield from self.hosts.mailbox.ask(self._on_wire(operation), self.true_ns)
+            if collected is not None:
+                return collected
         outcome, told = yield from self.hosts.ask_broker(client, self._on_wire(operation))
         if isinstance(operation, ops.Nack | ops.Send):
             check_asked(outcome)
@@ -367,13 +375,20 @@ class LivePort:
     # -- what the environment does
 
     def enact(self, operation: ops.Operation) -> Outcome:
-        hosts = self.hosts
         outcome = Outcome(t0=self.true_ns(), t1=0)
+        self._carry_out(operation, outcome)
+        outcome.t1 = outcome.t1 or self.true_ns()
+        if not isinstance(operation, ops.ReadCounters):
+            self.hosts.stir()
+        return outcome
+
+    def _carry_out(self, operation: ops.Operation, outcome: Outcome) -> None:
+        hosts = self.hosts
         match operation:
             case ops.ReadCounters():
                 dest = operation.dest
                 name = None if dest is None else hosts.names.physical(dest)
-                outcome.counters = self._counters(name, operation.broker or self._state.broker.name)
+                outcome.counters = self._quiet.counters(name, operation.broker or self._state.broker.name)
             case ops.ClockJump():
                 outcome.evidence = self._faults.jump(operation)
                 outcome.t1 = self.true_ns()
@@ -402,8 +417,6 @@ class LivePort:
                 self._operate(operation, outcome)
             case ops.Probe():
                 probe(hosts, operation, outcome)
-        outcome.t1 = outcome.t1 or self.true_ns()
-        return outcome
 
     def _operate(self, operation: ops.Operate, outcome: Outcome) -> None:
         name = self.hosts.names.physical
@@ -438,41 +451,7 @@ class LivePort:
         self.hosts.pump(0)
 
     def rest(self, deadline_ms: int) -> bool:
-        deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
-        seen = self._figures(), self._passed()
-        slow = any(client.link.rate() or client.link.jitter_us for client in self._state.clients)
-        quiet_ns = (SILENT_MS if slow or seen[0] is None else QUIET_MS) * NS_PER_MS
-        since_ns = time.monotonic_ns()
-        bridges = self._bridges.values()
-        while True:
-            self.hosts.pump_for(_POLL_MS)
-            now = self._figures(), self._passed()
-            now_ns = time.monotonic_ns()
-            if now != seen:
-                seen, since_ns = now, now_ns
-            if now_ns - max(since_ns, self.hosts.last_arrival_ns) >= quiet_ns:
-                at_rest = [bridge.is_at_rest() for bridge in bridges]
-                for bridge in bridges if all(at_rest) else ():
-                    bridge.tell_doubts()
-                # Behind a stalled link nothing more is to be expected.
-                if all(at_rest) or any(bridge.state.stalled for bridge in bridges):
-                    return all(at_rest)
-            if now_ns > deadline_ns:
-                return False
-
-    def _figures(self) -> list[dict[str, int] | None] | None:
-        """What the brokers count for every queue; None if they cannot be asked."""
-        names = [self.hosts.names.physical(dest) for dest in self._state.left_behind()]
-        found = [self._counters(name, broker.name) for broker in self._state.brokers for name in names]
-        return None if all(figures is None for figures in found) else found
-
-    def _counters(self, dest: str | None, broker: str) -> dict[str, int] | None:
-        endpoint = self.hosts.endpoints[broker]
-        return self.hosts.of_broker(lambda: endpoint.counters(dest), None, broker)
-
-    def _passed(self) -> list[int]:
-        """What has come out of every link: a slow one may be all that moves."""
-        return [path.passed() for path in self.hosts.paths.values()]
+        return self._quiet.rest(deadline_ms)
 
     def wait_for_more(self, due_ns: int, missing: Callable[[], bool]) -> bool:
         """Nothing is waited for longer than it can still come: delayed messages until they are due (within the budget

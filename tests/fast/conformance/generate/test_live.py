@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from brokerproof.conformance.brokers.casting import owns
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.steps import Clock, Operate, Pause, Probe, Restart, Send
 from brokerproof.conformance.generate.live import OPERATIONS_MIN, OWNERS, WAITS_MS, live_program, shared, waits_ms
 from brokerproof.conformance.generate.programs import program_for_seed
@@ -43,3 +45,14 @@ def test_clocks_keep_their_distance_to_the_brokers() -> None:
         plain = program_for_seed(seed)
         away = [host.clock.offset_ms - plain.broker_host().clock.offset_ms for host in plain.hosts]
         assert [host.clock.offset_ms for host in shared(plain).hosts] == away
+
+
+def test_who_shares_a_broker_leaves_the_dead_letters_of_others_alone() -> None:
+    drawn = [program_for_seed(seed) for seed in range(200)]
+    plain = [program for program in drawn if DEAD_LETTERS in [dest.name for dest in program.destinations]]
+    assert plain
+    for program in plain:
+        names = [dest.name for dest in shared(program).destinations]
+        assert DEAD_LETTERS not in names
+        assert len(set(names)) == len(names) == len(program.destinations)
+    assert not any(owns(live_program(seed)) for seed in SEEDS if seed % OWNERS != OWNERS - 1)

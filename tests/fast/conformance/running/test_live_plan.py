@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 
+import msgspec
 import pytest
 
 from brokerproof.chaos.tools import ToolMissing
 from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, NotApplicableError
+from brokerproof.conformance.brokers.casting import owns
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, queues
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps import Operate, Pause, Probe, Restart
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.running import live as runs
 from brokerproof.conformance.running.allowance import Allowance
@@ -218,3 +223,45 @@ def test_a_violation_is_looked_for_again_for_a_while_only(
     assert played.runs == runs_of_it
     wanted = VerdictKind.VIOLATED if runs_of_it > 1 else VerdictKind.INCONCLUSIVE
     assert [one.verdict for one in result.verdicts] == [wanted]
+
+
+def test_who_takes_long_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    many = threading.Event()
+    adapter = Anything(SuiteProblem(""))
+    adapter.lanes = 2
+
+    def play(*words: object, **_: object) -> RunResult:
+        name = str(words[3])
+        if name == "0":
+            assert many.wait(20)
+        ended.append(name)
+        if len(ended) == 20:
+            many.set()
+        return RunResult(name, "", "live", stories()["live-delay"].program, [], None)
+
+    monkeypatch.setattr(runs, "run_live", play)
+    drawn = [(str(number), stories()["live-delay"].program) for number in range(21)]
+    results = list(runs.run_all(adapter, (), (), None, iter(drawn)))
+    assert [result.name for result in results] == [name for name, _ in drawn]
+    assert ended[-1] == "0"
+
+
+def test_who_owns_the_only_broker_comes_with_others_who_do() -> None:
+    plain = stories()["live-delay"].program
+    owner = msgspec.structs.replace(plain, destinations=queues(DEAD_LETTERS))
+    drawn = [(str(number), owner if number % 3 == 0 else plain) for number in range(3 * runs.TOGETHER)]
+    found = [name for name, _ in runs.owners_together(iter(drawn), owns)]
+    assert sorted(found, key=int) == [name for name, _ in drawn]
+    kinds = [int(name) % 3 == 0 for name in found]
+    changes = sum(one is not other for one, other in itertools.pairwise(kinds))
+    assert changes == 3
+    assert not any(kinds[: runs.TOGETHER])
+
+
+def test_nobody_stops_a_broker_that_is_not_ours() -> None:
+    plain = stories()["live-delay"].program
+    stopped = plain.with_steps([Pause(ms=10), Restart(), Operate(op="purge")])
+    assert owns(stopped)
+    assert not owns(stopped, ours=False)
+    assert owns(plain.with_steps([Probe()]), ours=False)

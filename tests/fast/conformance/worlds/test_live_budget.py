@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.history import Consume, Phase, Send, Ski
 from brokerproof.conformance.experiment.steps import Advance
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.running.under_test import experiment
-from brokerproof.conformance.worlds.live.hosts import BEHIND_MS, MUTE_MS, OPEN_MS, Hosts
+from brokerproof.conformance.worlds.live.hosts import BEHIND_MS, MUTE_MS, OPEN_MS, STALLED_MS, STUCK_MS, Hosts
 from brokerproof.conformance.worlds.live.port import LivePort
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
@@ -54,3 +54,5 @@ def test_a_broker_that_left_somebody_without_an_answer_is_waited_for_less() -> N
     assert (patience(one), patience(other)) == (BEHIND_MS, OPEN_MS)
     hosts.unanswered("c0", "b", OPEN_MS)
     assert (patience(one), patience(other)) == (BEHIND_MS, MUTE_MS)
+    one.stalled = other.stalled = "client"
+    assert (patience(one), patience(other)) == (STUCK_MS, STALLED_MS)

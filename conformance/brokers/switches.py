@@ -1,0 +1,33 @@
+"""What gives a broker a capability, as its profile says it."""
+
+from __future__ import annotations
+
+#: Setting -> the capability that it gives.
+BY_SETTING = {
+    "timestamping": "timestamping",
+    "memory_limit_bytes": "memory-limit",
+    "redelivery": "broker-redelivery",
+    "connector": "connector",
+}
+#: Capability -> the line of a profile that switches it on, and what is missing without it.
+LINES = {
+    "counters": "[counters] is missing: nobody tells figures",
+    "memory-counters": "[counters] tells no memory_percent or memory_bytes (counters.map)",
+    "restart": "[start] with restart = true is missing: the broker cannot be stopped and started again",
+    "timestamping": "[settings] timestamping is missing: the broker's time-stamping cannot be switched on",
+    "memory-limit": "[settings] memory_limit_bytes is missing: limits cannot be set",
+    "broker-redelivery": "[settings] redelivery is missing: the broker's redelivery cannot be set",
+    "nack": '[promises] reject = "dead-letter" is not promised',
+    "dead-letter": '[promises] reject = "dead-letter" is not promised',
+    "expiry-check": "no endpoint for JMS clients that check expirations ([endpoints] jms)",
+    "operator": "nobody can ask this broker to purge, move or reset (an adapter in Python can)",
+}
+#: The same of a JMS provider.
+JMS_LINES = {
+    "ttl": "endpoints.jms.expiry_check is missing: does the library throw away what its host's clock calls expired?",
+    "expiry-check": "endpoints.jms.expiry_check = true is not said",
+    "prefetch": "what a JMS library has fetched ahead nobody sees, so its consumers ask for each message",
+    "nack": "JMS has no NACK",
+}
+#: Kind of destination -> the capability that it needs.
+BY_KIND = {"topic": "topics", "composite": "composites", "virtual": "virtual-topics", "temporary": "temporaries"}

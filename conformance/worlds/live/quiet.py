@@ -1,0 +1,79 @@
+"""When a live run is at rest.
+
+Rules
+* Where brokers tell figures, they have not changed for ``QUIET_MS``, and nothing has arrived.
+* Where nobody counts, nobody has been asked for anything, nor heard anything, for ``SILENT_MS``: what has been waited
+  for already is not waited for again. Behind a slow link that time begins when rest is asked for.
+* Where others use the broker, too, what it counts in all, and in the queue of all dead letters, says nothing of a run.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.worlds.live.bridge import LiveBridge
+    from brokerproof.conformance.worlds.live.hosts import Hosts
+
+#: Figures that do not change for so long are taken to be at rest.
+QUIET_MS = 40
+#: A broker without figures, or behind a slow link, is at rest when nothing arrives for so long.
+SILENT_MS = 200
+_POLL_MS = 10
+
+
+class Quiet:
+    """One run's."""
+
+    def __init__(self, hosts: Hosts, state: WorldState, bridges: dict[str, LiveBridge]) -> None:
+        self._hosts = hosts
+        self._state = state
+        self._bridges = bridges
+
+    def rest(self, deadline_ms: int) -> bool:
+        """Wait until nothing moves; False: something still did at the deadline."""
+        deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
+        seen = self._figures(), self._passed()
+        slow = any(client.link.rate() or client.link.jitter_us for client in self._state.clients)
+        quiet_ns = (SILENT_MS if slow or seen[0] is None else QUIET_MS) * NS_PER_MS
+        # Where nobody counts, it is quiet since something was last heard of.
+        since_ns = self._hosts.stirred_ns if seen[0] is None and not slow else time.monotonic_ns()
+        bridges = self._bridges.values()
+        while True:
+            self._hosts.pump_for(_POLL_MS)
+            now = self._figures(), self._passed()
+            now_ns = time.monotonic_ns()
+            if now != seen:
+                seen, since_ns = now, now_ns
+            if now_ns - max(since_ns, self._hosts.last_arrival_ns) >= quiet_ns:
+                at_rest = [bridge.is_at_rest() for bridge in bridges]
+                for bridge in bridges if all(at_rest) else ():
+                    bridge.tell_doubts()
+                # Behind a stalled link nothing more is to be expected.
+                if all(at_rest) or any(bridge.state.stalled for bridge in bridges):
+                    return all(at_rest)
+            if now_ns > deadline_ns:
+                return False
+
+    def _figures(self) -> list[dict[str, int] | None] | None:
+        """What the brokers count for every queue; None if they cannot be asked."""
+        shared = {DEAD_LETTERS} if self._hosts.mailbox is not None else set()
+        names = [self._hosts.names.physical(dest) for dest in self._state.left_behind() if dest not in shared]
+        found = [self.counters(name, broker.name) for broker in self._state.brokers for name in names]
+        return None if all(figures is None for figures in found) else found
+
+    def counters(self, dest: str | None, broker: str) -> dict[str, int] | None:
+        """A broker's figures of a destination, or of itself; None: it cannot be asked."""
+        if dest is None and self._hosts.mailbox is not None:
+            return None
+        endpoint = self._hosts.endpoints[broker]
+        return self._hosts.of_broker(lambda: endpoint.counters(dest), None, broker)
+
+    def _passed(self) -> list[int]:
+        """What has come out of every link: a slow one may be all that moves."""
+        return [path.passed() for path in self._hosts.paths.values()]

@@ -1,0 +1,84 @@
+"""When a live run is at rest: what has been waited for already is not waited for again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerproof.conformance.worlds.live.quiet import QUIET_MS, SILENT_MS, Quiet
+
+NS_PER_MS = 1_000_000
+
+
+class Clock:
+    """Time that passes only while somebody waits."""
+
+    now_ns = 10_000 * NS_PER_MS
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Hosts.clock = Clock()
+    monkeypatch.setattr("brokerproof.conformance.worlds.live.quiet.time", clock)
+    return clock
+
+
+class Hosts:
+    """Of a broker that counts, or does not; nothing happens any more."""
+
+    clock: Clock
+
+    def __init__(self, figures: dict[str, int] | None, *, silent_ms: int) -> None:
+        self.stirred_ns = self.last_arrival_ns = self.clock.now_ns - silent_ms * NS_PER_MS
+        self.names = SimpleNamespace(physical=str)
+        self.paths: dict[str, Any] = {}
+        self.mailbox: object = None
+        self.asked: list[str | None] = []
+        self.endpoints = {"b": SimpleNamespace(counters=lambda dest: self.asked.append(dest) or figures)}
+        self.waited_ms = 0
+
+    def of_broker(self, ask: Any, *_: object) -> Any:
+        return ask()
+
+    def pump_for(self, ms: int) -> None:
+        self.waited_ms += ms
+        self.clock.now_ns += ms * NS_PER_MS
+
+
+def resting(hosts: Any, *, rate: int = 0) -> int:
+    """How long the wait was."""
+    link = SimpleNamespace(rate=lambda: rate, jitter_us=0)
+    state: Any = SimpleNamespace(
+        clients=[SimpleNamespace(link=link)],
+        brokers=[SimpleNamespace(name="b")],
+        left_behind=lambda: ["q0", "ActiveMQ.DLQ"],
+    )
+    assert Quiet(hosts, state, {}).rest(5000)
+    waited: int = hosts.waited_ms
+    return waited
+
+
+def test_where_nobody_counts_silence_that_has_been_is_enough() -> None:
+    assert resting(Hosts(None, silent_ms=SILENT_MS)) == 10
+    assert resting(Hosts(None, silent_ms=50)) == SILENT_MS - 50
+
+
+def test_figures_and_slow_links_are_waited_for_anew() -> None:
+    assert resting(Hosts({"size": 0}, silent_ms=10 * SILENT_MS)) == QUIET_MS
+    assert resting(Hosts(None, silent_ms=10 * SILENT_MS), rate=1000) == SILENT_MS
+
+
+def test_what_all_runs_share_is_not_read() -> None:
+    hosts = Hosts({"size": 0}, silent_ms=0)
+    resting(hosts)
+    assert set(hosts.asked) == {"q0", "ActiveMQ.DLQ"}
+    hosts = Hosts({"size": 0}, silent_ms=0)
+    hosts.mailbox = object()
+    resting(hosts)
+    assert set(hosts.asked) == {"q0"}
+    assert Quiet(hosts, None, {}).counters(None, "b") is None  # type: ignore[arg-type]  # no part of it is used
