@@ -73,7 +73,7 @@ def test_random_programs_side_by_side_accuse_nobody(server: Server) -> None:
 
 
 def test_a_planted_defect_is_found_in_the_crowd() -> None:
-    server = Server("--mutant", "dead-letter-never", module="brokerproof.conformance.commands.serve")
+    server = Server("--mutant", "dead-letter-keeps-expiration", module="brokerproof.conformance.commands.serve")
     results = played(server.port, [dying(2) for _ in range(3)])
     server.stop()
     assert all("EXP-005" in violated(result) for result in results)

@@ -6,6 +6,7 @@ Rules
 * A letter that came before its run asked for dead letters lay in the queue until then, as far as that run can see: its
   interval begins when the run asked, and ends when it was handed over.
 * A letter is acknowledged at once; its run hears of that when it acknowledges it itself.
+* It stays there as long as a run of ours uses the broker: others may want what lies there.
 * Once the collector's connection has ended nobody knows what there was: its runs are *not run*.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -58,8 +60,9 @@ class Letter:
 class Mailbox:
     """One run's dead letters."""
 
-    def __init__(self, collector: Collector, run: str) -> None:
+    def __init__(self, collector: Collector, run: str, leave: Callable[[str], None]) -> None:
         self.run = run
+        self._leave = leave
         #: The run's host and consumer that have asked for them.
         self.host = self.consumer = ""
         self._since_ns = 0
@@ -112,21 +115,22 @@ class Mailbox:
 
     def close(self) -> None:
         """The run is over."""
-        self._collector.forget(self.run)
+        self._leave(self.run)
 
 
 class Collector:
-    """At one broker. ``begin``, then mailboxes; ``close`` when nobody uses them."""
+    """At one broker. ``begin``, then mailboxes; ``close`` when nobody uses them. ``known``: runs that have had one,
+    whose letters are nobody else's.
+    """
 
-    def __init__(self, agent: AgentHost) -> None:
+    def __init__(self, agent: AgentHost, known: set[str]) -> None:
         self._agent = agent
+        self._known = known
         #: Why it ended by itself.
         self.lost = ""
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._boxes: dict[str, Mailbox] = {}
-        #: Runs that have had a mailbox: their letters are nobody else's.
-        self._known: set[str] = set()
         self._unanswered: dict[int, Letter] = {}
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
@@ -138,30 +142,30 @@ class Collector:
         for operation in (asked, subscribe):
             reply = self._agent.ask_alone(operation, deadline_ms=2 * OWN_MS)
             if reply.ok is None:
-                self.close()
                 why = reply.unknown if reply.fail is None else reply.fail.text
                 raise NotCollected(f"dead letters cannot be collected: {why}")
             self._agent.connected = True
         self._thread.start()
 
-    def mailbox(self, run: str) -> Mailbox:
-        """For one run."""
+    def mailbox(self, run: str, leave: Callable[[str], None]) -> Mailbox:
+        """For one run, which calls ``leave`` when it is over."""
         with self._lock:
             self._known.add(run)
-            self._boxes[run] = Mailbox(self, run)
+            self._boxes[run] = Mailbox(self, run, leave)
             return self._boxes[run]
 
-    def forget(self, run: str) -> None:
-        """A run is over; what comes for it later is thrown away."""
+    def forget(self, run: str) -> bool:
+        """A run is over; what comes for it later is thrown away. Whether any is left."""
         with self._lock:
             self._boxes.pop(run, None)
+            return bool(self._boxes)
 
-    def close(self) -> None:
-        """End its connection and its process; safe to call twice."""
+    def close(self) -> AgentHost:
+        """Stop; its agent, which has its connection still."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._agent.quit()
+        return self._agent
 
     def _serve(self) -> None:
         try:
@@ -171,7 +175,7 @@ class Collector:
                     if isinstance(event, protocol.Arrive):
                         self._sort(event)
                     elif isinstance(event, protocol.Closed):
-                        self.lost = event.reason or "closed"
+                        self.lost, self._agent.connected = event.reason or "closed", False
                         return
                 self._note_replies()
         except AgentError as error:
@@ -196,33 +200,44 @@ class Collector:
 
 
 class Collectors:
-    """One laboratory's: place -> collector. Who has a place to himself dismisses it."""
+    """One laboratory's: place -> collector. ``release`` takes an agent back."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Callable[[AgentHost], None]) -> None:
+        self._release = release
         self._lock = threading.Lock()
         self._at: dict[str, Collector] = {}
+        self._known: set[str] = set()
 
     def mailbox(self, place: str, run: str, hire: Callable[[], AgentHost], access: Access) -> Mailbox:
         """A run's at a place. Raises ``NotCollected``."""
         with self._lock:
             found = self._at.get(place)
             if found is None or found.lost:
-                if found is not None:
-                    found.close()
+                self._end(place)
                 agent = hire()
                 agent.greet()
-                found = self._at[place] = Collector(agent)
-                found.begin(access)
-            return found.mailbox(run)
-
-    def dismiss(self, place: str) -> None:
-        """Nobody may stand at this place's queue."""
-        with self._lock:
-            found = self._at.pop(place, None)
-        if found is not None:
-            found.close()
+                found = Collector(agent, self._known)
+                try:
+                    found.begin(access)
+                except NotCollected:
+                    self._release(agent)
+                    raise
+                self._at[place] = found
+            return found.mailbox(run, partial(self._leave, place, found))
 
     def close(self) -> None:
         """All of them."""
-        for place in list(self._at):
-            self.dismiss(place)
+        with self._lock:
+            for place in list(self._at):
+                self._end(place)
+
+    def _leave(self, place: str, collector: Collector, run: str) -> None:
+        with self._lock:
+            if not collector.forget(run) and self._at.get(place) is collector:
+                self._end(place)
+
+    def _end(self, place: str) -> None:
+        """Nobody of ours stands at this place's queue any more."""
+        found = self._at.pop(place, None)
+        if found is not None:
+            self._release(found.close())

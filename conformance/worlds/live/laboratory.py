@@ -58,7 +58,7 @@ class Laboratory:
         self._names: dict[str, int] = {}
         #: Several runs at once may happen here.
         self._lock = threading.Lock()
-        self._collectors = Collectors()
+        self._collectors = Collectors(self.release)
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +165,6 @@ class Laboratory:
         ``NotCollected``.
         """
         if not endpoint.crowded:
-            self._collectors.dismiss(endpoint.place)
             return None
         hire = partial(self.hire, endpoint.library(STOMP), 0, endpoint.words(STOMP))
         return self._collectors.mailbox(endpoint.place, run, hire, endpoint.access(STOMP))

@@ -18,7 +18,7 @@ from brokerproof.conformance.agents.protocol import Arrive
 from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.worlds.live.agent import AgentHost
-from brokerproof.conformance.worlds.live.collector import CONSUMER, Collector, Mailbox, NotCollected
+from brokerproof.conformance.worlds.live.collector import CONSUMER, Collector, Collectors, Mailbox, NotCollected
 from brokerproof.conformance.worlds.scheduler import lock_step
 from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE
 
@@ -53,7 +53,12 @@ class Broker:
         for line in self._socket.makefile():
             asked = json.loads(line)
             self.acknowledged += asked.get("messages", [])
-            self.say(id=asked["id"], wall_ms=1, **(self.answer if asked["do"] == "ack" else {"ok": {}}))
+            self.say(id=asked["id"], wall_ms=1, **self._answer(asked["do"]))
+
+    def _answer(self, word: str) -> dict[str, Any]:
+        if word == "hello":
+            return {"ok": {"protocol": 1, "capabilities": []}}
+        return self.answer if word == "ack" else {"ok": {}}
 
 
 @pytest.fixture
@@ -61,11 +66,18 @@ def broker() -> Iterator[tuple[Broker, Collector]]:
     ours, its = socket.socketpair()
     process: Any = SimpleNamespace(channel=Channel(ours, "a"), poll=lambda: None, wait=lambda _: 0, log_tail=str)
     broker = Broker(its)
-    collector = Collector(AgentHost("a", "stomp", process, None))
+    collector = Collector(AgentHost("a", "stomp", process, None), set())
     collector.begin(Access(port=1))
     yield broker, collector
     collector.close()
     broker.close()
+
+
+def boxed(collector: Collector, run: str) -> Mailbox:
+    def leave(run: str) -> None:
+        collector.forget(run)
+
+    return collector.mailbox(run, leave)
 
 
 def asking(box: Mailbox, operation: ops.Subscribe | ops.Ack) -> Any:
@@ -87,7 +99,7 @@ def wanting(box: Mailbox, consumer: str) -> None:
 
 def test_each_run_gets_its_own_and_strangers_are_left_alone(broker: tuple[Broker, Collector]) -> None:
     agent, collector = broker
-    one, two = collector.mailbox("bp1"), collector.mailbox("bp2")
+    one, two = boxed(collector, "bp1"), boxed(collector, "bp2")
     wanting(one, "drain/1")
     wanting(two, "drain/1")
     for message in ("bp1:p0/1", "", "elsewhere:p0/1", "bp2:p0/1", "bp1:p0/2"):
@@ -103,7 +115,7 @@ def test_each_run_gets_its_own_and_strangers_are_left_alone(broker: tuple[Broker
 
 def test_what_came_early_lay_there_until_it_was_asked_for(broker: tuple[Broker, Collector]) -> None:
     agent, collector = broker
-    box = collector.mailbox("bp1")
+    box = boxed(collector, "bp1")
     agent.letter("bp1:p0/1")
     while not box._letters:
         pass
@@ -123,7 +135,7 @@ def test_what_the_broker_said_of_an_acknowledgement_is_told(
 ) -> None:
     agent, collector = broker
     agent.answer = answer
-    box = collector.mailbox("bp1")
+    box = boxed(collector, "bp1")
     wanting(box, "drain/1")
     agent.letter("bp1:p0/1")
     found_by(box, 1)
@@ -131,14 +143,14 @@ def test_what_the_broker_said_of_an_acknowledgement_is_told(
 
 
 def test_what_is_not_about_letters_is_the_brokers_business(broker: tuple[Broker, Collector]) -> None:
-    box = broker[1].mailbox("bp1")
+    box = boxed(broker[1], "bp1")
     assert asking(box, ops.Subscribe(host="drain", dest="queue://q0.bp1", consumer="drain/1")) is None
     assert asking(box, ops.Ack(consumer="c0/1", messages=["bp1:p0/1"])) is None
 
 
 def test_what_comes_when_a_run_is_over_is_thrown_away(broker: tuple[Broker, Collector]) -> None:
     agent, collector = broker
-    box = collector.mailbox("bp1")
+    box = boxed(collector, "bp1")
     wanting(box, "drain/1")
     box.close()
     agent.letter("bp1:p0/1")
@@ -151,7 +163,37 @@ def test_what_comes_when_a_run_is_over_is_thrown_away(broker: tuple[Broker, Coll
 
 def test_nobody_knows_what_there_was_once_the_connection_has_ended(broker: tuple[Broker, Collector]) -> None:
     agent, collector = broker
-    box = collector.mailbox("bp1")
+    box = boxed(collector, "bp1")
     agent.say(event="closed", who="broker", reason="gone")
     with pytest.raises(NotCollected, match="gone"):
         found_by(box, 1)
+
+
+def test_it_stays_as_long_as_a_run_uses_the_broker() -> None:
+    pairs = [socket.socketpair() for _ in range(2)]
+    brokers = [Broker(its) for _, its in pairs]
+    channels = [Channel(ours, "a") for ours, _ in pairs]
+    hired: list[AgentHost] = []
+    released: list[AgentHost] = []
+
+    def hire() -> AgentHost:
+        process: Any = SimpleNamespace(channel=channels[len(hired)], poll=lambda: None, log_tail=str)
+        hired.append(AgentHost("a", "stomp", process, None))
+        return hired[-1]
+
+    collectors = Collectors(released.append)
+    one, two = (collectors.mailbox("b", run, hire, Access(port=1)) for run in ("bp1", "bp2"))
+    one.close()
+    assert (len(hired), released) == (1, [])
+    two.close()
+    assert released == hired
+    three = collectors.mailbox("b", "bp3", hire, Access(port=1))
+    brokers[1].letter("bp1:p0/1")  # of a run that is over: it is ours to throw away
+    brokers[1].letter("bp3:p0/1")
+    wanting(three, "drain/1")
+    assert [event.message for event in found_by(three, 1)] == ["bp3:p0/1"]
+    assert brokers[1].acknowledged == ["bp1:p0/1", "bp3:p0/1"]
+    collectors.close()
+    assert len(released) == 2
+    for broker in brokers:
+        broker.close()
