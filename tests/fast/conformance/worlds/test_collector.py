@@ -97,7 +97,7 @@ def wanting(box: Mailbox, consumer: str) -> None:
     assert asking(box, subscribe).result == "ok"
 
 
-def test_each_run_gets_its_own_and_strangers_are_left_alone(broker: tuple[Broker, Collector]) -> None:
+def test_each_run_gets_its_own_and_the_rest_is_left_alone(broker: tuple[Broker, Collector]) -> None:
     agent, collector = broker
     one, two = boxed(collector, "bp1"), boxed(collector, "bp2")
     wanting(one, "drain/1")
