@@ -53,6 +53,10 @@ class Laboratory(Protocol):
         """For the files of this place's processes; it goes with the place."""
 
     @property
+    def crowded(self) -> bool:
+        """Whether several runs happen here at once."""
+
+    @property
     def supervisor(self) -> Supervisor:
         """Who starts and ends processes."""
 
@@ -204,6 +208,8 @@ class Adapter(ABC):
     shares: bool = True
     #: Whether there is only one: a run that owns it waits for all others, and they for it.
     single: bool = False
+    #: Whether runs at once use one broker, and so one laboratory, which collects dead letters for all.
+    crowds: bool = False
     #: Whether its brokers connect themselves to others; else a bridge of ours does.
     connects: bool = False
     #: Whether it is the generations that a program asks for, with the deviations that are expected of them.

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from brokerproof.conformance.requirements.catalogue import Requirement
 
 _COMMAND_S = 30
+#: Programs of the corpus at once on a running broker.
+WORKERS = 6
 #: Random programs at once: they wait most of their time.
 LANES = 12
 #: The same where all are at one broker.
@@ -167,15 +169,15 @@ class ProfileAdapter(Adapter):
         dying = {"ttl", "broker-ttl"}.intersection(profile.promises.capabilities or ["ttl"])
         self._shares = profile.promises.reject in {"redeliver", "drop"} and not dying
         # What dies is collected for all: over STOMP.
-        self._collects = not self._shares and self.library(STOMP) == STOMP
-        self.servers = Servers(profile.name, skewed=skewed, shared=self._shares or self._collects)
+        self.crowds = not self._shares and self.library(STOMP) == STOMP
+        self.servers = Servers(profile.name, skewed=skewed, shared=self._shares or self.crowds)
         #: Of the one broker where none is started.
         self.crowd = Crowd()
         self.single = start is None
-        alone = self.single and not self._shares and not self._collects
+        alone = self.single and not self._shares and not self.crowds
         # A JVM for each host: several programs at once keep a broker's answers waiting in front of the library.
-        self.workers, self.lanes = (1, 1) if alone or self.pulls else (3 if start is None else start.lanes, LANES)
-        if self._collects:
+        self.workers, self.lanes = (1, 1) if alone or self.pulls else (WORKERS if start is None else start.lanes, LANES)
+        if self.crowds:
             self.lanes = CROWD
         over = "" if client == AS_WRITTEN else f"over {client}"
         self.label = " ".join(filter(None, (profile.name, self._version(), over)))
@@ -389,13 +391,12 @@ class ProfileAdapter(Adapter):
         return msgspec.structs.replace(program, broker=told)
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
-        del laboratory  # its brokers outlive a run
-        alone = self.owns(program)
-        crowded = self._collects and not alone
+        alone = self.owns(program) or not (self._shares or laboratory.crowded)
+        crowded = self.crowds and not alone
         if self.single:
             if self.located.profile.endpoints.stomp is not None:
                 self.found()
-            self.crowd.enter(alone=alone or not (self._shares or self._collects))
+            self.crowd.enter(alone=alone)
             return ProfileEndpoint(self, None, crowded=crowded)
         offset_ms = program.broker_host().clock.offset_ms
         return ProfileEndpoint(self, self.server(program.broker, offset_ms, alone=alone), crowded=crowded)

@@ -213,9 +213,11 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
         (name, program) for name, program in cast if real_ms(program) <= REAL_MS_MAX and not adapter.refusal(program)
     ]
     if adapter.shares:
-        return sorted(
+        in_order = sorted(
             fitting, key=lambda entry: (repr(entry[1].broker), entry[1].broker_host().clock.offset_ms, entry[0])
         )
+        # All wait for each that owns the only broker.
+        return sorted(in_order, key=lambda entry: adapter.owns(entry[1])) if adapter.single else in_order
     by_length = sorted(fitting, key=lambda entry: (-real_ms(entry[1]), entry[0]))
     half = (len(by_length) + 1) // 2
     beside = itertools.zip_longest(by_length[:half], reversed(by_length[half:]))
@@ -288,11 +290,12 @@ def run_all(
             first = next(entries, None)
             if first is None or STOP.is_set():
                 continue
-            while len(rooms) < (lanes if bound is known[-1] else 1):
-                rooms.append(laboratories.enter_context(Laboratory()))
+            wanted_rooms = lanes if bound is known[-1] and not adapter.crowds else 1
+            while len(rooms) < wanted_rooms:
+                rooms.append(laboratories.enter_context(Laboratory(crowded=adapter.crowds)))
             free: queue.SimpleQueue[Laboratory] = queue.SimpleQueue()
-            for place in range(lanes):
-                free.put(rooms[place if bound is known[-1] else 0])
+            for lane in range(lanes):
+                free.put(rooms[lane % wanted_rooms])
             play = partial(run, bound=bound, free=free)
             yield from _side_by_side(lanes, ahead, itertools.chain([first], entries), play, bound)
 

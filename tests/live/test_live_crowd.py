@@ -32,11 +32,11 @@ def server() -> Iterator[Server]:
     server.stop()
 
 
-def played(port: int, programs: list[Program]) -> list[RunResult]:
+def played(port: int, programs: list[Program], *, corpus: bool = False) -> list[RunResult]:
     adapter = make_adapter(f"stomp://127.0.0.1:{port}")
     drawn = [(f"p{number}", adapter.cast(one)) for number, one in enumerate(programs)]
     assert adapter.lanes == CROWD
-    return list(run_all(adapter, (), WANTED, None, iter(drawn)))
+    return list(run_all(adapter, drawn if corpus else (), WANTED, None, () if corpus else iter(drawn)))
 
 
 def dying(count: int) -> Program:
@@ -44,9 +44,10 @@ def dying(count: int) -> Program:
     return program(Send(count=count, ttl_ms=50), Advance(ms=300), Subscribe(host=1), Take(host=1))
 
 
-def test_each_run_finds_its_own_dead_letters(server: Server) -> None:
+@pytest.mark.parametrize("corpus", [False, True])
+def test_each_run_finds_its_own_dead_letters(server: Server, corpus: bool) -> None:
     counts = [1 + number % 4 for number in range(30)]
-    results = played(server.port, [dying(count) for count in counts])
+    results = played(server.port, [dying(count) for count in counts], corpus=corpus)
     assert [violated(result) for result in results] == [set()] * len(counts)
     for count, result in zip(counts, results, strict=True):
         assert result.history is not None

@@ -45,10 +45,11 @@ if TYPE_CHECKING:
 class Laboratory:
     """A context manager; leaving it stops everything.
 
-    ``plain_links``: do without Toxiproxy even where it is installed.
+    ``plain_links``: do without Toxiproxy even where it is installed. ``crowded``: several runs happen here at once.
     """
 
-    def __init__(self, folder: Path | None = None, *, plain_links: bool = False) -> None:
+    def __init__(self, folder: Path | None = None, *, plain_links: bool = False, crowded: bool = False) -> None:
+        self.crowded = crowded
         self._own_folder = folder is None
         self.folder = folder if folder is not None else Path(tempfile.mkdtemp(prefix="brokerproof-"))
         self.supervisor = Supervisor(self.folder, owns_folder=self._own_folder)
