@@ -171,7 +171,7 @@ def test_only_what_a_random_program_shows_twice_is_red(
     shows: int, drawn: VerdictKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = ("x", stories()["live-delay"].program)
-    monkeypatch.setattr(runs, "Laboratory", contextlib.nullcontext)
+    monkeypatch.setattr(runs, "Laboratory", lambda **_: contextlib.nullcontext())
     for plan, random, wanted in (([entry], [], VerdictKind.VIOLATED), ([], [entry], drawn)):
         monkeypatch.setattr(runs, "run_live", Once(shows))
         (result,) = runs.run_all(Anything(SuiteProblem("")), plan, ("GEN-001",), None, random)
@@ -196,7 +196,7 @@ class Seconds:
 
 def test_what_is_drawn_when_the_budget_is_spent_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     entry, allowance = ("x", stories()["live-delay"].program), Allowance(5.0, Seconds())
-    monkeypatch.setattr(runs, "Laboratory", contextlib.nullcontext)
+    monkeypatch.setattr(runs, "Laboratory", lambda **_: contextlib.nullcontext())
     monkeypatch.setattr(runs, "run_live", Once(0))
     allowance.begin()
     found = list(runs.run_all(Anything(SuiteProblem("")), [], ("GEN-001",), None, itertools.repeat(entry), allowance))
@@ -214,7 +214,7 @@ def test_a_violation_is_looked_for_again_for_a_while_only(
 ) -> None:
     played = Once(9)
     allowance = Allowance(budget_s, clock=lambda: 0.0)
-    monkeypatch.setattr(runs, "Laboratory", contextlib.nullcontext)
+    monkeypatch.setattr(runs, "Laboratory", lambda **_: contextlib.nullcontext())
     monkeypatch.setattr(runs, "run_live", played)
     monkeypatch.setattr(allowance, "is_over", lambda: False)
     entry = ("x", stories()["live-delay"].program)
