@@ -46,8 +46,8 @@ class Clock:
         self._jump_seqs: list[int] = []
         #: Wall minus true time before the first jump, between the first and the second, and so on.
         self._stretches_ns: list[int] = [_UNKNOWN_NS]
-        #: When it stood still: the span of each stop, and that of its end.
-        self._standing: list[tuple[Span, Span]] = []
+        #: When it stood still: the span of each stop, that of its end, and how many samples came before.
+        self._standing: list[tuple[Span, Span, int]] = []
         self._exact = True
         self._drifts = False
         #: The last stretch is not sampled yet, but follows from the jump; how many jumps came before the last sample.
@@ -79,10 +79,11 @@ class Clock:
         """It was stepped, stopped, or goes on."""
         jump_ms = event.jump_ms if event.jump_ms is not None else 0
         if event.how == "freeze":
-            self._standing.append(((event.t0, event.t1), (NEVER, NEVER)))
+            self._standing.append(((event.t0, event.t1), (NEVER, NEVER), len(self._times_ns)))
             self._drifts = True  # nothing follows from an offset
         elif event.how == "thaw" and self._standing:
-            self._standing[-1] = (self._standing[-1][0], (event.t0, event.t1))
+            stop, _, samples = self._standing[-1]
+            self._standing[-1] = (stop, (event.t0, event.t1), samples)
         last_ns = self._stretches_ns[-1]
         self.jumps_ns.append(event.t1)
         self.jumps_ms.append(jump_ms)
@@ -146,18 +147,18 @@ class Clock:
             shift_ms += self.jumps_ms[index]
             least_ms, most_ms = min(least_ms, shift_ms), max(most_ms, shift_ms)
         low, high = low + least_ms * NS_PER_MS, high + most_ms * NS_PER_MS
-        for stop, end in self._standing:
+        for stop, end, samples in self._standing:
             if stop[0] <= t1 and end[1] >= t0:
-                shown_low, shown_high = self._stopped_at_ns(stop[1])
+                shown_low, shown_high = self._stopped_at_ns(stop[1], samples)
                 if t0 > stop[1] and t1 < end[0]:
                     return shown_low, shown_high
                 low, high = min(low, shown_low), max(high, shown_high)
         return (low - ROUNDING_NS, high + ROUNDING_NS) if self._drifts else (low, high)
 
-    def _stopped_at_ns(self, stopped_ns: int) -> Span:
+    def _stopped_at_ns(self, stopped_ns: int, samples: int) -> Span:
         """What it shows while it stands still, by the first sample that was taken then."""
-        first = bisect_left(self._times_ns, stopped_ns)
-        # In virtual time the clock is read at the instant of its stop, before and after it: the same.
+        # In virtual time it may have been read, and stepped, at the very instant of its stop, before that.
+        first = max(samples, bisect_left(self._times_ns, stopped_ns))
         index = min(first, len(self._times_ns) - 1)
         wall, error = self._times_ns[index] + self._offsets_ns[index], self._errors_ns[index]
         return wall - error, wall + error
@@ -265,7 +266,7 @@ class Clock:
 
     def _stood_ns(self, t0: int, t1: int) -> list[int]:
         """For how long it stood still in ``[t0, t1]``, each time that it did."""
-        stood_ns = (min(t1, until_ns) - max(t0, since_ns) for (since_ns, _), (_, until_ns) in self._standing)
+        stood_ns = (min(t1, until_ns) - max(t0, since_ns) for (since_ns, _), (_, until_ns), _ in self._standing)
         return [stood for stood in stood_ns if stood > 0]
 
     def jump_between(self, t0: int, t1: int) -> int:

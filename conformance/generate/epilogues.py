@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 AWAY: Final = "away"
 LIVES_MS: Final = (1000, 1, 10, 300, 2500)
 #: How much longer than the message lives its subscriber stays away.
-LONGER_MS: Final = (1500, 2, 1, 31_000)
+LONGER_MS: Final = (1500, 2, 1, 31_000, 3500)
 
 
 def topics_of(program: Program) -> list[int]:

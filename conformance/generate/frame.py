@@ -120,7 +120,7 @@ def draw_frame(chooser: Chooser, features: tuple[str, ...] = ()) -> Program:
         monitor = _draw_monitor(chooser) if "monitors" in features and chooser.flag(80) else None
         slow = "slow-links" in features and chooser.flag(60)
         rate = one_of(chooser, (100_000, 20_000)) if slow else 0
-        encoded = "encoded" in features and chooser.flag(80)
+        encoded = chooser.flag(80 if "encoded" in features else 10)
         loose = encoded and not jms and chooser.flag(60)
         links.append(LinkSpec(f"c{number}", latency_us, monitor, rate, encoded, loose))
     dests = _draw_destinations(chooser, features, clients)
@@ -148,8 +148,11 @@ def _draw_destinations(chooser: Chooser, features: tuple[str, ...], clients: int
         parts = queues("A.tv0", "B.tv0")
         found += [Destination("tv0", "virtual", parts), *parts]
     if "temporaries" in features:
-        owner = f"c{chooser.below(clients)}"
-        found.append(Destination(f"~{owner}", "temporary", host=owner))
+        first = chooser.below(clients)
+        owners = [f"c{first}"]
+        if clients > 1 and chooser.flag(50):
+            owners.append(f"c{(first + 1) % clients}")
+        found += [Destination(f"~{owner}", "temporary", host=owner) for owner in owners]
     if "letters" in features and chooser.flag(50):
         found += queues(DEAD_LETTERS)
     if "advisories" in features:

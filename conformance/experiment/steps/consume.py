@@ -115,7 +115,7 @@ def _draw_durable(chooser: Chooser, shape: Shape) -> dict[str, object]:
 
 
 def _draw_rank(chooser: Chooser, shape: Shape) -> dict[str, object]:  # noqa: ARG001 - nothing depends on the shape
-    return {"exclusive": True} if chooser.flag(60) else {"priority": (5, -5, 127)[chooser.below(3)]}
+    return {"exclusive": True} if chooser.flag(60) else {"priority": (5, -5, 127, -128, 1)[chooser.below(5)]}
 
 
 #: Feature -> how many consumers of a program about it have it, and what they ask for.

@@ -20,9 +20,9 @@ PRIORITIES = (4, 9, 0, 5)
 KINDS = ("", "a", "b", "c")
 GROUPS = ("", "g1", "g2", "g3")
 _HEADERS: Final[dict[str, Sequence[bool | int | float | str]]] = {
-    "correlation-id": ("request-1", "a:b", "back\\slash", "Stra\u00dfe", "x" * 200),
+    "correlation-id": ("request-1", "a:b", "back\\slash", "\\\\a\\\\\\b", "Stra\u00dfe", "x" * 200),
     "type": ("order", "a b", "c:d"),
-    "trip_id": ("", "plain", "a:b\\c", "\u20ac", "true", "1", "it's", "pl%n", "p_ain", "50%", "a_b"),
+    "trip_id": ("", "plain", "a:b\\c", "\\", "\\\\:c", "\u20ac", "true", "1", "it's", "pl%n", "p_ain", "50%", "a_b"),
     "seat_no": (0, 1, -1, 127, 128, -(2**31), 2**31, 2**63 - 1),
     "was_paid": (False, True),
     "fare_eur": (0.5, -1.25, 1e300),

@@ -70,13 +70,18 @@ class Framings:
 
 def rewritten(data: bytes, number: int) -> bytes:
     """Another way to write a frame of STOMP 1.2, by its number: lines that end in CR LF; a header again, of which the
-    first counts; as it is. (A length says that a body is binary, to brokers with both kinds: it stays.)
+    first counts; behind ends of lines, which may stand between frames; as it is. (A length says that a body is binary,
+    to brokers with both kinds: it stays.)
     """
     head, end, body = data.partition(b"\n\n")
-    if not end or number % 3 == 0:
+    if not end or number % 5 == 0:
         return data
-    if number % 3 == 1:
+    if number % 5 == 1:
         return head.replace(b"\n", b"\r\n") + b"\r\n\r\n" + body
+    if number % 5 == 3:
+        return b"\n" + data
+    if number % 5 == 4:
+        return b"\r\n\n" + data
     first = head.split(b"\n", 2)[1:2]
     again = b"".join(b"\n" + line.partition(b":")[0] + b":again" for line in first)
     return head + again + end + body

@@ -63,6 +63,20 @@ def test_a_stop_in_an_uncertain_instant_shows_what_was_read_after_it() -> None:
     assert clock.seen.bounds_ns(21 * NS_PER_MS, 10**9)[1] <= EPOCH_NS + 1021 * NS_PER_MS
 
 
+def test_a_stop_at_the_instant_of_a_step_shows_what_was_read_after_both() -> None:
+    clock = Sampled()
+    clock.sample(0)
+    clock.sample(5 * NS_PER_MS)
+    clock.jump(5 * NS_PER_MS, 86_400_000)
+    clock.sample(5 * NS_PER_MS)
+    stop = Fault(99, 5 * NS_PER_MS, 5 * NS_PER_MS, "", "clock", target="b", how="freeze", evidence={"n": 1})
+    clock.seen.jump(stop)
+    clock.seen.sample(ClockSample(100, 9 * NS_PER_MS, 9 * NS_PER_MS, "b", EPOCH_MS + 86_400_005))
+    stood_ns = EPOCH_NS + 86_400_005 * NS_PER_MS
+    low, high = clock.seen.bounds_ns(7 * NS_PER_MS, 8 * NS_PER_MS)
+    assert stood_ns - 2 <= low <= high <= stood_ns + 2
+
+
 def test_an_interval_covers_both_ends() -> None:
     clock = Sampled()
     clock.sample(0)

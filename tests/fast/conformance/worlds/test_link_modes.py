@@ -95,9 +95,11 @@ def test_whoever_writes_freely_says_the_same() -> None:
         assert plain.events == loose.events
 
 
-def test_every_third_frame_ends_its_lines_otherwise_and_every_third_repeats_a_header() -> None:
+def test_frames_end_their_lines_otherwise_or_repeat_a_header_or_stand_behind_ends_of_lines() -> None:
     data = b"SEND\ndestination:/queue/q0\nreceipt:1\n\n\n\0"
     assert rewritten(data, 1) == b"SEND\r\ndestination:/queue/q0\r\nreceipt:1\r\n\r\n\n\0"
     assert rewritten(data, 2) == b"SEND\ndestination:/queue/q0\nreceipt:1\ndestination:again\n\n\n\0"
-    assert rewritten(data, 3) == data
+    assert rewritten(data, 3) == b"\n" + data
+    assert rewritten(data, 4) == b"\r\n\n" + data
+    assert rewritten(data, 5) == data
     assert rewritten(b"\n", 1) == b"\n"
