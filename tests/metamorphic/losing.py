@@ -55,6 +55,7 @@ EXCUSED: Final[dict[tuple[str, str], str]] = {
     ("selector-hides-every-second", "temporary queue"): "likewise",
     ("selector-hides-every-second", "elsewhere"): "likewise",
     ("send-denied-but-kept", "consumer"): "it denies by the broker's number of a message, of all that were sent",
+    ("send-denied-but-kept", "temporary queue"): "likewise",
     ("send-denied-but-kept", "elsewhere"): "likewise",
     (
         "bridge-sends-twice",
