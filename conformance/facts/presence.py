@@ -22,7 +22,12 @@ def rest_after(tables: Tables, true_ns: int) -> int:
 
 def gone_ns(tables: Tables, session: Session) -> int:
     """By when the broker had let a session go, for certain; ``NEVER`` while it is open."""
-    return min(session.gone_ns, rest_after(tables, session.ended_ns)) if session.end else NEVER
+    if not session.end:
+        return NEVER
+    rest_ns, leave = rest_after(tables, session.ended_ns), session.leave
+    if rest_ns == session.ended_ns and leave is not None and tables.rests[rest_ns] < leave.seq:
+        rest_ns = rest_after(tables, rest_ns + 1)  # nothing had moved before it went, at that very instant
+    return min(session.gone_ns, rest_ns)
 
 
 def departed_ns(session: Session) -> int:

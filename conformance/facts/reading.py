@@ -29,6 +29,8 @@ def read(tables: Tables, event: Counters) -> None:
         reading.uncommitted_bytes = sum(size for _, size in open_here)
     if event.at_rest and (not tables.rests_ns or tables.rests_ns[-1] < event.t0):
         tables.rests_ns.append(event.t0)
+    if event.at_rest:
+        tables.rests[event.t0] = event.seq
     if reading.at_rest:
         _settle(tables, reading)
     tables.readings.append(reading)

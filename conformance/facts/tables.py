@@ -79,9 +79,9 @@ class Tables:
                  "declared", "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header",
                  "limits", "lookers", "managed", "marks", "measured", "mortal", "moved_seq", "moves", "names",
                  "operations", "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
-                 "queue_rests", "readings", "rejected", "resets", "restarts", "rests_ns", "sends", "sent_bytes",
-                 "sessions", "settle", "simulated", "strains", "subscriptions", "transactions", "uncommitted",
-                 "unproved", "unsure", "vain", "virtual_queues", "volatile", "wild")
+                 "queue_rests", "readings", "rejected", "resets", "restarts", "rests", "rests_ns", "sends",
+                 "sent_bytes", "sessions", "settle", "simulated", "strains", "subscriptions", "transactions",
+                 "uncommitted", "unproved", "unsure", "vain", "virtual_queues", "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:  # noqa: PLR0915 - one table a line
@@ -141,6 +141,7 @@ class Tables:
         #: Readings at rest of destinations which that of the broker is to follow; starts of such readings, rising.
         self.settle: list[Reading] = []
         self.rests_ns: list[int] = []
+        self.rests: dict[int, int] = {}  # their last readings, by instant
         self.wild: list[Session] = []
         #: Virtual topic -> the queues that consume from it, where such topics are promised.
         self.virtual_queues: dict[str, list[Destination]] = {}
