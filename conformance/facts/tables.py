@@ -140,8 +140,7 @@ class Tables:
         self.blocks, self.moved_seq = False, -1
         #: Readings at rest of destinations which that of the broker is to follow; starts of such readings, rising.
         self.settle: list[Reading] = []
-        self.rests_ns: list[int] = []
-        self.rests: dict[int, int] = {}  # their last readings, by instant
+        self.rests_ns, self.rests = list[int](), dict[int, int]()  # the last reading of each, by its instant
         self.wild: list[Session] = []
         #: Virtual topic -> the queues that consume from it, where such topics are promised.
         self.virtual_queues: dict[str, list[Destination]] = {}
