@@ -30,8 +30,8 @@ def test_what_the_kernel_says() -> None:
     with open(os.devnull, "rb") as file:  # noqa: PTH123 - a descriptor is wanted
         assert file.fileno() in scarcity.open_descriptors(own)
     assert before[:3] == [0, 1, 2]
-    limit = scarcity.open_limit(own)
+    limit = scarcity.limit_of(own, "Max open files")
     assert limit is None or limit > before[-1]
     gone = 2**22
     assert scarcity.open_descriptors(gone) == []
-    assert scarcity.open_limit(gone) is scarcity.waited_us(gone) is None
+    assert scarcity.limit_of(gone, "Max open files") is scarcity.waited_us(gone) is None
