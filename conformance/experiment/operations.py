@@ -402,9 +402,9 @@ class Settle(Operation, frozen=True, kw_only=True):
 
 def shared(source: msgspec.Struct, target: type[msgspec.Struct], *but: str) -> dict[str, Any]:
     """The values of all fields that two kinds of data have in common, except ``but``."""
-    return {name: getattr(source, name) for name in _common(type(source), target) if name not in but}
+    return {name: getattr(source, name) for name in _common(type(source), target, but)}
 
 
 @cache
-def _common(source: type[msgspec.Struct], target: type[msgspec.Struct]) -> tuple[str, ...]:
-    return tuple(name for name in source.__struct_fields__ if name in target.__struct_fields__)
+def _common(source: type[msgspec.Struct], target: type[msgspec.Struct], but: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in source.__struct_fields__ if name in target.__struct_fields__ and name not in but)

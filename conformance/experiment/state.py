@@ -135,7 +135,10 @@ class ClientState(HostState):
 
     def consumer(self, name: str) -> ConsumerState | None:
         """An open consumer."""
-        return next((consumer for consumer in self.consumers if consumer.name == name), None)
+        for consumer in self.consumers:
+            if consumer.name == name:
+                return consumer
+        return None
 
 
 class WorldState:
@@ -216,7 +219,13 @@ class WorldState:
 
     def begun(self, operation: ops.Operation) -> None:
         """An operation is being done: what follows from that, whatever comes of it."""
-        match operation:
+        match operation:  # the most frequent first
+            case ops.Take() | ops.ReadCounters():
+                pass
+            case ops.Send():
+                self.client(operation.host).sent_count += 1
+            case ops.Ack() | ops.Nack() | ops.Acknowledge():
+                self._begun_to_settle(operation)
             case ops.Stall():
                 self.client(operation.link).stalled = operation.toward
             case ops.Resume():
@@ -228,8 +237,6 @@ class WorldState:
                 self.broker.scarce.append(operation.what)
             case ops.Relieve():
                 self.broker.scarce.remove(operation.what)
-            case ops.Send():
-                self.client(operation.host).sent_count += 1
             case ops.Subscribe():
                 self.client(operation.host).consumer_count += 1
             case ops.Begin():
@@ -239,8 +246,6 @@ class WorldState:
             case ops.Leave():
                 client = self.client(operation.host)
                 client.consumers = [one for one in client.consumers if one.name != operation.consumer]
-            case ops.Ack() | ops.Nack() | ops.Acknowledge():
-                self._begun_to_settle(operation)
 
     def _begun_to_settle(self, operation: ops.Ack | ops.Nack | ops.Acknowledge) -> None:
         consumer = self.client(operation.host).consumer(operation.consumer)

@@ -45,6 +45,10 @@ NS_PER_MS = 1_000_000
 HEAL_MS = 5000
 #: What a host without a connection connects for; the others are about what it has.
 _CONNECTING = (ops.Send, ops.Subscribe, ops.Unsubscribe, ops.Begin)
+#: Operations that wait.
+_WAITING = (ops.ClientOperation, ops.Advance)
+_ENDS_TRANSACTION = (ops.Commit, ops.Abort)
+_CHANGES_CLOCK = (ops.ClockJump, ops.Freeze, ops.Thaw)
 
 
 def _drain_host(broker: str) -> str:
@@ -87,7 +91,7 @@ class World:
         if isinstance(step, Parallel):
             self._at_once(step)
         else:
-            lock_step(self.port.turn, self._perform(step, self.state))
+            lock_step(self.port.wait, self._perform(step, self.state))
         return self.recorder.events[mark:]
 
     def _perform(self, step: AnyStep, state: WorldState) -> Waiting[bool]:
@@ -199,14 +203,21 @@ class World:
 
     def execute(self, operation: ops.Operation) -> Outcome:
         """Carry an operation out and record it, while nobody else does anything. Raises ``NotOfferedError``."""
-        return lock_step(self.port.turn, self._execute(operation))
+        if isinstance(operation, _WAITING):
+            return lock_step(self.port.wait, self._execute(operation))
+        return self._execute_at_once(operation)
 
     def _execute(self, operation: ops.Operation) -> Waiting[Outcome]:
+        if not isinstance(operation, _WAITING):
+            return self._execute_at_once(operation)
         self.port.check(operation)
         if isinstance(operation, ops.ClientOperation):
             return (yield from self._ask(operation))
-        if isinstance(operation, ops.Advance):
-            return (yield from self._advance(operation.ms))
+        return (yield from self._advance(operation.ms))
+
+    def _execute_at_once(self, operation: ops.Operation) -> Outcome:
+        """One that no client waits for."""
+        self.port.check(operation)
         return self._settle(operation.deadline_ms) if isinstance(operation, ops.Settle) else self._enact(operation)
 
     def _advance(self, ms: int) -> Waiting[Outcome]:
@@ -225,7 +236,7 @@ class World:
         else:
             now_ns = port.true_ns()
             outcome = Outcome(t0=now_ns, t1=now_ns, result="fail", refusal="not connected")
-        if outcome.result != "fail" or isinstance(operation, ops.Commit | ops.Abort):
+        if outcome.result != "fail" or isinstance(operation, _ENDS_TRANSACTION):
             state.happened(operation, connected=port.is_connected(client))
         if outcome.due_ns:
             self._due_ns = max(self._due_ns, outcome.due_ns)
@@ -244,7 +255,7 @@ class World:
     def _enact(self, operation: ops.Operation) -> Outcome:
         """The environment's."""
         state, port = self.state, self.port
-        clock = operation.host if isinstance(operation, ops.ClockJump | ops.Freeze | ops.Thaw) else ""
+        clock = operation.host if isinstance(operation, _CHANGES_CLOCK) else ""
         if clock:
             port.sample(clock)
         outcome = port.enact(operation)

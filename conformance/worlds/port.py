@@ -110,6 +110,9 @@ class Port(Protocol):
     def turn(self, until_ns: int) -> bool:
         """Let the next thing happen, if one does before ``until_ns``; False: it is ``until_ns``."""
 
+    def wait(self, until_ns: int) -> bool:
+        """The same for who waits alone: what no client hears of need not end it."""
+
     def moving(self) -> bool:
         """Whether something is on its way now that a schedule may let arrive before the next request is made."""
 

@@ -54,11 +54,13 @@ class Recording:
 
     def put_result(self, kind: type[Event], operation: ops.ClientOperation, **fields: object) -> Event:
         """The same with what the operation and the outcome tell by the names of the event's fields."""
+        outcome = self.outcome
         known = ops.shared(operation, kind, "host")
-        known["result"] = self.outcome.result
-        if self.outcome.refusal is not None:
-            known["refusal"] = self.outcome.refusal
-        return self.put(kind, operation.host, **known | fields)
+        known["result"] = outcome.result
+        if outcome.refusal is not None:
+            known["refusal"] = outcome.refusal
+        known.update(fields)
+        return self.recorder.put(kind, outcome.t0, outcome.t1, operation.host, **known)
 
     def plain(self, operation: Any) -> Event:
         return self.put_result(_PLAIN[type(operation)], operation)
@@ -91,6 +93,8 @@ class Recording:
 
     def take(self, operation: ops.Take) -> Event | None:
         outcome, host = self.outcome, operation.host
+        if outcome.message is None and outcome.answered is None:
+            return None
         consumer = self.state.client(host).consumer(operation.consumer)
         event = None
         if outcome.message is not None:

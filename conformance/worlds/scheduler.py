@@ -1,7 +1,8 @@
 """Who goes on next: one client at a time waits in lock-step, several at once are interleaved.
 
 Rules
-* A client that waits for something is resumed whenever something has happened, and looks for itself.
+* A client that waits for something is resumed whenever something has happened that it may wait for, and looks for
+  itself.
 * Between its operations a client waits for its ``TURN``. Whose it is, and whether what is on its way comes first, the
   chooser says (0: each in turn); so in virtual time an order replays. Real time has an order of its own: there all
   start at once.
@@ -24,7 +25,7 @@ TURN: Final = -1
 
 
 def lock_step(turn: Callable[[int], bool], work: Waiting[T]) -> T:
-    """Do one piece of work alone; what it returns. ``turn`` is ``Port.turn``."""
+    """Do one piece of work alone; what it returns. ``turn`` is ``Port.wait``, or the like."""
     try:
         until_ns = next(work)
         while True:

@@ -23,10 +23,9 @@ PREFIXES = (QUEUE, TOPIC, TEMP_QUEUE, TEMP_TOPIC)
 
 def split(destination: str) -> tuple[str, str]:
     """(the prefix that says the kind, or "", and the name after it)."""
-    for prefix in PREFIXES:
-        if destination.startswith(prefix):
-            return prefix, destination[len(prefix) :]
-    return "", destination
+    end = destination.find("://") + 3
+    prefix = destination[:end]
+    return (prefix, destination[end:]) if prefix in PREFIXES else ("", destination)
 
 
 def is_queue(destination: str) -> bool:
@@ -41,6 +40,8 @@ def is_temporary(destination: str) -> bool:
 
 def is_wild(destination: str) -> bool:
     """Whether a name is a wildcard."""
+    if "*" not in destination and ">" not in destination:
+        return False
     elements = split(destination)[1].split(".")
     return "*" in elements or ">" in elements
 

@@ -444,6 +444,9 @@ class LivePort:
     def turn(self, until_ns: int) -> bool:
         return self.hosts.turn(until_ns)
 
+    def wait(self, until_ns: int) -> bool:
+        return self.turn(until_ns)
+
     def moving(self) -> bool:
         return False
 

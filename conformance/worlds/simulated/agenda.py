@@ -67,7 +67,7 @@ def _place(path: str) -> str:
 class Agenda:
     """Virtual time and the heap. ``now_ns`` only moves forward."""
 
-    __slots__ = ("_heap", "_instant_max", "_order", "_run_max", "happened", "moving", "now_ns")
+    __slots__ = ("_heap", "_instant_max", "_order", "_run_max", "happened", "moving", "now_ns", "stirred")
 
     def __init__(self, steps: int = 0) -> None:
         """``steps``: how many steps the run has."""
@@ -77,13 +77,16 @@ class Agenda:
         self._instant_max = INSTANT_MAX
         self.now_ns = 0
         self.moving = 0
+        #: A client has heard of something that it may wait for.
+        self.stirred = False
         self._heap: list[tuple[int, int, Action]] = []
         self._order = 0
 
     def plan(self, at_ns: int, action: Action) -> None:
         """Let ``action`` happen at ``at_ns`` (never earlier than now)."""
         self._order += 1
-        heapq.heappush(self._heap, (max(self.now_ns, at_ns), self._order, action))
+        now_ns = self.now_ns
+        heapq.heappush(self._heap, (at_ns if at_ns > now_ns else now_ns, self._order, action))
 
     def next_ns(self) -> int | None:
         """When the next action happens; None when nothing is planned."""
@@ -128,6 +131,14 @@ class Agenda:
         at_ns, _, action = heapq.heappop(heap)
         self._let(at_ns, action)
         return True
+
+    def stir_by(self, deadline_ns: int) -> bool:
+        """Let things happen until a client hears of one; otherwise it is ``deadline_ns``, and False."""
+        self.stirred = False
+        while self.step_by(deadline_ns):
+            if self.stirred:
+                return True
+        return False
 
     def rest(self, deadline_ns: int) -> bool:
         """Let things happen until nothing moves; False if something still did at ``deadline_ns``."""

@@ -144,8 +144,7 @@ class BrokerHost:
 
     def now(self) -> Now:
         """This instant on the broker's host."""
-        true_ns = self._agenda.now_ns
-        return Now(true_ns, self.clock.wall_ms(true_ns))
+        return self.clock.now(self._agenda.now_ns)
 
     # -- what links bring
 

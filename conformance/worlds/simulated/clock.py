@@ -8,6 +8,7 @@ changes the offset at one instant; one that stands still shows the same until it
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.configuration import ClockSpec
+from brokerproof.reference_broker.core.instant import Now
 
 NS_PER_MS = 1_000_000
 #: True time 0 on a perfect wall clock: 2026-11-21T00:00:00Z in milliseconds.
@@ -17,13 +18,22 @@ EPOCH_MS = 1_795_219_200_000
 class VirtualClock:
     """One host's wall clock."""
 
-    __slots__ = ("_base_ns", "_drift_ppm", "_stands_ns")
+    __slots__ = ("_base_ns", "_drift_ppm", "_latest", "_stands_ns")
 
     def __init__(self, spec: ClockSpec) -> None:
         self._base_ns = (EPOCH_MS + spec.offset_ms) * NS_PER_MS
         self._drift_ppm = spec.drift_ppm
         #: What it shows as long as it stands still.
         self._stands_ns: int | None = None
+        #: What it showed last, unless it was changed since: one instant is asked for often.
+        self._latest: Now | None = None
+
+    def now(self, true_ns: int) -> Now:
+        """This instant on its host."""
+        latest = self._latest
+        if latest is None or latest.mono_ns != true_ns:
+            latest = self._latest = Now(true_ns, self.wall_ns(true_ns) // NS_PER_MS)
+        return latest
 
     def wall_ns(self, true_ns: int) -> int:
         """Wall time in nanoseconds since the epoch."""
@@ -39,11 +49,14 @@ class VirtualClock:
     def jump(self, jump_ms: int) -> None:
         """Step the clock."""
         self._base_ns += jump_ms * NS_PER_MS
+        self._latest = None
 
     def freeze(self, true_ns: int) -> None:
         """Stand still."""
         self._stands_ns = self.wall_ns(true_ns)
+        self._latest = None
 
     def thaw(self) -> None:
         """Go on as if it had not."""
         self._stands_ns = None
+        self._latest = None

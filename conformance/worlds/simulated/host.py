@@ -81,8 +81,7 @@ class ClientHost:
 
     def now(self) -> Now:
         """This instant on this host."""
-        true_ns = self.agenda.now_ns
-        return Now(true_ns, self.clock.wall_ms(true_ns))
+        return self.clock.now(self.agenda.now_ns)
 
     def tick(self, connection: int) -> None:
         """The library's timers. What was planned before an earlier one came is nobody's any more."""
@@ -90,6 +89,7 @@ class ClientHost:
         if connection != self.connection or self._planned_ns != self.agenda.now_ns or library is None:
             return
         self._planned_ns = -1
+        self.agenda.stirred = True
         for notice in library.session.tick(self.agenda.now_ns):
             self.heed(notice)
         self.flush()
@@ -122,6 +122,7 @@ class ClientHost:
     def fail(self, how: str, evidence: str) -> None:
         """The process ends over what it was sent; its next use is by another one."""
         now_ns, name = self.agenda.now_ns, self.state.name
+        self.agenda.stirred = True
         self.recorder.put(Crash, now_ns, now_ns, name, target=name, how=how, evidence=evidence)
         if self.connection:
             self.link.to_broker(self.connection, Ended("client gone", now_ns))
@@ -163,18 +164,19 @@ class ClientHost:
         library = self.library
         if connection != self.connection or library is None:
             return
+        agenda = self.agenda
         if isinstance(item, Ended):
+            agenda.stirred = True
             idle_ns = library.session.monitor.idle_ns(self.agenda.now_ns)
             self._put(Closed, who="broker", reason=item.reason, link=self.state.name, idle_ns=idle_ns)
             self.forget()
             self._lose_consumers(item.at_ns)
             return
-        session, now_ns = library.session, self.agenda.now_ns
+        session, now_ns = library.session, agenda.now_ns
         session.bytes_received(now_ns)
-        if item is SOME:
+        if item is SOME or session.heard(item, now_ns):
             return
-        if session.heard(item, now_ns):
-            return
+        agenda.stirred = True
         for notice in library.receive(item, self.now()):
             self.heed(notice)
         self.flush()

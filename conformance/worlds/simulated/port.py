@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 KIND: Final = "simulated"
 #: How long a host waits for an answer before the result is unknown.
 REQUEST_NS = 1_000_000_000
+#: Operations that name a destination.
+_ADDRESSED = (ops.Send, ops.Subscribe)
 
 
 class SimulatedPort:
@@ -192,6 +194,9 @@ class SimulatedPort:
     def turn(self, until_ns: int) -> bool:
         return self.agenda.step_by(until_ns)
 
+    def wait(self, until_ns: int) -> bool:
+        return self.agenda.stir_by(until_ns)
+
     def moving(self) -> bool:
         return self.agenda.moving > 0
 
@@ -288,7 +293,7 @@ class SimulatedPort:
     def check(self, operation: ops.Operation) -> None:
         if isinstance(operation, ops.Exhaust):
             raise NotOfferedError(f"virtual time has no {operation.what} that could be scarce; this is for processes")
-        if isinstance(operation, ops.Send | ops.Subscribe):
+        if isinstance(operation, _ADDRESSED):
             self._addressed(operation)
 
     def _addressed(self, operation: ops.Send | ops.Subscribe) -> str:
@@ -312,7 +317,7 @@ class SimulatedPort:
         if isinstance(operation, ops.Subscribe) and operation.browser:
             host.browsing[operation.consumer] = operation.dest
         said: ops.ClientOperation = operation
-        if isinstance(operation, ops.Send | ops.Subscribe):
+        if isinstance(operation, _ADDRESSED):
             said = msgspec.structs.replace(operation, dest=self._addressed(operation))
         receipt, stamps = host.library.ask(said, host.now())
         host.flush()
