@@ -75,11 +75,13 @@ class Names:
         self._suffix = suffix
         #: Dead-letter queue of one source -> what the broker calls it.
         self._letters: dict[str, str] = {}
+        self._physical: dict[str, str] = {}
         self._letters = {
             own_dead_letters_of(one.name, topic=topic): self._own_dead_letters(one.name, topic=topic)
             for one in destinations.declared
             for topic in (False, True)
         }
+        self._physical.clear()  # some were named before all letters were known
         self._logical = {self.physical(one.name): one.name for one in destinations.declared}
         self._logical |= {physical: letters for letters, physical in self._letters.items()}
 
@@ -89,6 +91,12 @@ class Names:
 
     def physical(self, dest: str) -> str:
         """``q0`` -> ``queue://q0``, ``q*`` -> ``queue://*``."""
+        found = self._physical.get(dest)
+        if found is None:
+            found = self._physical[dest] = self._called(dest)
+        return found
+
+    def _called(self, dest: str) -> str:
         known = self._destinations
         if dest == DEAD_LETTERS:
             return DEAD_LETTER_QUEUE

@@ -15,6 +15,7 @@ recursion); it is loaded when the first selector comes, because most brokers nev
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core import expression
@@ -117,6 +118,7 @@ def parser() -> Lark:
     return _parsers[0]
 
 
+@lru_cache(maxsize=256)
 def read(text: str, depth: int, converts: bool) -> Condition:
     """The condition that the text states; raises ``Fault``. ``depth`` limits how deep expressions may nest."""
     from lark import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
