@@ -240,11 +240,7 @@ class Monitor:
 
     def next_due_ns(self) -> int | None:
         """When ``tick`` wants to be called; None: not at all."""
-        due = self._connect_due_ns
-        if self._read_due_ns < due:
-            due = self._read_due_ns
-        if self._write_due_ns < due:
-            due = self._write_due_ns
+        due = min(self._connect_due_ns, self._read_due_ns, self._write_due_ns)
         if self._write_timeout_ms or self._read_timeout_ns:
             due = min(due, self._writing_due_ns, self._reading_due_ns)
         return due if due < _NEVER else None

@@ -28,7 +28,11 @@ def header_differences(sent: Send, arrived: Arrive) -> list[str]:
     if got is None or not (was or got):
         return []
     lost = [f"no {name}, and {value!r} was sent" for name, value in was.items() if name not in got]
-    new = [f"{name} {value!r}, which nobody sent" for name, value in got.items() if name not in was and name not in {REASON, TARGET}]
+    new = [
+        f"{name} {value!r}, which nobody sent"
+        for name, value in got.items()
+        if name not in was and name not in {REASON, TARGET}
+    ]
     both = [(name, was[name], got[name]) for name in was if name in got]
     return (
         lost + new + [f"{name} {seen!r} instead of {said!r}" for name, said, seen in both if not _is_same(said, seen)]

@@ -12,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -28,6 +29,9 @@ from brokerproof.conformance.running.silence import lost_voice
 
 #: Seeds per task: large enough that starting one costs nothing, small enough that progress is seen.
 CHUNK = 50
+
+#: What processes that work beside live runs, which keep time, leave to everybody else.
+PATIENT = 19
 
 Wanted = tuple[str, ...]
 
@@ -63,18 +67,24 @@ def run_chunk(
     return outcomes
 
 
+def _begin(niceness: int) -> None:
+    """A worker begins. A terminal's Ctrl-C reaches it, too; it is the process that started it that answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(niceness)
+
+
 class Runner:
     """Runs seeds in this process, or in so many others; ``chaos``: the profile of the faults in them."""
 
-    def __init__(self, jobs: int, mutant: str | None, wanted: Wanted, chaos: str | None = None) -> None:
+    def __init__(
+        self, jobs: int, mutant: str | None, wanted: Wanted, chaos: str | None = None, niceness: int = 0
+    ) -> None:
         self._mutant = mutant
         self._chaos = chaos
         self._wanted = wanted
         context = multiprocessing.get_context("spawn")
-        # A terminal's Ctrl-C reaches the workers, too; it is this process that answers it.
-        deaf = (signal.SIGINT, signal.SIG_IGN)
         self._pool = (
-            ProcessPoolExecutor(jobs, mp_context=context, initializer=signal.signal, initargs=deaf)
+            ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(niceness,))
             if jobs > 1
             else None
         )
@@ -87,8 +97,8 @@ class Runner:
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, seeds: range, drawn: dict[int, Program]) -> Iterator[RunResult]:
-        """Results in order, without histories except where something is violated. The runs of programs that are not the
-        seeds' own have no seed.
+        """Results in order, without histories except where something is violated; other processes begin at once. The
+        runs of programs that are not the seeds' own have no seed.
         """
         chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
         work = [(chunk, {seed: drawn[seed] for seed in chunk if seed in drawn}) for chunk in chunks]
@@ -99,8 +109,7 @@ class Runner:
                 self._pool.submit(run_chunk, chunk, own, self._mutant, self._wanted, self._chaos) for chunk, own in work
             ]
             found = (task.result() for task in tasks)
-        for outcome in chain.from_iterable(found):
-            yield self._result(outcome, drawn)
+        return (self._result(outcome, drawn) for outcome in chain.from_iterable(found))
 
     def _result(self, outcome: SeedOutcome, drawn: dict[int, Program]) -> RunResult:
         chaos = self._chaos

@@ -6,6 +6,8 @@ Rules:
   of jobs.
 * Simulated tier (reference broker only): the corpus, then ``programs`` seeds, perhaps guided. Live tier: the corpus
   programs that can run on the broker, in real processes.
+* Where both tiers run, without a budget, other processes run the seeds beside the live tier, in time that it leaves;
+  they come last in the plan.
 * ``budget_s`` bounds the seeds, never the corpus: from the start on in virtual time, from the first seed on live. What
   it cut off is reported by ``SuiteFinished`` through the number of runs.
 * For each violated requirement the first program that showed it is shrunk, and the small program is one more run.
@@ -38,7 +40,7 @@ from brokerproof.conformance.running.about import about
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
-from brokerproof.conformance.running.pool import run_guided, run_seeds
+from brokerproof.conformance.running.pool import PATIENT, Runner, run_guided, run_seeds
 from brokerproof.conformance.running.shrinking import shrink_violation
 from brokerproof.conformance.running.silence import Voices, lost_voice
 
@@ -73,37 +75,55 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
 def _all_runs(
     options: SuiteOptions, wanted: tuple[str, ...], simulated: bool, live_runs: LiveRuns | None, started: float
 ) -> Iterator[RunResult]:
-    if simulated:
-        failing: dict[str, Program] = {}
-        for result in _simulated_runs(options, wanted, started):
-            for verdict in result.verdicts:
-                if verdict.verdict is VerdictKind.VIOLATED:
-                    failing.setdefault(verdict.requirement, result.program)
-            yield result
-        for requirement in sorted(failing)[:SHRINKS_MAX]:
-            if STOP.is_set():
-                break
-            yield shrink_violation(failing[requirement], requirement, options.mutant).result
-    if live_runs is not None and not STOP.is_set():
-        for result in live_runs:
-            if options.broker != REFERENCE or options.mutant is not None:
-                result.lost = lost_voice(result)
-            yield result
+    failing: dict[str, Program] = {}
+    seeds = range(options.seed, options.seed + (options.programs if simulated else 0))
+    beside = live_runs is not None and options.budget_s is None and not options.guided and options.jobs > 1
+    with Runner(options.jobs, options.mutant, wanted, options.chaos, PATIENT) as patient:
+        begun = patient.run(seeds, {}) if beside else iter(())
+        if simulated:
+            yield from _noted(_corpus_runs(options, wanted), failing)
+            if not beside:
+                yield from _noted(_seed_runs(options, wanted, started), failing)
+        if live_runs is not None and not STOP.is_set():
+            for result in live_runs:
+                if options.broker != REFERENCE or options.mutant is not None:
+                    result.lost = lost_voice(result)
+                yield result
+        if not STOP.is_set():
+            yield from _noted(begun, failing)
+    for requirement in sorted(failing)[:SHRINKS_MAX]:
+        if STOP.is_set():
+            break
+        yield shrink_violation(failing[requirement], requirement, options.mutant).result
 
 
-def _simulated_runs(options: SuiteOptions, wanted: tuple[str, ...], started: float) -> Iterator[RunResult]:
+def _noted(results: Iterator[RunResult], failing: dict[str, Program]) -> Iterator[RunResult]:
+    """The same until somebody interrupts; which program was the first to violate a requirement is written down."""
+    for result in results:
+        for verdict in result.verdicts:
+            if verdict.verdict is VerdictKind.VIOLATED:
+                failing.setdefault(verdict.requirement, result.program)
+        yield result
+        if STOP.is_set():
+            break
+
+
+def _corpus_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> Iterator[RunResult]:
     for name, program in programs().items() if options.chaos is None else ():
         result = run_program(program, name, mutant=options.mutant, wanted=wanted)
         if options.mutant is not None:
             result.lost = lost_voice(result)
         yield result
-        if STOP.is_set():
-            return
+
+
+def _seed_runs(options: SuiteOptions, wanted: tuple[str, ...], started: float) -> Iterator[RunResult]:
+    if STOP.is_set():
+        return
     seeds = options.seed, options.programs, options.jobs, options.mutant, wanted
     runs = (result for _, result in run_guided(*seeds)) if options.guided else run_seeds(*seeds, options.chaos)
     for result in runs:
         yield result
-        if STOP.is_set() or (options.budget_s is not None and time.monotonic() - started > options.budget_s):
+        if options.budget_s is not None and time.monotonic() - started > options.budget_s:
             break
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.management.site import Authenticator
@@ -98,6 +97,8 @@ def _connector(uri: str) -> str:
 
 
 def _version() -> str:
+    from importlib import metadata  # costs a tenth of a start, and only this port tells the version
+
     try:
         return metadata.version("brokerproof")
     except metadata.PackageNotFoundError:

@@ -32,7 +32,6 @@ from brokerproof.reference_broker.session.detection import AUTO
 from brokerproof.reference_broker.settings.configuration import ServerSettings, read_settings
 from brokerproof.reference_broker.settings.listen_address import Certificates, ListenAddress
 from brokerproof.reference_broker.storage.journal import Journal, StorageError
-from brokerproof.reference_broker.storage.sqlite import SqliteJournal
 
 EXIT_OK: Final = 0
 EXIT_USAGE: Final = 2
@@ -67,7 +66,11 @@ async def serve(
     """
     loop = asyncio.get_running_loop()
     context = None if settings.certificates is None else settings.certificates.context()
-    journal = None if settings.data is None else SqliteJournal(settings.data, settings.storage_max_bytes)
+    journal = None
+    if settings.data is not None:
+        from brokerproof.reference_broker.storage.sqlite import SqliteJournal  # not for brokers that keep nothing
+
+        journal = SqliteJournal(settings.data, settings.storage_max_bytes)
     node = make_node(settings.broker, journal)
     node.recover(read_clocks())
     edge = Edge(settings, node, LogWriter(sys.stderr, _wall_ms, log_level, log_format), journal)

@@ -34,7 +34,6 @@ from brokerproof.reference_broker.core.routing import fault_of_composite, fault_
 from brokerproof.reference_broker.core.time_to_live import MAX_TTL_MS
 from brokerproof.reference_broker.session.detection import AUTO
 from brokerproof.reference_broker.session.framing import Limits
-from brokerproof.reference_broker.settings.activemq_xml import read_activemq_xml
 from brokerproof.reference_broker.settings.connector_uri import CACHE_LEAST, CACHE_MOST, Connector, server_connector
 from brokerproof.reference_broker.settings.listen_address import DEFAULT_HOST, DEFAULT_PORT, Certificates, ListenAddress
 from brokerproof.reference_broker.settings.presets import apply_preset
@@ -332,6 +331,8 @@ def read_settings(path: Path) -> ServerSettings:
     value that cannot be used.
     """
     if path.suffix == ".xml":
+        from brokerproof.reference_broker.settings.activemq_xml import read_activemq_xml  # few brokers have such a file
+
         translated = read_activemq_xml(path)
         settings = settings_of(translated.data, str(path))
         settings.notes = translated.notes

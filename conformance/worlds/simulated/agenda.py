@@ -85,8 +85,7 @@ class Agenda:
     def plan(self, at_ns: int, action: Action) -> None:
         """Let ``action`` happen at ``at_ns`` (never earlier than now)."""
         self._order += 1
-        now_ns = self.now_ns
-        heapq.heappush(self._heap, (at_ns if at_ns > now_ns else now_ns, self._order, action))
+        heapq.heappush(self._heap, (max(self.now_ns, at_ns), self._order, action))
 
     def next_ns(self) -> int | None:
         """When the next action happens; None when nothing is planned."""
