@@ -18,7 +18,11 @@ import msgspec
 
 PROGRAMS = 300
 #: A module of each compiled room.
-ROOMS = ("brokerproof.reference_broker.core.broker",)
+ROOMS = (
+    "brokerproof.reference_broker.core.broker",
+    "brokerproof.conformance.facts.recording",
+    "brokerproof.conformance.rules.judge",
+)
 
 
 def digest() -> str:
