@@ -471,7 +471,7 @@ class SimulatedPort:
         for link in peers:
             link.arrive()
         end_ns = outcome.t0 + probe.ms * NS_PER_MS
-        while any(link.peer.ended_ns is None for link in peers) and agenda.step_by(end_ns):
+        while not all(link.peer.is_over() for link in peers) and agenda.step_by(end_ns):
             pass
         closed = sum(link.peer.ended_ns is not None for link in peers)
         for link in peers:

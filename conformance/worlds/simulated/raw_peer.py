@@ -6,16 +6,23 @@ does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer
+from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer, Words
 from brokerproof.conformance.experiment.configuration import LinkSpec
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.link import FRAMES_MAX, Link
+from brokerproof.reference_broker.openwire.framing import OpenWireFraming
+from brokerproof.reference_broker.session.framing import FramingError, Limits
+from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.operations import Probe
     from brokerproof.conformance.worlds.simulated.broker import BrokerHost
+    from brokerproof.reference_broker.session.framing import Framing
+
+
+_LIMITS: Final = Limits()
 
 
 class Speak(Action):
@@ -36,7 +43,7 @@ class Speak(Action):
 class PeerLink(Link):
     """A raw peer and its link. The broker's writer knows it as a link."""
 
-    __slots__ = ("broker", "connection", "peer")
+    __slots__ = ("_framing", "broker", "connection", "peer")
 
     #: What a raw peer saw tells enough.
     is_told = False
@@ -46,6 +53,8 @@ class PeerLink(Link):
         self.broker = broker
         self.peer = RawPeer(probe)
         self.connection = connection
+        #: The broker's end, of who controls every byte.
+        self._framing: Framing = StompFraming(_LIMITS) if probe.via == "stomp" else OpenWireFraming(_LIMITS)
 
     # -- toward the broker
 
@@ -58,7 +67,8 @@ class PeerLink(Link):
 
     def speak(self) -> None:
         """Say what is due."""
-        if self.peer.next_due_ns() is not None:
+        due_ns = self.peer.next_due_ns()
+        if due_ns is not None and due_ns <= self.agenda.now_ns:
             self._say(self.peer.speak(self.agenda.now_ns))
             self._plan()
 
@@ -74,10 +84,23 @@ class PeerLink(Link):
             self.peer.wrote(now_ns, now_ns, hello=hello)
             if isinstance(item, Part):
                 broker.bytes_arrived(self.connection)
+            elif isinstance(item, Words):
+                self._read(item.data)
             elif isinstance(item, Broken):
                 broker.broken(self.connection, item.text)
             else:
                 broker.receive(self.connection, item)
+
+    def _read(self, data: bytes) -> None:
+        error: FramingError | None = None
+        try:
+            frames = self._framing.feed(data)
+        except FramingError as found:
+            error, frames = found, found.frames
+        for frame in frames:
+            self.broker.receive(self.connection, frame)
+        if error is not None:
+            self.broker.broken(self.connection, error.text, error.receipt)
 
     def leave(self) -> None:
         """Hang up."""
@@ -91,6 +114,10 @@ class PeerLink(Link):
 
     def to_client(self, connection: int, frame: object) -> None:  # noqa: ARG002 - it has but one
         peer = self.peer
+        if peer.conversation is not None:
+            self._say(peer.hear_bytes(self._framing.encode(frame), self.agenda.now_ns))
+            self._plan()
+            return
         if peer.probe.deaf and peer.welcome_ns is not None:
             self.down += 1
             return
