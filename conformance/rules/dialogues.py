@@ -12,8 +12,9 @@ from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from brokerproof.conformance.experiment.configuration import BrokerSpec
     from brokerproof.conformance.experiment.history import Probe
     from brokerproof.conformance.experiment.peers import Reply, Spoken
     from brokerproof.conformance.facts.facts import Facts
@@ -47,28 +48,28 @@ class Utterance:
 
 
 def _utterances(facts: Facts) -> list[Utterance]:
-    found = []
-    for event in facts.probes:
-        known, turns = dialogues(event.said.via), event.heard.turns
-        refused = False
-        for place, spoken in enumerate(turns):
-            dialogue = known.get(spoken.dialogue)
-            if dialogue is None or spoken.turn >= len(dialogue.turns):
-                break
-            if spoken.turn == 0:
-                refused = False
-            one = Utterance(event, spoken, dialogue, 0 if facts.simulated else 10**9, last=place == len(turns) - 1)
-            if one.turn.offer and any(reply.what in REFUSALS for reply in spoken.replies):
-                refused = True
-            if not refused and _is_sure(facts, dialogue):
-                found.append(one)
-    return found
+    return [one for event in facts.probes for one in _of_probe(facts, event)]
 
 
-def _is_sure(facts: Facts, dialogue: Dialogue) -> bool:
-    declared = facts.declared
-    if "stamps" in dialogue.needs and declared.timestamping is not None:
-        return False
+def _of_probe(facts: Facts, event: Probe) -> Iterator[Utterance]:
+    """What can be judged of one peer's: nothing after a message for which there may have been no room, because who
+    waits for room is not listened to.
+    """
+    known, turns = dialogues(event.said.via), event.heard.turns
+    late_ns = 0 if facts.simulated else 10**9
+    refused = False
+    for place, spoken in enumerate(turns):
+        dialogue = known.get(spoken.dialogue)
+        if dialogue is None or spoken.turn >= len(dialogue.turns) or not _has_room(facts.declared, dialogue):
+            return
+        one = Utterance(event, spoken, dialogue, late_ns, last=place == len(turns) - 1)
+        was_refused = one.turn.offer and any(reply.what in REFUSALS for reply in spoken.replies)
+        refused = was_refused or (refused and spoken.turn > 0)
+        if not refused and not ("stamps" in dialogue.needs and facts.declared.timestamping is not None):
+            yield one
+
+
+def _has_room(declared: BrokerSpec, dialogue: Dialogue) -> bool:
     if "room" not in dialogue.needs:
         return True
     limits = [declared.memory_limit_bytes, declared.store_limit_bytes, declared.temp_limit_bytes]
@@ -117,7 +118,7 @@ def _answered(one: Utterance, good: str, bad: str) -> Findings:
     if left:
         yield broken(bad, event, why=f"{said}; nobody had asked for {left[0].what} {left[0].lines}")
         return
-    if one.refuses and not turn.ends:
+    if one.refuses:
         yield held(good)  # what becomes of the connection then is another question
     elif turn.ends != (one.ended_ns is not None):
         at = "was never hung up on" if one.ended_ns is None else f"was hung up on at {ms(one.ended_ns)}"

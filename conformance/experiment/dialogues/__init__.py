@@ -28,7 +28,7 @@ FATAL: Final = ("ERROR", "ConnectionError")
 
 
 class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing that is said. ``ends``: then the broker hangs up."""
+    """One thing that is said. ``ends``: it is the last; the broker hangs up, or may if it refuses."""
 
     says: str = ""
     hears: tuple[str, ...] = ()
