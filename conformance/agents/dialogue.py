@@ -177,7 +177,7 @@ class Conversation:
             (number, one.name, place, turn) for number, one in enumerate(chosen) for place, turn in enumerate(one.turns)
         ]
         self._words: StompWords | OpenWireWords = StompWords() if probe.via == "stomp" else OpenWireWords()
-        self._written = {"version": probe.version}
+        self._written: dict[str, str] = {"version": probe.version}
         self._due_ns: int | None = None
         self._wanted = 0
         self.spoken: list[Spoken] = []

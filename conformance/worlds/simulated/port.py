@@ -234,10 +234,9 @@ class SimulatedPort:
         return self._connected(host, t0)
 
     def _connected(self, host: ClientHost, t0: int) -> Outcome:
-        assert host.library is not None
         result: Result = "ok" if host.connected else "fail" if host.refusal else "unknown"
-        refusal = host.refusal or None
-        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=refusal, traits=host.library.traits)
+        traits = None if host.library is None else host.library.traits  # None: it failed before it said hello
+        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=host.refusal or None, traits=traits)
 
     def _dial(self, host: ClientHost, *, returning: bool = False) -> Waiting[None]:
         """Open a socket and wait until the broker has let the host in; ``returning``: under its former name."""
