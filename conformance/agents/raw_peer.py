@@ -1,8 +1,8 @@
 """A raw peer: one with full control of what it says, which writes down what it hears. No socket, no clock.
 
 Both worlds use it for a ``probe``: they bring the time, carry its items to the broker and give it what comes back.
-Items are frames (STOMP) or commands (OpenWire), ``Part`` (bytes that complete no frame) and ``Broken`` (bytes that no
-decoder accepts).
+Items are frames (STOMP) or commands (OpenWire), ``Part`` (bytes that complete no frame), ``Broken`` (bytes that no
+decoder accepts) and ``Words`` (bytes of a dialogue, to be read as the broker reads them).
 
 Rules
 * It says nothing more than it is told to: no keep-alive of its own, no answer.
@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
+from brokerproof.conformance.agents.dialogue import Conversation
 from brokerproof.conformance.experiment.peers import Heard, Kind, Said
 from brokerproof.reference_broker.openwire.commands import (
     Command,
@@ -64,6 +65,15 @@ class Broken:
     def __init__(self, data: bytes, text: str) -> None:
         self.data = data
         self.text = text
+
+
+class Words:
+    """Bytes of a dialogue, whatever they are."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
 
 class Tongue(ABC):
@@ -201,6 +211,7 @@ class RawPeer:
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
+        self.conversation = Conversation(probe) if probe.dialogues else None
         self.tongue: Tongue = StompTongue() if probe.via == "stomp" else OpenWireTongue()
         self.fault = self.tongue.bad[probe.fault % len(self.tongue.bad)] if probe.hello == "bad" else ""
         self.hello_ns: tuple[int, int] | None = None
@@ -228,6 +239,8 @@ class RawPeer:
         """The socket is open: what to say first."""
         self._opened_ns = now_ns
         probe = self.probe
+        if self.conversation is not None:
+            return self._words(self.conversation.speak(now_ns))
         if probe.hello in {"none", "half", "early"}:
             self._begin_to_talk(now_ns)
         if probe.hello == "good":
@@ -237,6 +250,9 @@ class RawPeer:
         if probe.hello == "bad":
             return [self.tongue.bad_hello(self.fault)]
         return [self.tongue.beat()] if probe.hello == "early" else []
+
+    def _words(self, data: bytes) -> list[object]:
+        return [Words(data)] if data else []
 
     def _begin_to_talk(self, now_ns: int) -> None:
         # A half-finished hello must not be finished by what follows it.
@@ -250,10 +266,14 @@ class RawPeer:
 
     def next_due_ns(self) -> int | None:
         """When it wants to speak; None: it has said everything."""
-        return None if self.ended_ns is not None else self._next_ns
+        if self.ended_ns is not None:
+            return None
+        return self._next_ns if self.conversation is None else self.conversation.next_due_ns()
 
     def speak(self, now_ns: int) -> list[object]:
         """What it says now."""
+        if self.conversation is not None:
+            return self._words(self.conversation.speak(now_ns))
         self._plan(now_ns)
         self._said += 1
         says = self.probe.says
@@ -267,6 +287,8 @@ class RawPeer:
     def wrote(self, t0_ns: int, t1_ns: int, *, hello: bool = False) -> None:
         """Something that it said has been handed over."""
         self.last_ns = (t0_ns, t1_ns)
+        if self.conversation is not None:
+            self.conversation.wrote(t0_ns, t1_ns)
         if hello:
             self.hello_ns = (t0_ns, t1_ns)
 
@@ -295,6 +317,11 @@ class RawPeer:
                 self._closest_ns = pause_ns
         return []
 
+    def hear_bytes(self, data: bytes, now_ns: int) -> list[object]:
+        """Bytes from the broker, of who holds dialogues; what it says to that at once."""
+        assert self.conversation is not None
+        return self._words(self.conversation.hear(data, now_ns))
+
     def _welcomed(self, item: object, now_ns: int) -> list[object]:
         self.welcome_ns = now_ns
         if isinstance(item, Frame):
@@ -312,6 +339,10 @@ class RawPeer:
         if self.ended_ns is None:
             self.ended_ns = now_ns
             self._next_ns = None
+
+    def is_over(self) -> bool:
+        """Whether it has been hung up on, or has nothing more to say or to hear in its dialogues."""
+        return self.ended_ns is not None or (self.conversation is not None and self.next_due_ns() is None)
 
     def was_refused(self) -> bool:
         """Whether the broker said why it hung up."""
@@ -333,6 +364,8 @@ class RawPeer:
             every_ms=probe.every_ms,
             deaf=probe.deaf,
             times=probe.times,
+            version=probe.version if probe.dialogues else "",
+            dialogues=probe.dialogues,
             opened_ns=self._opened_ns,
             hello_ns=self.hello_ns,
             last_ns=self.last_ns,
@@ -354,5 +387,6 @@ class RawPeer:
             reports=reports,
             closed=closed,
             left=left,
+            turns=self.conversation.spoken if self.conversation is not None else [],
         )
         return said, heard

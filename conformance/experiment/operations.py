@@ -362,6 +362,7 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
     (``fault`` chooses). ``offer_ms``: STOMP's heart-beat header, or OpenWire's maxInactivityDuration and initial delay.
     ``says``: keep-alives; ``asks``, which want an answer; ``part`` of a frame that is never finished. ``deaf`` (STOMP):
     it sends itself many messages and reads none. ``times`` of them do so at once; the first one is looked at.
+    ``dialogues``: instead of all that it holds these, one after another, in ``version`` of STOMP.
     """
 
     via: Literal["stomp", "openwire"] = "stomp"
@@ -374,6 +375,8 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
     deaf: bool = False
     ms: Duration = 1000
     times: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 1
+    version: Literal["1.2", "1.1", "1.0"] = "1.2"
+    dialogues: tuple[str, ...] = ()
 
 
 class Probe(ProbeOptions, Operation, frozen=True, kw_only=True):

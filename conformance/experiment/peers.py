@@ -14,6 +14,29 @@ import msgspec
 Kind = Literal["", "welcome", "beat", "answer", "error", "other"]
 
 
+class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One thing that was heard in a dialogue: STOMP's command with its header lines as they came, or a structure of
+    OpenWire with a line for each field.
+    """
+
+    at_ns: int
+    what: str
+    lines: list[str] = []
+    body: str = ""
+
+
+class Spoken(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One turn of a dialogue that was said, and what was heard until the next one. ``words``: what stood in for names
+    in braces.
+    """
+
+    dialogue: str
+    turn: int
+    at: tuple[int, int]
+    words: dict[str, str] = {}
+    replies: list[Reply] = []
+
+
 class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """``hello``, ``offer_ms``, ``says``, ``every_ms``, ``deaf`` and ``times`` as in the step ``probe``; ``says`` is
     "nothing" if it was to say so for no time.
@@ -31,6 +54,9 @@ class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     every_ms: int = 0
     deaf: bool = False
     times: int = 1
+    #: In which version of STOMP it held its dialogues.
+    version: str = ""
+    dialogues: tuple[str, ...] = ()
     opened_ns: int = 0
     hello_ns: tuple[int, int] | None = None
     last_ns: tuple[int, int] | None = None
@@ -64,3 +90,5 @@ class Heard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     reports: int | None = None
     closed: int = 0
     left: dict[str, int] | None = None
+    #: Of its dialogues.
+    turns: list[Spoken] = []

@@ -16,7 +16,8 @@ from brokerproof.reference_broker.inactivity import (
     make_monitor,
 )
 from brokerproof.reference_broker.node import Node
-from brokerproof.reference_broker.openwire.commands import KeepAliveInfo
+from brokerproof.reference_broker.openwire.broker import BrokerSession as OpenWireSession
+from brokerproof.reference_broker.openwire.commands import Command, KeepAliveInfo
 from brokerproof.reference_broker.session.connection_state import ConnectionState
 from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -235,22 +236,68 @@ class Miscounts(StompSession):
         return frame
 
 
-class LengthsMistaken(Node):
-    """STOMP sessions of the class above."""
+class Tolerates(StompSession):
+    """What is wrong is passed over once a client is connected."""
 
-    def make_session(self, protocol: str, connection: int) -> Any:
-        if protocol == "stomp":
-            return Miscounts(connection, self.config)
-        return super().make_session(protocol, connection)
+    __slots__ = ()
+
+    def _error(self, text: str, receipt: str = "", code: str = "", version: str = "") -> None:
+        if not self.connected:
+            super()._error(text, receipt, code, version)
 
 
-class Swapped(Node):
-    """STOMP sessions of the class above."""
+class Stays(StompSession):
+    """After an ERROR the connection goes on."""
 
-    def make_session(self, protocol: str, connection: int) -> Any:
-        if protocol == "stomp":
-            return SwapsHeartBeats(connection, self.config)
-        return super().make_session(protocol, connection)
+    __slots__ = ()
+
+    def _error(self, text: str, receipt: str = "", code: str = "", version: str = "") -> None:
+        super()._error(text, receipt, code, version)
+        if self.connected:
+            self.closing = ""
+
+
+class Strips(StompSession):
+    """Blanks around the values of headers are cut off."""
+
+    __slots__ = ()
+
+    def render(self, dispatch: Dispatch) -> Frame | None:
+        frame = super().render(dispatch)
+        if frame is not None:
+            frame.headers = {name: value.strip() for name, value in frame.headers.items()}
+        return frame
+
+
+class ForgetsSequences(StompSession):
+    """The number of a message in its group is not said."""
+
+    __slots__ = ()
+
+    def render(self, dispatch: Dispatch) -> Frame | None:
+        frame = super().render(dispatch)
+        if frame is not None:
+            frame.headers.pop("JMSXGroupSeq", None)
+        return frame
+
+
+class Coarse(OpenWireSession):
+    """Every exception is of the most general class."""
+
+    __slots__ = ()
+
+    def refuse(self, command: Command, code: str, text: str) -> None:  # noqa: ARG002 - the defect
+        super().refuse(command, "", text)
+
+
+def with_sessions(protocol: str, session: type[StompSession | OpenWireSession]) -> type[Node]:
+    """A node whose sessions of a protocol are of another class."""
+
+    class WithSessions(Node):
+        def make_session(self, asked: str, connection: int) -> Any:
+            return session(connection, self.config) if asked == protocol else super().make_session(asked, connection)
+
+    return WithSessions
 
 
 class KeepsConnections(Node):

@@ -87,7 +87,8 @@ def durables_can_be_ended(facts: Facts, request: Request) -> Findings:
 
 def hellos(facts: Facts) -> list[Request | ProbeEvent]:
     """Connections that were answered, and raw peers with a good hello."""
-    good = [one for one in facts.probes if one.said.hello == "good" and one.said.hello_ns is not None]
+    said = [one for one in facts.probes if not one.said.dialogues]
+    good = [one for one in said if one.said.hello == "good" and one.said.hello_ns is not None]
     return [*connections(facts), *good]
 
 

@@ -49,7 +49,8 @@ class Probe:
 
 
 def _probes(facts: Facts) -> list[Probe]:
-    return [Probe(facts, event) for event in facts.probes if event.said.times == 1]
+    probes = [event for event in facts.probes if event.said.times == 1 and not event.said.dialogues]
+    return [Probe(facts, event) for event in probes]
 
 
 def _in_window(probe: Probe, low_ns: int, high_ns: int, situation: str) -> Findings:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.dialogues import VERSIONS, choices, dialogues
 from brokerproof.conformance.experiment.steps.base import Step
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Probe(ops.ProbeOptions, Step, frozen=True, tag="probe"):
 
     @classmethod
     def draw(cls, chooser: Chooser, shape: Shape) -> Probe:
+        if chooser.flag(60):
+            return _draw_dialogues(chooser)
         hello = HELLOS[chooser.below(len(HELLOS))] if chooser.flag(30) else "good"
         return cls(
             via=("stomp", "openwire")[chooser.below(2)],
@@ -48,6 +51,11 @@ class Probe(ops.ProbeOptions, Step, frozen=True, tag="probe"):
     def normalise(self, state: WorldState) -> Probe | None:  # noqa: ARG002 - a raw peer needs nobody
         if self.ms == 0:
             return None
+        if self.dialogues:
+            known = dialogues(self.via)
+            if not all(name in known and self.version in known[name].versions for name in self.dialogues):
+                return None
+            return Probe(via=self.via, ms=self.ms, version=self.version, dialogues=self.dialogues)
         talk_ms = 0 if self.says == "nothing" else min(self.talk_ms, self.ms)
         deaf = self.deaf and self.via == "stomp" and self.hello == "good"
         every_ms = max(self.every_ms, talk_ms // SAID_MAX)
@@ -55,6 +63,16 @@ class Probe(ops.ProbeOptions, Step, frozen=True, tag="probe"):
 
     def resolve(self, state: WorldState) -> ops.Probe:  # noqa: ARG002 - as above
         return ops.Probe(**ops.shared(self, ops.Probe))
+
+
+def _draw_dialogues(chooser: Chooser) -> Probe:
+    via = ("stomp", "openwire")[chooser.below(2)]
+    version = VERSIONS[chooser.below(len(VERSIONS))] if via == "stomp" else VERSIONS[0]
+    greetings, others = choices(via, version, greets=True), choices(via, version, greets=False)
+    names = [others[chooser.below(len(others))] for _ in range(1 + chooser.below(4))]
+    if greetings and chooser.flag(25):
+        names.insert(0, greetings[chooser.below(len(greetings))])
+    return Probe(via=via, version=version, dialogues=tuple(names), ms=10_000)  # type: ignore[arg-type]  # literals
 
 
 class Pause(Step, frozen=True, tag="pause"):

@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from brokerproof.chaos.ports import LOOPBACK
-from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer
+from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer, Words
 from brokerproof.conformance.brokers.base import NotApplicableError
 from brokerproof.conformance.worlds.live.hosts import END_MS
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
@@ -73,7 +73,7 @@ class PeerSocket:
         if not self._out:
             self._out_since_ns = self.now_ns()
         for item in items:
-            self._out += item.data if isinstance(item, Part | Broken) else self._framing.encode(item)
+            self._out += item.data if isinstance(item, Part | Broken | Words) else self._framing.encode(item)
 
     def speak(self) -> None:
         """Say what is due."""
@@ -120,6 +120,10 @@ class PeerSocket:
             data = b""
         if not data:
             self.peer.end(now_ns)
+            return
+        if self.peer.conversation is not None:
+            self._put(self.peer.hear_bytes(data, now_ns))
+            self.flush()
             return
         try:
             items = self._framing.feed(data)
@@ -188,7 +192,7 @@ def _attend(hosts: Hosts, peers: list[PeerSocket], ms: int) -> None:
         wake_ns = min(end_ns, pump_ns)
         for file, peer in list(by_file.items()):
             peer.speak()
-            if peer.peer.ended_ns is not None:
+            if peer.peer.is_over():
                 if file in wanted:  # it may have ended before it was listened to
                     poll.unregister(file)
                 del by_file[file]

@@ -239,10 +239,9 @@ class SimulatedPort:
         return self._connected(host, t0)
 
     def _connected(self, host: ClientHost, t0: int) -> Outcome:
-        assert host.library is not None
         result: Result = "ok" if host.connected else "fail" if host.refusal else "unknown"
-        refusal = host.refusal or None
-        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=refusal, traits=host.library.traits)
+        traits = None if host.library is None else host.library.traits  # None: it failed before it said hello
+        return Outcome(t0=t0, t1=self.agenda.now_ns, result=result, refusal=host.refusal or None, traits=traits)
 
     def _dial(self, host: ClientHost, *, returning: bool = False) -> Waiting[None]:
         """Open a socket and wait until the broker has let the host in; ``returning``: under its former name."""
@@ -476,7 +475,7 @@ class SimulatedPort:
         for link in peers:
             link.arrive()
         end_ns = outcome.t0 + probe.ms * NS_PER_MS
-        while any(link.peer.ended_ns is None for link in peers) and agenda.step_by(end_ns):
+        while not all(link.peer.is_over() for link in peers) and agenda.step_by(end_ns):
             pass
         closed = sum(link.peer.ended_ns is not None for link in peers)
         for link in peers:

@@ -1,21 +1,34 @@
 """Raw peers in the simulation: no way between them and the broker, so what they say arrives as they say it.
 
+The bytes of a dialogue are read by the framings of the server: for every second peer behind a port that guesses the
+protocol, and every second turn of it arrives in pieces.
+
 What the broker writes costs its writer ``WRITE_NS`` as ever. A deaf one's link takes as many frames as any stalled link
 does.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer
+from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer, Words
 from brokerproof.conformance.experiment.configuration import LinkSpec
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.link import FRAMES_MAX, Link
+from brokerproof.reference_broker.openwire.framing import OpenWireFraming
+from brokerproof.reference_broker.session.detection import AUTO, Detector
+from brokerproof.reference_broker.session.framing import FramingError, Limits
+from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.operations import Probe
     from brokerproof.conformance.worlds.simulated.broker import BrokerHost
+    from brokerproof.reference_broker.session.framing import Framing
+
+
+_LIMITS: Final = Limits()
+#: Into how many pieces a turn is cut, about: a short one into its bytes.
+PIECES: Final = 64
 
 
 class Speak(Action):
@@ -36,7 +49,7 @@ class Speak(Action):
 class PeerLink(Link):
     """A raw peer and its link. The broker's writer knows it as a link."""
 
-    __slots__ = ("broker", "connection", "peer")
+    __slots__ = ("_detector", "_framing", "broker", "connection", "peer")
 
     #: What a raw peer saw tells enough.
     is_told = False
@@ -46,19 +59,23 @@ class PeerLink(Link):
         self.broker = broker
         self.peer = RawPeer(probe)
         self.connection = connection
+        self._detector = Detector() if probe.dialogues and connection % 2 else None
+        #: The broker's end, of who controls every byte.
+        self._framing: Framing = StompFraming(_LIMITS) if probe.via == "stomp" else OpenWireFraming(_LIMITS)
 
     # -- toward the broker
 
     def arrive(self) -> None:
         """Connect, and say hello."""
         now_ns = self.agenda.now_ns
-        self.broker.accept(self.connection, self, self.peer.probe.via)
+        self.broker.accept(self.connection, self, self.peer.probe.via if self._detector is None else AUTO)
         self._say(self.peer.start(now_ns), hello=True)
         self._plan()
 
     def speak(self) -> None:
         """Say what is due."""
-        if self.peer.next_due_ns() is not None:
+        due_ns = self.peer.next_due_ns()
+        if due_ns is not None and due_ns <= self.agenda.now_ns:
             self._say(self.peer.speak(self.agenda.now_ns))
             self._plan()
 
@@ -74,10 +91,33 @@ class PeerLink(Link):
             self.peer.wrote(now_ns, now_ns, hello=hello)
             if isinstance(item, Part):
                 broker.bytes_arrived(self.connection)
+            elif isinstance(item, Words):
+                self._read(item.data)
             elif isinstance(item, Broken):
                 broker.broken(self.connection, item.text)
             else:
                 broker.receive(self.connection, item)
+
+    def _read(self, data: bytes) -> None:
+        broker, connection = self.broker, self.connection
+        if self._detector is not None:
+            protocol = self._detector.feed(data)
+            assert protocol == self.peer.probe.via, f"{data[:9]!r} was taken for {protocol}"
+            self._detector = None
+            broker.node.protocol_detected(connection, protocol, broker.now())
+        assert self.peer.conversation is not None
+        pieces = PIECES if connection % 2 and len(self.peer.conversation.spoken) % 2 else 1
+        size = len(data) // pieces or 1
+        for start in range(0, len(data), size):
+            try:
+                frames = self._framing.feed(data[start : start + size])
+            except FramingError as error:
+                for frame in error.frames:
+                    broker.receive(connection, frame)
+                broker.broken(connection, error.text, error.receipt)
+                return
+            for frame in frames:
+                broker.receive(connection, frame)
 
     def leave(self) -> None:
         """Hang up."""
@@ -91,6 +131,10 @@ class PeerLink(Link):
 
     def to_client(self, connection: int, frame: object) -> None:  # noqa: ARG002 - it has but one
         peer = self.peer
+        if peer.conversation is not None:
+            self._say(peer.hear_bytes(self._framing.encode(frame), self.agenda.now_ns))
+            self._plan()
+            return
         if peer.probe.deaf and peer.welcome_ns is not None:
             self.down += 1
             return

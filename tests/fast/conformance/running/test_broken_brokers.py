@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.corpus import programs
@@ -22,6 +23,8 @@ from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.effects import Effect
 from brokerproof.reference_broker.core.events import Ack
 from brokerproof.reference_broker.node import Node
+from brokerproof.reference_broker.openwire.client import ClientSession as JmsClient
+from brokerproof.reference_broker.stomp.client import ClientSession as StompClient
 
 
 def violated(result: RunResult) -> set[str]:
@@ -47,6 +50,20 @@ def test_a_sound_broker_goes_on() -> None:
     kinds = {verdict.requirement: verdict.verdict for verdict in result.verdicts}
     assert crashes(result) == []
     assert [kinds[f"GEN-09{n}"] for n in range(3)] == [VerdictKind.SATISFIED] * 3
+
+
+@pytest.mark.parametrize("session", [StompClient, JmsClient])
+def test_a_client_library_that_cannot_even_say_hello(monkeypatch: pytest.MonkeyPatch, session: type) -> None:
+    def connect(self: object, *args: Any, **named: Any) -> str:
+        raise TypeError("unsupported operand")
+
+    monkeypatch.setattr(session, "connect", connect)
+    program = programs()[plain()]
+    via: Any = "stomp" if session is StompClient else "jms"
+    hosts = [msgspec.structs.replace(host, via=via) if host.role == "client" else host for host in program.hosts]
+    result = run_program(msgspec.structs.replace(program, hosts=hosts), plain())
+    assert "GEN-092" in violated(result)
+    assert {event.how for event in crashes(result)} == {"raised"}
 
 
 def test_a_broker_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,176 @@
+"""What a raw peer hears when it speaks word by word (GEN-180 to GEN-185; ``experiment/dialogues``).
+
+Not judged: what a broker may have no room for, stamps where it restamps, and what follows an offer that it refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerproof.conformance.experiment.dialogues import FATAL, Dialogue, Turn, Wanted, dialogues
+from brokerproof.conformance.facts.spans import ms
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from brokerproof.conformance.experiment.configuration import BrokerSpec
+    from brokerproof.conformance.experiment.history import Probe
+    from brokerproof.conformance.experiment.peers import Reply, Spoken
+    from brokerproof.conformance.facts.facts import Facts
+
+#: Below this a broker's limits may leave no room for a few small messages.
+ROOM_BYTES = 32 * 1024 * 1024
+#: "At once" is no more than this.
+AT_ONCE_NS = 500_000_000
+REFUSALS = (*FATAL, "ExceptionResponse")
+SHOWN = 200
+
+
+class Utterance:
+    """A turn that was said, and how it ended."""
+
+    __slots__ = ("dialogue", "ended_ns", "event", "late_ns", "spoken", "turn")
+
+    def __init__(self, event: Probe, spoken: Spoken, dialogue: Dialogue, late_ns: int, *, last: bool) -> None:
+        self.event = event
+        self.spoken = spoken
+        self.dialogue = dialogue
+        self.turn: Turn = dialogue.turns[spoken.turn]
+        self.late_ns = late_ns
+        #: The broker hung up after it.
+        self.ended_ns = event.heard.ended_ns if last else None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it is one that must be refused."""
+        return any(text.partition("\n")[0] in REFUSALS for text in self.turn.hears)
+
+
+def _utterances(facts: Facts) -> list[Utterance]:
+    return [one for event in facts.probes for one in _of_probe(facts, event)]
+
+
+def _of_probe(facts: Facts, event: Probe) -> Iterator[Utterance]:
+    """What can be judged of one peer's: nothing after a message for which there may have been no room, because who
+    waits for room is not listened to.
+    """
+    known, turns = dialogues(event.said.via), event.heard.turns
+    late_ns = 0 if facts.simulated else 10**9
+    refused = False
+    for place, spoken in enumerate(turns):
+        dialogue = known.get(spoken.dialogue)
+        if dialogue is None or spoken.turn >= len(dialogue.turns) or not _has_room(facts.declared, dialogue):
+            return
+        one = Utterance(event, spoken, dialogue, late_ns, last=place == len(turns) - 1)
+        was_refused = one.turn.offer and any(reply.what in REFUSALS for reply in spoken.replies)
+        refused = was_refused or (refused and spoken.turn > 0)
+        if not refused and not ("stamps" in dialogue.needs and facts.declared.timestamping is not None):
+            yield one
+
+
+def _has_room(declared: BrokerSpec, dialogue: Dialogue) -> bool:
+    if "room" not in dialogue.needs:
+        return True
+    limits = [declared.memory_limit_bytes, declared.store_limit_bytes, declared.temp_limit_bytes]
+    limits += [entry.memory_limit_bytes or 0 for entry in declared.policies]
+    pending = any(entry.pending_message_limit is not None for entry in declared.policies)
+    return not pending and all(limit == 0 or limit >= ROOM_BYTES for limit in limits)
+
+
+def _of(via: str, *, classic: bool, refuses: bool) -> Callable[[Facts], list[Utterance]]:
+    def rows(facts: Facts) -> list[Utterance]:
+        return [
+            one
+            for one in facts.rows(_utterances)
+            if one.event.said.via == via and one.dialogue.classic == classic and one.refuses == refuses
+        ]
+
+    return rows
+
+
+def _fits(wanted: Wanted, reply: Reply) -> bool:
+    for line in wanted.lines:
+        start = line.removesuffix("*")
+        if not any(one.startswith(start) if start != line else one == line for one in reply.lines):
+            return False
+    without = wanted.without
+    return (
+        reply.what in wanted.what.split("|")
+        and (wanted.body is None or wanted.body == reply.body)
+        and not any(line.startswith(without) for line in reply.lines if without)
+    )
+
+
+def _answered(one: Utterance, good: str, bad: str) -> Findings:
+    """What was heard is what had to be heard."""
+    event, spoken, turn = one.event, one.spoken, one.turn
+    said = f"in {one.dialogue.name!r} a peer said {turn.says[:SHOWN]!r}"
+    left = list(spoken.replies)
+    for text in turn.hears:
+        wanted = Wanted(text, spoken.words)
+        found = next((reply for reply in left if _fits(wanted, reply)), None)
+        if found is None:
+            heard = [f"{reply.what} {reply.lines} {reply.body!r}"[:SHOWN] for reply in spoken.replies]
+            yield broken(bad, event, why=f"{said}; {text!r} should have come; it heard {heard}")
+            return
+        left.remove(found)
+    if left:
+        yield broken(bad, event, why=f"{said}; nobody had asked for {left[0].what} {left[0].lines}")
+        return
+    if one.refuses:
+        yield held(good)  # what becomes of the connection then is another question
+    elif turn.ends != (one.ended_ns is not None):
+        at = "was never hung up on" if one.ended_ns is None else f"was hung up on at {ms(one.ended_ns)}"
+        yield broken(bad, event, why=f"{said}, and {at}")
+    else:
+        yield held(good)
+
+
+@rule("GEN-180", over=_of("stomp", classic=False, refuses=True))
+def the_forbidden_is_refused(_facts: Facts, one: Utterance) -> Findings:
+    """What is no frame of STOMP, or not in its place, is answered with an ERROR."""
+    return _answered(one, "refused", "tolerated")
+
+
+@rule("GEN-181", over=_of("stomp", classic=False, refuses=False))
+def frames_are_answered(_facts: Facts, one: Utterance) -> Findings:
+    """What a STOMP client says is answered as its version says, byte for byte."""
+    return _answered(one, "answered", "otherwise")
+
+
+@rule("GEN-182", over=_of("stomp", classic=True, refuses=True))
+def nonsense_is_refused(_facts: Facts, one: Utterance) -> Findings:
+    """A header of STOMP that asks for what does not exist is refused, not passed over."""
+    return _answered(one, "refused", "passed-over")
+
+
+@rule("GEN-183", over=_of("stomp", classic=True, refuses=False))
+def conventions_are_kept(_facts: Facts, one: Utterance) -> Findings:
+    """ActiveMQ's headers of STOMP mean what its documentation says, in both directions."""
+    return _answered(one, "kept", "otherwise")
+
+
+def over_openwire(facts: Facts) -> list[Utterance]:
+    """What was said in OpenWire."""
+    return [one for one in facts.rows(_utterances) if one.event.said.via == "openwire"]
+
+
+@rule("GEN-184", over=over_openwire)
+def commands_are_answered(_facts: Facts, one: Utterance) -> Findings:
+    """What a JMS client says in OpenWire is answered as it relies on, structure by structure."""
+    return _answered(one, "answered", "otherwise")
+
+
+def after_errors(facts: Facts) -> list[Utterance]:
+    """What was answered with an ERROR."""
+    return [one for one in facts.rows(_utterances) if any(reply.what == "ERROR" for reply in one.spoken.replies)]
+
+
+@rule("GEN-185", over=after_errors)
+def errors_are_the_end(_facts: Facts, one: Utterance) -> Findings:
+    """After an ERROR a STOMP connection is closed."""
+    if one.ended_ns is not None:
+        yield held("closed")
+    elif one.event.t1 > one.spoken.replies[-1].at_ns + AT_ONCE_NS + one.late_ns:
+        yield broken("kept", one.event, why=f"in {one.dialogue.name!r} a peer heard an ERROR, and was not hung up on")

@@ -1,0 +1,151 @@
+"""Dialogues of raw peers: what is said, what is written down of the answers, and what the rules make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from brokerproof.conformance.agents.dialogue import PATIENCE_NS, Conversation, OpenWireWords, StompWords
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.dialogues import HELLO, choices, dialogues
+from brokerproof.conformance.experiment.history import History
+from brokerproof.conformance.experiment.history import Probe as Probed
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import AnyStep, Probe
+from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.running.engine import simulate
+
+RULES = ("GEN-180", "GEN-181", "GEN-182", "GEN-183", "GEN-184", "GEN-185")
+ECHO = "a header with a colon and a backslash"
+
+
+def run(*names: str, via: Any = "stomp", version: Any = "1.2", **broker: Any) -> History:
+    return run_all([Probe(via=via, version=version, dialogues=names, ms=10_000)], **broker)
+
+
+def run_all(steps: list[AnyStep], **broker: Any) -> History:
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client")]
+    return simulate(Program(FORMAT, BrokerSpec(**broker), hosts, steps=steps))
+
+
+def verdicts(history: History) -> dict[str, str]:
+    found = {one.requirement: one.verdict.name.lower() for one in judge_history(history)}
+    return {name: found[name] for name in RULES if found[name] != "not_exercised"}
+
+
+def probed(history: History) -> Probed:
+    return next(event for event in history.events if isinstance(event, Probed))
+
+
+def with_replies(history: History, change: Any) -> dict[str, str]:
+    """The verdicts if the last turn that wants something had been answered otherwise."""
+    event = probed(history)
+    turn = [one for one in event.heard.turns if one.replies][-1]
+    turn.replies = change(turn.replies)
+    return verdicts(history)
+
+
+@pytest.mark.parametrize(
+    ("via", "version"), [("stomp", "1.2"), ("stomp", "1.1"), ("stomp", "1.0"), ("openwire", "1.2")]
+)
+def test_every_turn_of_every_dialogue_is_said_and_answered(via: Any, version: Any) -> None:
+    names = [*choices(via, version, greets=False), *choices(via, version, greets=True)]
+    known = dialogues(via)
+    history = run_all([Probe(via=via, version=version, dialogues=(name,), ms=10_000) for name in names])
+    events = [event for event in history.events if isinstance(event, Probed)]
+    for name, event in zip(names, events, strict=True):
+        said = [turn.dialogue for turn in event.heard.turns]
+        hello = 0 if known[name].greets else len(known[HELLO].turns)
+        assert said == [HELLO] * hello + [name] * len(known[name].turns)
+    rules = ["GEN-184"] if via == "openwire" else [name for name in RULES if name != "GEN-184"]
+    assert verdicts(history) == dict.fromkeys(rules, "satisfied")
+
+
+def test_a_dialogue_is_judged_by_what_it_is_about() -> None:
+    assert verdicts(run(ECHO)) == {"GEN-181": "satisfied"}
+    assert verdicts(run("an unknown command")) == {
+        "GEN-180": "satisfied",
+        "GEN-181": "satisfied",
+        "GEN-185": "satisfied",
+    }
+    assert verdicts(run("SUBSCRIBE with a bad option"))["GEN-182"] == "satisfied"
+    assert verdicts(run("a priority above the highest"))["GEN-183"] == "satisfied"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda replies: replies[:1],
+        lambda replies: [*replies, replies[0]],
+        lambda replies: [replies[0], msgspec.structs.replace(replies[1], lines=replies[1].lines[:-1])],
+        lambda replies: [replies[0], msgspec.structs.replace(replies[1], body="hello!")],
+        lambda replies: [replies[0], msgspec.structs.replace(replies[1], what="ERROR")],
+    ],
+    ids=["missing", "too many", "without a header", "with another body", "of another name"],
+)
+def test_another_answer_is_a_violation(change: Any) -> None:
+    assert with_replies(run(ECHO), change)["GEN-181"] == "violated"
+
+
+def test_the_order_of_answers_is_free() -> None:
+    assert with_replies(run(ECHO), lambda replies: replies[::-1])["GEN-181"] == "satisfied"
+
+
+def test_who_does_not_offer_temporary_topics_is_not_judged_by_what_they_bring() -> None:
+    history = run(ECHO)
+    event = probed(history)
+    event.heard.turns[1].replies[:] = [msgspec.structs.replace(event.heard.turns[1].replies[0], what="ERROR")]
+    del event.heard.turns[2:]
+    assert verdicts(history)["GEN-181"] == "satisfied"  # of the hello alone
+
+
+def test_a_broker_without_room_or_one_that_restamps_may_answer_otherwise() -> None:
+    def decided(**broker: Any) -> list[int]:
+        found = judge_history(run("the headers of JMS", **broker))
+        return [one.decided for one in found if one.requirement == "GEN-183"]
+
+    assert decided() == [2]
+    assert decided(memory_limit_bytes=16 * 1024) == [0]
+    assert decided(timestamping=TimeStampingSpec(future_only=True)) == [0]
+
+
+def test_an_error_after_which_the_connection_stays() -> None:
+    history = run("an unknown command")
+    place = next(place for place, event in enumerate(history.events) if isinstance(event, Probed))
+    event = probed(history)
+    heard = msgspec.structs.replace(event.heard, ended_ns=None)
+    later = msgspec.structs.replace(event, t1=event.t1 + PATIENCE_NS, heard=heard)
+    history.events[place] = later
+    found = verdicts(history)
+    assert (found["GEN-180"], found["GEN-185"]) == ("satisfied", "violated")
+
+
+def test_the_next_turn_is_said_when_enough_was_heard_or_patience_ends() -> None:
+    peer = Conversation(ops.Probe(dialogues=(ECHO,)))
+    assert peer.speak(0).startswith(b"CONNECT\naccept-version:1.2\n")
+    assert peer.hear(b"CONNECTED\nversion:1.2\n", 1) == b""
+    assert peer.hear(b"\n\0\n", 2).startswith(b"SUBSCRIBE\nid:s1\n")
+    assert peer.next_due_ns() == 2 + PATIENCE_NS
+    assert peer.speak(2 + PATIENCE_NS).startswith(b"SEND\n")
+    assert peer.hear(b"ERROR\nmessage:no\n\n\0", 5) == b""
+    assert peer.speak(6) == b""
+    assert peer.next_due_ns() is None
+
+
+def test_stomp_is_read_byte_by_byte_as_it_comes() -> None:
+    data = b"\nMESSAGE\nx:a\\c\nx:b\ncontent-length:3\n\na\0b\0\r\nRECEIPT\nreceipt-id:1\n\n\0"
+    for size in (1, 2, 7, len(data)):
+        ear = StompWords()
+        found = [one for start in range(0, len(data), size) for one in ear.read(data[start : start + size])]
+        assert [(what, lines, body) for what, lines, body, _ in found] == [
+            ("MESSAGE", ["x:a\\c", "x:b", "content-length:3"], "a\0b"),
+            ("RECEIPT", ["receipt-id:1"], ""),
+        ]
+        assert found[0][3]["x"] == "a\\c"
+
+
+def test_openwire_that_cannot_be_read_is_written_down() -> None:
+    assert OpenWireWords().read(b"\0\0\0\2\xff\0")[0][0] == "unreadable"
