@@ -202,10 +202,6 @@ class Topic(Destination):
         del self.subscriptions[subscription.consumer.name]
         deliveries = subscription.deliveries()
         self.region.policies.in_flight.left(self.counters, len(deliveries))
-        if subscription.ready:
-            subscription.ready = False
-            self.stirred.remove(subscription)
-        self.region.memory.relieved = True
         if subscription.durable is not None:
             self._suspend(subscription, deliveries, last_delivered)
             return
